@@ -124,9 +124,10 @@ async def test_a_session_that_was_damaged_in_the_store_is_not_played(tmp_path):
     store = await damaged(
         tmp_path, "UPDATE conversations SET session = json_set(session, '$.turn', 'x') WHERE id = 'a'"
     )
-    with pytest.raises(UnreadableError, match="its 'turn' is 'x'"):
+    with pytest.raises(UnreadableError, match=r"session\.turn: expected a whole number, got text"):
         await machine(store).resume("a")
-    assert [(found.conversation_id, "its 'turn' is 'x'" in found.what) for found in await examine(store)] == [
+    reason = "session.turn: expected a whole number, got text"
+    assert [(found.conversation_id, reason in found.what) for found in await examine(store)] == [
         ("a", True)
     ]
     await store.close()
@@ -140,7 +141,8 @@ async def test_records_that_do_not_fit_together_are_a_complaint(tmp_path):
     (found,) = await examine(store)
     assert (found.conversation_id, found.what) == (
         "a",
-        "record 1 cannot be used: record.events[0].context is not an object",
+        "record 1 cannot be used: a turn record cannot be read: record.events[0].context: "
+        "expected an object, got a whole number",
     )
     await store.close()
 

@@ -17,7 +17,8 @@ from llm_fsm.engine.doctor import examine
 from llm_fsm.engine.replay import kit_of, retake
 from llm_fsm.engine.transfer import export, take_in
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.session.turn_record import dump, dump_session, parse, parse_session, replay, standing
+from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.turn_record import dump, parse, replay, standing
 from llm_fsm.stores.memory import MemoryStore
 from paths import TESTS
 

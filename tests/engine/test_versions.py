@@ -211,7 +211,7 @@ async def test_migrating_machine_carries_over_what_it_can_and_never_breaks(edit:
     second = machine(bot, store, reply("nowhere", "?"), reply("nowhere", "?"), reply("x"), on_change=policy)
     chat = await second.resume("c")
     await chat.send("Well")
-    session, _ = await second._engine.load("c")
+    session = await second._engine.load("c")
     moved = edit is not _rename_machine
     assert (session.definition == second.definition.sha256) is moved
     if edit in ARRIVES:
@@ -407,8 +407,8 @@ async def test_older_definitions_stay_compiled_and_only_so_many_of_them() -> Non
     editions = last._engine.editions
     for number in range(40):
         await (await last.resume(f"c{number}")).send("hm")
-    kept = await editions.find((await last._engine.load("c39"))[0])
-    assert kept is await editions.find((await last._engine.load("c39"))[0])
+    kept = await editions.find(await last._engine.load("c39"))
+    assert kept is await editions.find(await last._engine.load("c39"))
     assert len(editions._older) == 32
 
 

@@ -12,8 +12,8 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
-from llm_fsm.session import turn_record as records
 from llm_fsm.session.reducer import apply, fold
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
 from machines import Played, nested, reply, say, start
@@ -137,7 +137,7 @@ def check(made: CompiledMachine, before: Session, played: Played) -> None:
         assert session.silence is not None
     document = [json.loads(json.dumps(event_json.to_dict(event))) for event in played.events]
     assert fold(before, [event_json.from_dict(item) for item in document]) == session
-    assert records.parse_session(records.dump_session(session)) == session
+    assert parse_session(dump_session(session)) == session
 
 
 @given(

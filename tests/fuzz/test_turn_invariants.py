@@ -14,6 +14,7 @@ from llm_fsm.session import turn_record as records
 from llm_fsm.session.context import KEY
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
+from llm_fsm.session.serialization import dump_session, parse_session
 from machines import Played, machine, reply, say, start
 
 SCHEMA = {
@@ -123,7 +124,7 @@ def check(name: str, before: Any, played: Played) -> None:
     assert played.text
     record = records.TurnRecord(kind="message", turn=1, usage=Usage(), events=tuple(played.events))
     assert fold(before, records.parse(records.dump(record)).events) == played.session
-    assert records.parse_session(records.dump_session(played.session)) == played.session
+    assert parse_session(dump_session(played.session)) == played.session
 
 
 @pytest.mark.parametrize("name", list(MACHINES))

@@ -118,24 +118,24 @@ def test_every_method_is_told_of_with_its_parameters() -> None:
     assert called("| of a `ToolRegistry` | does |") == members(ToolRegistry)
 
 
+def _names(kind: Any) -> list[str]:
+    """The fields of a frozen value."""
+    return list(getattr(kind, "__struct_fields__", ())) or [field.name for field in dataclasses.fields(kind)]
+
+
 def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
     shown = {}
     for name, cell in tables("| class | has |"):
         words = re.sub(r"^of [^:]*: |\([^)]*\)", "", cell)
         shown[name.strip("`")] = re.findall(r"`(\w+)`", words)
-    assert shown == {
-        kind.__name__: [field.name for field in dataclasses.fields(kind)] for kind in (*GIVEN, *ASKED, *TOLD)
-    }
+    assert shown == {kind.__name__: _names(kind) for kind in (*GIVEN, *ASKED, *TOLD)}
 
 
 def test_every_event_is_told_of_with_its_fields() -> None:
     shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields | happened |")}
     kinds = {name: getattr(events, name) for name in event_json.NAMES}
     kinds |= {kind.__name__: kind for kind in (SinkFailed, TurnSaved, TurnAborted)}
-    assert shown == {
-        name: [field.name for field in dataclasses.fields(kind)]
-        for name, kind in kinds.items()
-    }
+    assert shown == {name: _names(kind) for name, kind in kinds.items()}
 
 
 def test_what_a_function_of_a_task_works_with_is_told_of() -> None:

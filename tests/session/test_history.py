@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import HistorySettings
-from llm_fsm.session.history import surplus
+from llm_fsm.session.history import in_prompt, surplus
 
 
 def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:
@@ -17,6 +17,11 @@ def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:
 
 def taken(exchanges: list[tuple[str | None, str]]) -> int:
     return sum(estimate(user or "") + estimate(system) + 12 for user, system in exchanges)
+
+
+def test_a_prompt_shows_who_said_what() -> None:
+    assert in_prompt(()) == ""
+    assert in_prompt(((None, "Hi"), ("a <b>", "c"))) == '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
 
 
 @pytest.mark.parametrize(("count", "dropped"), [(0, 0), (5, 0), (10, 0), (11, 6), (12, 7)])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
+from msgspec.structs import asdict
 
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, dump, dump_session, parse, parse_session
+from llm_fsm.session.turn_record import TurnRecord, dump, parse
 
 
 def test_a_record_holds_every_number_of_what_a_reply_took() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.available import available_moves
@@ -75,7 +75,7 @@ def test_a_state_that_was_left_open_is_on_the_menu_only_while_it_is() -> None:
     plain = Session(conversation_id="c", state="bye")
     frame = Frame(kind="digression", kept={"state": "hello", "previous_state": None, "turns_in_state": 0})
     assert "hello" not in available_moves(made, plain).valid
-    assert "hello" in available_moves(made, replace(plain, stack=(frame,))).valid
+    assert "hello" in available_moves(made, structs.replace(plain, stack=(frame,))).valid
     assert "hello" not in available_moves(made, plain).valid
 
 

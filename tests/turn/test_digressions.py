@@ -9,7 +9,7 @@ import pytest
 
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
-from llm_fsm.session import turn_record as records
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.turn.available import asides, available_moves, turn_view
 from machines import Played, machine, nested, reply, say, talk
 
@@ -526,14 +526,14 @@ def test_what_a_reply_says_about_the_definition_it_leads_into_is_kept_there() ->
 
 def test_a_session_in_which_places_of_several_definitions_are_open_survives_its_json_form() -> None:
     session = travelled(("pets", "Which?"), ("bags", "Heavy?"), ("passport", "So?"), ("bags", "Heavy?")).session
-    assert records.parse_session(records.dump_session(session)) == session
+    assert parse_session(dump_session(session)) == session
     assert TRIP.knows(session)
 
 
 @pytest.mark.parametrize("target", ["help", "hours"])
 def test_a_session_with_open_digressions_survives_its_json_form(target: str) -> None:
     session = asked(reply(target, "What?")).session
-    assert records.parse_session(records.dump_session(session)) == session
+    assert parse_session(dump_session(session)) == session
 
 
 @pytest.mark.parametrize("replies", [(), (("visa", "Which country?"),), (("pets", "Dog or cat?"),)])

@@ -11,7 +11,7 @@ from llm_fsm.engine.validation import admit
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
-from llm_fsm.session import turn_record as records
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 from llm_fsm.turn.pipeline import UserMessage
@@ -137,7 +137,7 @@ def test_secrets_of_a_flow_reach_neither_the_callers_prompt_nor_its_history() ->
         reply("sent", "Where?"),
     )
     assert "4111" not in done.requests[1].messages[1].content
-    assert "4111" not in records.dump_session(done.session)
+    assert "4111" not in dump_session(done.session)
     entered = talk(
         nested({**shop(), "context_schema": {"properties": {"total": {"type": "number"}, "note": {"type": "string"},
                "pin": {"type": "string", "x-secret": True}}}}, pay=PAY),
@@ -268,8 +268,8 @@ def test_a_call_in_a_flow_has_the_time_of_the_root(whole: int | None, own: int |
 
 @pytest.mark.parametrize("played", [into(), start(DEEP)], ids=["one", "two"])
 def test_a_session_within_flows_survives_its_json_form(played: Played) -> None:
-    text = records.dump_session(played.session)
-    assert records.parse_session(text) == played.session
+    text = dump_session(played.session)
+    assert parse_session(text) == played.session
     events = [
         event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in played.events
     ]
@@ -277,7 +277,7 @@ def test_a_session_within_flows_survives_its_json_form(played: Played) -> None:
 
 
 def test_a_session_without_flows_is_written_as_before() -> None:
-    document = json.loads(records.dump_session(start(machine({"a": {"reply": "Hi"}})).session))
+    document = json.loads(dump_session(start(machine({"a": {"reply": "Hi"}})).session))
     assert not {"flow", "stack"} & document.keys()
 
 
@@ -333,7 +333,7 @@ def test_an_answer_around_a_flow_changes_there_and_where_the_flow_was_given_it()
     assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"amount": 6})
     assert (done.session.state, done.text) == ("card", "Six.\n\nWhich card?")
     assert done.of(ev.AnswersChanged) == [ev.AnswersChanged(frame=0, values={"total": 6})]
-    assert records.parse_session(records.dump_session(done.session)) == done.session
+    assert parse_session(dump_session(done.session)) == done.session
 
 
 def given_total(schema: dict[str, Any]) -> CompiledMachine:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
+
+from msgspec.structs import asdict, replace
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.terminal import escape as printing

@@ -12,7 +12,6 @@ from typing import Any
 from llm_fsm._copies import made
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
-from llm_fsm.engine.session_cache import Seen
 from llm_fsm.engine.turn_runner import Outcome, due_rows
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, UserSaid
@@ -145,21 +144,17 @@ class TurnStream:
 class AsyncConversation:
     """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
 
-    __slots__ = ("__weakref__", "_engine", "_seen", "greeting")
+    __slots__ = ("__weakref__", "_engine", "_session", "greeting")
 
-    def __init__(self, engine: Engine, seen: Seen, greeting: str) -> None:
+    def __init__(self, engine: Engine, session: Session, greeting: str) -> None:
         self._engine = engine
-        self._seen = seen
+        self._session = session
         self.greeting = greeting
 
     @property
     def id(self) -> str:
         """The id under which the conversation can be resumed; it never changes."""
-        return self._seen.session.conversation_id
-
-    @property
-    def _session(self) -> Session:
-        return self._seen.session
+        return self._session.conversation_id
 
     @property
     def state(self) -> str:
@@ -219,8 +214,7 @@ class AsyncConversation:
 
     async def refresh(self) -> None:
         """Read what other processes may have done. Raises ConversationNotFound."""
-        session, text = await self._engine.load(self.id)
-        self._engine.recent.read(self._seen, session, text)
+        self._session = await self._engine.load(self.id)
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.
@@ -240,10 +234,10 @@ class AsyncConversation:
     def _send(
         self, text: str, request_id: str | None, sink: Callable[[str, Event], None] | None
     ) -> Coroutine[Any, Any, Outcome]:
-        return self._engine.send(self.id, text, request_id, sink, self._seen)
+        return self._engine.send(self.id, text, request_id, sink)
 
     def _saw(self, outcome: Outcome) -> None:
-        self._engine.recent.see(self._seen, outcome.session, outcome.text, outcome.loose)
+        self._session = outcome.session
 
     async def _taken(self, outcome: Outcome) -> Turn:
         if outcome.again:  # an old turn tells nothing of where the conversation is now

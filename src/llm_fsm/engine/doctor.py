@@ -13,7 +13,8 @@ from llm_fsm.engine.transfer import line_of, request_of
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.session.integrity import unsound
-from llm_fsm.session.turn_record import TurnRecord, parse, parse_session
+from llm_fsm.session.serialization import parse_session
+from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, Posted, Store, kept_definition
 
 _WAIT = 30.0
@@ -81,7 +82,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
         if loaded.version != len(texts):
             return (f"its version is {loaded.version}, but it has {len(texts)} records",)
         session = parse_session(loaded.session)
-        records = [parse(text) for text in texts]
+        records = [_parsed(number, text) for number, text in enumerate(texts, 1)]
         pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
     except UnreadableError as error:
         return (str(error),)
@@ -98,6 +99,13 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
         found.append("its rows of the due table are not those of its session")
     found += await _outbox_complaints(store, name, records)
     return [*found, *await _inbox_complaints(store, name, list(zip(texts, records, strict=True)))]
+
+
+def _parsed(number: int, text: str) -> TurnRecord:
+    try:
+        return parse(text)
+    except UnreadableError as error:
+        raise UnreadableError(f"record {number} cannot be used: {error}") from error
 
 
 async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnRecord]) -> Sequence[str]:

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm._copies import made, row
+from msgspec import structs
+
 from llm_fsm.engine.deployment import Edition, Services
 from llm_fsm.engine.handlers.end import after_end, close_forgotten
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answer_again, message_again
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
-from llm_fsm.engine.session_cache import Recent, Seen
 from llm_fsm.engine.turn_runner import Held, Outcome, Running, is_due
 from llm_fsm.engine.validation import admit, checked_answer, checked_id, checked_message, expected, fitting
 from llm_fsm.engine.versions import Editions, Policy
@@ -27,8 +27,9 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerEr
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.session import Session, to_dict
-from llm_fsm.session.turn_record import TurnRecord, parse, parse_session, replay, standing
+from llm_fsm.session.serialization import parse_session, session_to_dict
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, parse, replay, standing
 from llm_fsm.stores.base import Loaded
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
@@ -44,7 +45,6 @@ class Engine:
         self.store = services.store
         self.now = services.now
         self.editions = Editions(services, program, policy)
-        self.recent = Recent()
         self._looked = False
 
     @property
@@ -96,17 +96,17 @@ class Engine:
         return outcome
 
     async def send(
-        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None, seen: Seen | None = None
+        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
     ) -> Outcome:
-        """Take one message. The same request id gives the recorded turn. `seen` is not read again if it still holds."""
-        heard = made(UserMessage, text=checked_message(text), time=self.now(), request_id=request_id)
+        """Take one message. The same request id gives the recorded turn."""
+        heard = UserMessage(text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
         current = self.editions.current
         host = current if current.is_ready else await self.prepare()
         turn = Running(host, checked_id(conversation_id, "conversation id"), sink)
         async with turn.lock():
-            held, recorded = _holding(conversation_id, await self.store.load(conversation_id, request_id), seen)
+            held, recorded = await self._held(conversation_id, request_id)
             if recorded is not None:
                 again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
@@ -253,7 +253,7 @@ class Engine:
                     "the turn cannot be taken back: the definition that it was made with is not known any more"
                 )
             turn.host = found or turn.host
-            turn.take((ev.TurnUndone(record=number, session=to_dict(session)),))
+            turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
             return await turn.commit("undo", session, held, Usage())
 
     async def carry(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
@@ -271,11 +271,10 @@ class Engine:
             await self._migrate(held, found)
             return found
 
-    async def load(self, conversation_id: str) -> tuple[Session, str]:
-        """A conversation as it stands, and what is stored of it. Raises ConversationNotFound."""
-        loaded = await self.store.load(checked_id(conversation_id, "conversation id"))
-        held, _ = _holding(conversation_id, loaded)
-        return held.session, "" if loaded is None else loaded.session
+    async def load(self, conversation_id: str) -> Session:
+        """A conversation as it stands. Raises ConversationNotFound."""
+        held, _ = await self._held(checked_id(conversation_id, "conversation id"))
+        return held.session
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
         """All turn records of a conversation, in order."""
@@ -367,13 +366,12 @@ class Engine:
         return outcome
 
 
-def _holding(conversation_id: str, loaded: Loaded | None, seen: Seen | None = None) -> tuple[Held, str | None]:
-    """As `Engine._held`; what was `seen` is not read again if it still holds."""
+def _holding(conversation_id: str, loaded: Loaded | None) -> tuple[Held, str | None]:
+    """As `Engine._held`."""
     if loaded is None:
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     text, version, recorded, pinned = loaded
-    known = None if seen is None else seen.as_of(text)
-    return row(Held, parse_session(text) if known is None else known, version, pinned, False), recorded
+    return Held(parse_session(text), version, pinned), recorded
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:
@@ -389,6 +387,6 @@ async def _words_for(
     """What an ERROR handler says instead; None where the error is to be raised."""
     if Point.ERROR not in edition.capabilities.points or not isinstance(error, ModelError | HandlerError):
         return None
-    effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
+    effect = RunHandlers(point=Point.ERROR, session=structs.replace(session, time=began), error=error)
     results = await edition.run_handlers(effect, turn.left, turn.journal)
     return next((result.text for result in reversed(results.results) if result.text), None)

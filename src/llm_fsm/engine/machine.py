@@ -23,7 +23,6 @@ from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, creat
 from llm_fsm.engine.observers import Observer, heard
 from llm_fsm.engine.outbox.dispatcher import Courier
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
-from llm_fsm.engine.session_cache import Seen
 from llm_fsm.engine.validation import checked_id, checked_list
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
@@ -165,8 +164,7 @@ class AsyncMachine:
         )
         await self._engine.look()
         outcome = await heard(hear, partial(self._engine.start, opening))
-        seen = Seen(outcome.session, outcome.text, outcome.loose)
-        return AsyncConversation(self._engine, seen, outcome.record.text)
+        return AsyncConversation(self._engine, outcome.session, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound, UnreadableError.
@@ -174,12 +172,12 @@ class AsyncMachine:
         What it has due by itself, such as a time-out, happens first.
         """
         await self._engine.look()
-        session, text = await self._engine.load(conversation_id)
+        session = await self._engine.load(conversation_id)
         if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
-            session, text = await self._engine.load(conversation_id)
+            session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
-        return AsyncConversation(self._engine, self._engine.recent.found(session, text), greeting)
+        return AsyncConversation(self._engine, session, greeting)
 
     # -- runs without a user
 
@@ -314,7 +312,7 @@ class AsyncMachine:
         Raises ConversationNotFound.
         """
         engine = self._engine
-        found = await engine.editions.find((await engine.load(conversation_id))[0])
+        found = await engine.editions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from llm_fsm._async import is_async
@@ -22,8 +21,7 @@ T = TypeVar("T")
 _observers: list[Observer] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnSaved(Event):
+class TurnSaved(Event, frozen=True, kw_only=True):
     """A turn is on record. Never part of a turn record: observers are told.
 
     `definition`: the machine's name; `kind` as of turn records; `turn`: its number; `state`: where the conversation
@@ -39,8 +37,7 @@ class TurnSaved(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnAborted(Event):
+class TurnAborted(Event, frozen=True, kw_only=True):
     """A turn was not finished: nothing of it is on record. Never part of a turn record: observers are told.
 
     `definition`: the machine's name. `error`: the class of the error; `seconds`: how long the turn had taken.

@@ -15,14 +15,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from llm_fsm.definition.validation import describe
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.integrity import unsound
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, standing
 from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
 
 FORMAT = 1
@@ -157,7 +160,7 @@ async def _keep(
 ) -> None:
     """Write all of it in one commit, under the id of `line`."""
     name = line.conversation_id
-    session = replace(session, conversation_id=name)
+    session = structs.replace(session, conversation_id=name)
     appended = [(dump(_renamed(record, name)), request_of(record)) for record in records]
     *earlier, (last, request_id) = appended
     async with store.lock(name, _WAIT):
@@ -206,14 +209,14 @@ def _moment(given: object) -> float:
 
 def _renamed(record: TurnRecord, name: str) -> TurnRecord:
     """The record with the conversation's new id wherever it says one."""
-    return replace(record, events=tuple(_told_of(event, name) for event in record.events))
+    return structs.replace(record, events=tuple(_told_of(event, name) for event in record.events))
 
 
 def _told_of(event: ev.Event, name: str) -> ev.Event:
     if isinstance(event, ev.Started):
-        return replace(event, conversation_id=name)
+        return structs.replace(event, conversation_id=name)
     if isinstance(event, ev.TurnUndone):
-        return replace(event, session={**event.session, "conversation_id": name})
+        return structs.replace(event, session={**event.session, "conversation_id": name})
     return event
 
 

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from llm_fsm._copies import made, row
+from msgspec import structs
+
 from llm_fsm.engine.exactly_once import likeness
 from llm_fsm.engine.journal import (
     Entry,
@@ -28,8 +29,9 @@ from llm_fsm.engine.streaming import Listening, Voice
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, Usage
-from llm_fsm.session.session import Session, loose_parts
-from llm_fsm.session.turn_record import Kind, TurnRecord, dump, dump_session
+from llm_fsm.session.serialization import dump_session
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import Kind, TurnRecord, dump
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
 from llm_fsm.tools.task_functions import Functions
@@ -65,10 +67,6 @@ class Outcome(NamedTuple):
     session: Session
     again: bool = False
     """Given out before: the answer to a request id that is known already."""
-    text: str = ""
-    """What was written of the session; "" where reading it again is the only safe way to have it."""
-    loose: str = ""
-    """Those of its parts that callers can change, as they were then; see `loose_parts`."""
 
 
 class Held(NamedTuple):
@@ -306,7 +304,7 @@ class Running:
             if waited < limit - TICK:
                 raise
             return OutOfTime(seconds=waited)
-        return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
+        return structs.replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
     async def tools(self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None) -> ToolResults:
         """A batch of calls, or these of it; those that a journal knows are not made again."""
@@ -371,15 +369,13 @@ class Running:
     ) -> Outcome:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
-        text, loose = dump_session(session), loose_parts(session)
-        record = made(TurnRecord, kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
+        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
-            made(
-                Commit,
+            Commit(
                 conversation_id=self.id,
                 expected=held.version,
-                session=text,
+                session=dump_session(session),
                 record=dump(record),
                 request_id=request_id,
                 definition=self.host.name,
@@ -396,7 +392,7 @@ class Running:
             self.host.committed(self.id)
         if is_observed():
             publish(self.id, self._saved(record, session))
-        return Outcome(record, session) if loose is None else row(Outcome, record, session, False, text, loose)
+        return Outcome(record, session)
 
     def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
         return TurnSaved(

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
 from llm_fsm.session.messages import LLMRequest, ModelReply

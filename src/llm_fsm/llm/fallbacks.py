@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, streamed

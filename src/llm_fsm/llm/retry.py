@@ -11,9 +11,11 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from llm_fsm._async import in_words
 from llm_fsm.errors import ModelError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any, Literal
 
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Turn
@@ -133,7 +133,7 @@ def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
         "output": turn.output,
         "outcome": turn.outcome,
         "request_id": turn.request_id,
-        "usage": vars(turn.usage),
+        "usage": asdict(turn.usage),
     }
 
 

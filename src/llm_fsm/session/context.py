@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from llm_fsm._copies import made
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import Shape, compile_shape
@@ -299,7 +298,7 @@ def accept_reply(
         extra = {**{name: old[name] for name in old if name not in sorted_.dropped}, **sorted_.extra}
         values, removed = ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
     if values or removed:
-        events.append(made(ContextSet, source="model", values=values, removed=removed))
+        events.append(ContextSet(source="model", values=values, removed=removed))
     return (*events, *sorted_.refused)
 
 

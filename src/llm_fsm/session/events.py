@@ -7,37 +7,34 @@ session holds came in through one of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
     """Base of all events."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started(Event):
+class Started(Event, frozen=True, kw_only=True):
     """A conversation began, with the caller's context. `definition` is the definition's SHA-256."""
 
     conversation_id: str
     definition: str
     state: str
     time: float
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = {}
     input: Any = None
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResumed(Event):
+class RunResumed(Event, frozen=True, kw_only=True):
     """A run without a user began, or went on, at `time` (seconds since the epoch)."""
 
     time: float
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class UserSaid(Event):
+class UserSaid(Event, frozen=True, kw_only=True):
     """A message came in at `time` (seconds since the epoch)."""
 
     text: str
@@ -45,8 +42,7 @@ class UserSaid(Event):
     request_id: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class ModelReplied(Event):
+class ModelReplied(Event, frozen=True, kw_only=True):
     """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
 
     `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.turn.prompt.render.call_sizes`).
@@ -65,45 +61,40 @@ class ModelReplied(Event):
     seconds: float = 0.0
     cost: float = 0.0
     cached_tokens: int = 0
-    prompt: Mapping[str, int] = field(default_factory=dict)
+    prompt: Mapping[str, int] = {}
     calls: tuple[Mapping[str, str], ...] = ()
     finish_reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised(Event):
+class Recognised(Event, frozen=True, kw_only=True):
     """The message is the value of `key` for certain: no model was asked. The value follows with the source user."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyRejected(Event):
+class ReplyRejected(Event, frozen=True, kw_only=True):
     """A model's text was not a reply; `fault` is a short name, `reason` a sentence."""
 
     fault: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class MovePicked(Event):
+class MovePicked(Event, frozen=True, kw_only=True):
     """The model named a target (its own state: it stays), with its reasoning where it gave one."""
 
     target: str
     reasoning: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class ContextSet(Event):
+class ContextSet(Event, frozen=True, kw_only=True):
     """Values were accepted and keys removed. `source`: model, host, tool, answer, or user where no model was asked."""
 
     source: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextRefused(Event):
+class ContextRefused(Event, frozen=True, kw_only=True):
     """A value was not stored under its key, and why. `kept_in` names where it went instead, if anywhere.
 
     `told`: the next prompt tells the model. `begun`: the parts of an object that wait for those that it lacks.
@@ -117,8 +108,7 @@ class ContextRefused(Event):
     begun: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRefused(Event):
+class MoveRefused(Event, frozen=True, kw_only=True):
     """A move did not stand. `by`: unknown, closed or veto."""
 
     target: str
@@ -126,16 +116,14 @@ class MoveRefused(Event):
     by: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionFailed(Event):
+class ConditionFailed(Event, frozen=True, kw_only=True):
     """A condition could not be evaluated and so did not hold."""
 
     transition: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class StateEntered(Event):
+class StateEntered(Event, frozen=True, kw_only=True):
     """The machine moved; `transition` is its place in the definition, if one was taken.
 
     `by`: model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that
@@ -150,8 +138,7 @@ class StateEntered(Event):
     on_path: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerFailed(Event):
+class HandlerFailed(Event, frozen=True, kw_only=True):
     """A handler raised or ran out of time, and the turn went on without it."""
 
     handler: str
@@ -159,24 +146,21 @@ class HandlerFailed(Event):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFailed(Event):
+class TurnFailed(Event, frozen=True, kw_only=True):
     """The turn could not be finished; an ERROR handler gave the words that were shown."""
 
     error: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitReached(Event):
+class LimitReached(Event, frozen=True, kw_only=True):
     """A limit of the definition stopped the turn."""
 
     limit: str
     value: float
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class BotSaid(Event):
+class BotSaid(Event, frozen=True, kw_only=True):
     """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps.
 
     `fallback`: they are the definition's or ours, as no reply of a model gave any that could be said.
@@ -190,31 +174,27 @@ class BotSaid(Event):
     kept_text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryTrimmed(Event):
+class HistoryTrimmed(Event, frozen=True, kw_only=True):
     """The oldest exchanges left the prompt's window; turn records still hold them."""
 
     dropped: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(Event):
+class Ended(Event, frozen=True, kw_only=True):
     """The conversation is over. `outcome`: final, stuck, host, passed, exhausted, limited, expired, or of a pattern:
     cancelled, handover, given_up, silent."""
 
     outcome: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnUndone(Event):
+class TurnUndone(Event, frozen=True, kw_only=True):
     """The turn of record `record` was taken back; `session` is the session document before it."""
 
     record: int
     session: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migrated(Event):
+class Migrated(Event, frozen=True, kw_only=True):
     """The conversation goes on under another definition, of the SHA-256 `definition`.
 
     `states`: old state id to new one; `keys`: old context key to new one, None: dropped; `removed`: keys whose
@@ -222,14 +202,13 @@ class Migrated(Event):
     """
 
     definition: str
-    states: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, str | None] = field(default_factory=dict)
+    states: Mapping[str, str] = {}
+    keys: Mapping[str, str | None] = {}
     removed: tuple[str, ...] = ()
     unwatched: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRefused(Event):
+class ToolRefused(Event, frozen=True, kw_only=True):
     """A call did not run: unknown or out-of-scope name, arguments that do not fit, or a person's no."""
 
     name: str
@@ -237,8 +216,7 @@ class ToolRefused(Event):
     arguments: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolReturned(Event):
+class ToolReturned(Event, frozen=True, kw_only=True):
     """A call ran. `result` is shortened where it is long; `seconds`: how long it took; `key`: idempotency key."""
 
     name: str
@@ -249,40 +227,35 @@ class ToolReturned(Event):
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySet(Event):
+class MemorySet(Event, frozen=True, kw_only=True):
     """The working memory changed: the parts of its document that are new, and those that are gone."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedSet(Event):
+class SharedSet(Event, frozen=True, kw_only=True):
     """Values that states share beside the context changed."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progressed(Event):
+class Progressed(Event, frozen=True, kw_only=True):
     """What a state's function reported of its progress."""
 
     state: str
     report: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptBegun(Event):
+class AttemptBegun(Event, frozen=True, kw_only=True):
     """A task is tried; what context, memory and shared values are now is what a failure goes back to."""
 
     state: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyResultChecked(Event):
+class KeyResultChecked(Event, frozen=True, kw_only=True):
     """An acceptance criterion was checked. `by`: logic, registered or judge."""
 
     name: str
@@ -291,8 +264,7 @@ class KeyResultChecked(Event):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFailed(Event):
+class AttemptFailed(Event, frozen=True, kw_only=True):
     """An attempt failed and its changes were taken back. `failures`: {"name", "reason"} each; `last`: no more."""
 
     state: str
@@ -301,16 +273,14 @@ class AttemptFailed(Event):
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPassed(Event):
+class TaskPassed(Event, frozen=True, kw_only=True):
     """All key results of a task passed; its output is the next state's input."""
 
     state: str
     output: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskExhausted(Event):
+class TaskExhausted(Event, frozen=True, kw_only=True):
     """No attempt passed. `then`: raise, continue or a state id; `output`: what the last attempt gave."""
 
     state: str
@@ -318,8 +288,7 @@ class TaskExhausted(Event):
     output: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summarised(Event):
+class Summarised(Event, frozen=True, kw_only=True):
     """A summary of what happened so far, and the new to-do list (None: as before). `of`: a state id or history."""
 
     of: str
@@ -327,8 +296,7 @@ class Summarised(Event):
     todo_list: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paused(Event):
+class Paused(Event, frozen=True, kw_only=True):
     """The run waits for an answer; see `llm_fsm.session.messages.Paused`.
 
     `reminders`: when to remind, in seconds since the epoch. `loop`: the calls and messages under way.
@@ -340,15 +308,14 @@ class Paused(Event):
     what: str
     state: str
     call: Mapping[str, Any] | None = None
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = {}
     expires: float | None = None
     reminders: tuple[float, ...] = ()
     loop: Mapping[str, Any] | None = None
-    spent: Mapping[str, float] = field(default_factory=dict)
+    spent: Mapping[str, int | float] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Event):
+class Answered(Event, frozen=True, kw_only=True):
     """Somebody answered the pause `id` at `time` (seconds since the epoch)."""
 
     id: str
@@ -357,16 +324,14 @@ class Answered(Event):
     request_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedOut(Event):
+class TimedOut(Event, frozen=True, kw_only=True):
     """Nobody answered the pause `id` in time."""
 
     id: str
     time: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reminded(Event):
+class Reminded(Event, frozen=True, kw_only=True):
     """It was time to remind of the pause `id`; `due`: when exactly."""
 
     id: str
@@ -374,8 +339,7 @@ class Reminded(Event):
     time: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDelta(Event):
+class MessageDelta(Event, frozen=True, kw_only=True):
     """Words on their way to the user, while streaming. Never part of a turn record.
 
     `provisional`: the turn is not saved yet. `restart`: the words so far are withdrawn, and these stand instead.
@@ -386,8 +350,7 @@ class MessageDelta(Event):
     restart: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowPushed(Event):
+class FlowPushed(Event, frozen=True, kw_only=True):
     """The state was put on the stack, to come back to. `kind`: subflow or digression.
 
     A subflow begins the definition `flow` in its state `entered`, with a `context` of its own; `sources`: key to
@@ -400,15 +363,14 @@ class FlowPushed(Event):
     state: str
     flow: str = ""
     entered: str = ""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, Any] = {}
+    sources: Mapping[str, str] = {}
     asked: str = ""
     wanted: tuple[str, ...] = ()
     caller: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowReturned(Event):
+class FlowReturned(Event, frozen=True, kw_only=True):
     """The conversation came back to `state` on the stack, from the state `ended`.
 
     `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, corrected, when an answer
@@ -425,8 +387,7 @@ class FlowReturned(Event):
     frame: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corrected(Event):
+class Corrected(Event, frozen=True, kw_only=True):
     """Answers were changed that had been given before. `named`: the model said so itself.
 
     `back_to`: the state from which the way is decided again, "" where it stays; `dropped`: the keys that were
@@ -439,47 +400,51 @@ class Corrected(Event):
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswersChanged(Event):
+class AnswersChanged(Event, frozen=True, kw_only=True):
     """Answers were changed that a definition holds which waits for the one at work. `frame`: its place on the stack."""
 
     frame: int
     values: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired(Event):
+class Repaired(Event, frozen=True, kw_only=True):
     """A repair pattern did what it is there for. `how`: what exactly, where there are several possibilities."""
 
     pattern: str
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeysSkipped(Event):
+class KeysSkipped(Event, frozen=True, kw_only=True):
     """The user will not answer these; they are not asked for any more, unless they come by themselves."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missed(Event):
+class Missed(Event, frozen=True, kw_only=True):
     """The user was not understood. `count`: how many times in a row."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restarted(Event):
+class Restarted(Event, frozen=True, kw_only=True):
     """Everything begins again in `state`, with `context`: what the caller and the host gave, and what came with it."""
 
     state: str
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SilenceWatched(Event):
+class SilenceWatched(Event, frozen=True, kw_only=True):
     """If nobody says anything until then (seconds since the epoch): when to remind, and when to close."""
 
     reminders: tuple[float, ...] = ()
     closes: float | None = None
+
+
+EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
+"""Every event by its name."""
+
+if TYPE_CHECKING:
+    AnyEvent = Event
+else:
+    AnyEvent = Union[tuple(EVENTS.values())]  # noqa: UP007 - `|` takes no list of types
+"""The type of an event that is read from JSON: the `type` in it says which one it is."""

@@ -1,33 +1,52 @@
-"""Which exchanges of a conversation the model is shown.
+"""The exchanges that prompts show.
 
-The window grows to twice `max_exchanges` and is then cut back in one block, so that between two cuts
-the prompt's history is append-only and a provider's prompt cache can serve it. The token budget is the
-harder bound: where even `max_exchanges` do not fit, fewer are kept, and these in blocks too.
+The history grows to twice `max_exchanges` and is then cut back in one block. Between two cuts the prompt is
+append-only, so that the provider's prompt cache can serve it. The token budget is the harder bound: if not even
+`max_exchanges` fit, fewer are kept, and these are cut in blocks too.
 """
 
 from __future__ import annotations
 
-from llm_fsm.definition.models import HistorySettings
-from llm_fsm.session.window import FRAME, Exchange, most_chars, tokens_in
+from collections.abc import Iterable
 
+from llm_fsm._text import escaped, estimate
+from llm_fsm.definition.models import HistorySettings
+
+Exchange = tuple[str | None, str]
+"""The user's message (None: nobody spoke) and the answer."""
+FRAME = 12
+"""Tokens of the JSON around an exchange."""
 _LOW = 2 / 3
-"""Part of the token budget that is left where `max_exchanges` do not fit: else each turn would drop another one."""
+"""Part of the token budget that a cut leaves. If it left the whole, each turn would cut again."""
 _FEW = 2
 """Exchanges that are worth more to the model than a block."""
 
 
-def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False) -> int:
-    """How many of the oldest exchanges to drop now.
+def in_prompt(window: Iterable[Exchange]) -> str:
+    """Return the exchanges as the JSON that a prompt shows; "" if there are none."""
+    messages: list[dict[str, str]] = []
+    for user, system in window:
+        if user is not None:
+            messages.append({"user": user})
+        messages.append({"system": system})
+    return escaped(messages) if messages else ""
 
-    `afresh`: the next prompt has other words before its history, so that no cache serves this either. A block that is
-    due soon is cut at once then, as what is left is read anew once and not twice.
+
+def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False) -> int:
+    """Count the oldest exchanges to drop now.
+
+    Args:
+        window: The exchanges, the oldest first.
+        settings: The definition's limits, in exchanges and tokens.
+        afresh: The next prompt changes before its history, so no cache can serve the history either. A cut that is
+            due soon is made at once.
+
+    Returns:
+        The number of exchanges to drop; 0 most of the time.
     """
     most = settings.max_exchanges
     many = most * 3 // 2 if afresh else 2 * most
-    chars = FRAME * len(window) + most_chars(window)
-    if len(window) <= many and chars <= settings.max_tokens:
-        return 0  # no text has more tokens than characters, as they are estimated
-    sizes = tokens_in(window)
+    sizes = [estimate(user or "") + estimate(said) + FRAME for user, said in window]
     kept = sum(sizes)
     if len(window) <= many and kept <= settings.max_tokens:
         return 0

@@ -14,6 +14,8 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from msgspec import Struct, structs
+
 from llm_fsm.conditions.coercion import mended
 
 MAX_DEPTH = 32
@@ -64,6 +66,8 @@ def _to_json_structure(value: object, depth: int) -> Any:
         return value.total_seconds()
     if isinstance(value, UUID):
         return str(value)
+    if isinstance(value, Struct):
+        return to_json_value(structs.asdict(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
         return to_json_value(asdict(value), depth)
     dump = getattr(value, "model_dump", None)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from llm_fsm._text import nearest
 from llm_fsm.session.json_values import ValueFault, to_json_value
@@ -27,8 +29,7 @@ class MemoryFault(ValueError):
     """Memory cannot take or hold this; the message says why, and what would be right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Ten buckets of text, numbered 0 to 9; an empty one is ""."""
 
     buckets: tuple[str, ...] = ("",) * BUCKETS
@@ -102,14 +103,13 @@ def _is_text(content: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Background:
+class Background(Struct, frozen=True, kw_only=True):
     """What the work is for. `custom_fields`: names to JSON values."""
 
     vision_mission: str = ""
     goals: tuple[str, ...] = ()
     todo_list: tuple[str, ...] = ()
-    custom_fields: Mapping[str, Any] = field(default_factory=dict)
+    custom_fields: Mapping[str, Any] = {}
 
     def with_todo_list(self, todo_list: tuple[str, ...] | list[str]) -> Background:
         """With another to-do list. Raises MemoryFault."""
@@ -130,7 +130,7 @@ class Background:
         """The background of a JSON form. Raises MemoryFault."""
         if not isinstance(document, Mapping):
             raise MemoryFault(f"the background is an object, not {type(document).__name__}")
-        known = [item.name for item in fields(cls)]
+        known = cls.__struct_fields__
         for name in document:
             if name not in known:
                 guess = nearest(name, known)

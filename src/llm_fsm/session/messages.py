@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm._copies import made, put
+from msgspec import Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """A call that a model asked for. `arguments` is JSON text as the model sent it, unchecked."""
 
     id: str
@@ -20,8 +18,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool as a model is told of it. `parameters` is the JSON Schema of its arguments object."""
 
     name: str
@@ -32,8 +29,7 @@ class ToolSpec:
         return hash((self.name, self.description))  # parameters have no hash
 
 
-@dataclass(frozen=True)  # without slots, so that `copies.made` can make it
-class LLMMessage:
+class LLMMessage(Struct, frozen=True):
     """One message as a chat-completions API takes it.
 
     An assistant's message may carry `tool_calls`; a message of role tool answers the call `tool_call_id`.
@@ -61,8 +57,7 @@ class LLMMessage:
         return document
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One message of a conversation as its caller reads it."""
 
     role: Literal["user", "assistant"]
@@ -70,8 +65,7 @@ class Message:
     turn: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paused:
+class Paused(Struct, frozen=True, kw_only=True):
     """What a run waits for, as its caller reads it and `answer` is checked against.
 
     `kind`: wait (a state that waits), approval (before a tool runs: answer {"approved": …}), break (a tool or
@@ -85,12 +79,11 @@ class Paused:
     what: str
     state: str
     call: Mapping[str, Any] | None = None
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = {}
     expires: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """What was spent: `calls` counts replies asked for, `attempts` counts requests sent for them.
 
     `seconds` is time spent waiting for models; `cost` is in US dollars, 0 where none is reported.
@@ -114,8 +107,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplySchema:
+class ReplySchema(Struct, frozen=True, kw_only=True):
     """The JSON Schema of the reply that is wanted; `text` is its JSON, the same bytes each time."""
 
     name: str
@@ -123,8 +115,7 @@ class ReplySchema:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """A transition as the plain view shows it. `judged`: only words say when to take it."""
 
     target_state: str
@@ -137,12 +128,11 @@ class Choice:
     logic: tuple[Any, ...] = ()
     fixed: bool = False
     """The target has a fixed reply, which follows by itself."""
-    wanted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    wanted: Mapping[str, Mapping[str, Any]] = {}
     """Keys that the target collects and that are missing now, with their schemas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnView:
+class TurnView(Struct, frozen=True, kw_only=True):
     """The turn without the prompt's wording, for adapters that work without a model.
 
     `wanted`: keys to collect here that are still missing, with their JSON Schemas ({} when undeclared).
@@ -169,8 +159,7 @@ class TurnView:
     """Repair patterns that a reply may name instead of a state."""
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.changed` can copy it
-class LLMRequest:
+class LLMRequest(Struct, frozen=True, kw_only=True):
     """One question to a model. `timeout` is the time left for it in seconds; None: no limit."""
 
     messages: tuple[LLMMessage, ...]
@@ -184,16 +173,15 @@ class LLMRequest:
     conversation_id: str = ""
     state: str = ""
     """Id of the state that asks, for adapters that record or replay."""
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = {}
     """Estimated tokens of the prompt's parts, tools apart: system, schema, and sections of the user message."""
     view: TurnView | None = None
     """Given to adapters with a true attribute `reads_view`."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     """Further settings of a chat client, as its caller gave them; other adapters ignore them."""
 
 
-@dataclass(frozen=True, kw_only=True, init=False)  # every adapter makes one in each turn, of ten fields
-class ModelReply:
+class ModelReply(Struct, frozen=True, kw_only=True):
     """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took.
 
     `cached_tokens`: those of the `input_tokens` that came from the provider's cache.
@@ -212,41 +200,10 @@ class ModelReply:
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls that the model asks for; the text beside them is not a reply."""
 
-    def __init__(
-        self,
-        *,
-        text: str,
-        model: str = "",
-        mode: str = "",
-        finish_reason: str = "",
-        attempts: int = 1,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        seconds: float = 0.0,
-        cost: float = 0.0,
-        cached_tokens: int = 0,
-        tool_calls: tuple[ToolCall, ...] = (),
-    ) -> None:
-        put(
-            self,
-            text=text,
-            model=model,
-            mode=mode,
-            finish_reason=finish_reason,
-            attempts=attempts,
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            seconds=seconds,
-            cost=cost,
-            cached_tokens=cached_tokens,
-            tool_calls=tool_calls,
-        )
-
     @property
     def usage(self) -> Usage:
         """What this one reply took."""
-        return made(
-            Usage,
+        return Usage(
             calls=1,
             attempts=self.attempts,
             input_tokens=self.input_tokens,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from llm_fsm._copies import changed
+from msgspec.structs import replace
+
 from llm_fsm._text import cut
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, moved_callers
-from llm_fsm.session.window import longer, shorter
+from llm_fsm.session.serialization import session_from_dict
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, moved_callers
 
 MAX_PATH = 64
 """The most steps of its way that a session keeps."""
@@ -32,11 +32,11 @@ def _started(_: Session, event: ev.Started) -> Session:
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
-    return changed(session, time=event.time)
+    return replace(session, time=event.time)
 
 
 def _user_said(session: Session, event: ev.UserSaid) -> Session:
-    return changed(
+    return replace(
         session,
         user_input=event.text,
         time=event.time,
@@ -48,13 +48,13 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
 
 
 def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
-    return changed(session, notes=()) if session.notes and event.asked_for == "turn" else session
+    return replace(session, notes=()) if session.notes and event.asked_for == "turn" else session
 
 
 def _recognised(session: Session, event: ev.Recognised) -> Session:
     """What was refused for this key before is no news any more."""
     notes = tuple(note for note in session.notes if note[0] != event.key)
-    return session if notes == session.notes else changed(session, notes=notes)
+    return session if notes == session.notes else replace(session, notes=notes)
 
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
@@ -66,19 +66,21 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         origins.pop(key, None)
     skipped = tuple(key for key in session.skipped if key not in event.values) if session.skipped else ()
     begun = session.begun and {
-        key: parts for key, parts in session.begun.items() if key not in event.values and key not in event.removed
+        key: parts
+        for key, parts in session.begun.items()
+        if key not in event.values and key not in event.removed
     }
-    return changed(session, context=context, origins=origins, skipped=skipped, begun=begun)
+    return replace(session, context=context, origins=origins, skipped=skipped, begun=begun)
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if event.begun is not None:
-        session = changed(session, begun={**session.begun, event.key: event.begun})
-    return changed(session, notes=(*session.notes, (event.key, event.reason))) if event.told else session
+        session = replace(session, begun={**session.begun, event.key: event.begun})
+    return replace(session, notes=(*session.notes, (event.key, event.reason))) if event.told else session
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
-    return changed(
+    return replace(
         session,
         state=event.state,
         previous_state=event.previous,
@@ -98,15 +100,15 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
     exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
-    return changed(session, window=longer(session.window, exchange), user_input=None)
+    return replace(session, window=(*session.window, exchange), user_input=None)
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
-    return changed(session, window=shorter(session.window, event.dropped))
+    return replace(session, window=session.window[event.dropped :])
 
 
 def _ended(session: Session, event: ev.Ended) -> Session:
-    return changed(
+    return replace(
         session,
         outcome=event.outcome,
         work=None,
@@ -125,11 +127,11 @@ def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterab
 
 
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
-    return changed(session, memory=_overlaid(session.memory, event.values, event.removed))
+    return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
 
 
 def _shared_set(session: Session, event: ev.SharedSet) -> Session:
-    return changed(session, shared=_overlaid(session.shared, event.values, event.removed))
+    return replace(session, shared=_overlaid(session.shared, event.values, event.removed))
 
 
 _CHECKED = ("context", "origins", "memory", "shared")
@@ -137,24 +139,25 @@ _CHECKED = ("context", "origins", "memory", "shared")
 
 def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
     feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
-    checkpoint = {name: getattr(session, name) for name in _CHECKED}
-    work = Work(state=event.state, attempt=event.attempt, checkpoint=checkpoint, feedback=feedback)
-    return changed(session, work=work)
+    work = Work(
+        state=event.state, attempt=event.attempt, checkpoint=session.saved(_CHECKED), feedback=feedback
+    )
+    return replace(session, work=work)
 
 
 def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
     if session.work is None:
         return session
     work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
-    return changed(session, work=work, **session.work.checkpoint)
+    return replace(session, work=work, **session.work.checkpoint)
 
 
 def _output(session: Session, event: ev.TaskPassed | ev.TaskExhausted) -> Session:
-    return changed(session, input=event.output, work=None)
+    return replace(session, input=event.output, work=None)
 
 
 def _summarised(session: Session, event: ev.Summarised) -> Session:
-    return changed(session, summary=event.summary)
+    return replace(session, summary=event.summary)
 
 
 def _paused(session: Session, event: ev.Paused) -> Session:
@@ -170,23 +173,23 @@ def _paused(session: Session, event: ev.Paused) -> Session:
     work = session.work
     if event.loop is not None:
         work = replace(work or Work(state=event.state), loop=event.loop)
-    return changed(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
+    return replace(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
 
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
     turn = session.turn + 1
-    return changed(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
+    return replace(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
 
 
 def _answered(session: Session, event: ev.Answered) -> Session:
     waited = session.pause is not None and session.pause.kind == "wait"
     after = _over(session, event.id, "answered", event.time)
     if waited:
-        return changed(after, input=event.value)
+        return replace(after, input=event.value)
     work = session.work
     if work is None:
         return after
-    return changed(after, work=replace(work, loop=None) if work.attempt else None)
+    return replace(after, work=replace(work, loop=None) if work.attempt else None)
 
 
 def _timed_out(session: Session, event: ev.TimedOut) -> Session:
@@ -196,8 +199,8 @@ def _timed_out(session: Session, event: ev.TimedOut) -> Session:
 def _reminded(session: Session, event: ev.Reminded) -> Session:
     if session.silence is not None:
         left = tuple(due for due in session.silence.reminders if due != event.due)
-        session = changed(session, silence=replace(session.silence, reminders=left))
-    return changed(session, reminders=tuple(due for due in session.reminders if due != event.due))
+        session = replace(session, silence=replace(session.silence, reminders=left))
+    return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
 def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
@@ -208,7 +211,7 @@ def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
 
 def _migrated(session: Session, event: ev.Migrated) -> Session:
     states, pause = event.states, session.pause
-    return changed(
+    return replace(
         session,
         definition=event.definition,
         state=states.get(session.state, session.state),
@@ -228,10 +231,9 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
 def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
     if event.kind == "digression":
         return _digression_begun(session, event)
-    kept = {name: getattr(session, name) for name in OF_FLOW}
-    return changed(
+    return replace(
         session,
-        stack=(*session.stack, Frame(kind="subflow", kept=kept)),
+        stack=(*session.stack, Frame(kind="subflow", kept=session.saved(OF_FLOW))),
         flow=event.flow,
         state=event.entered,
         previous_state=None,
@@ -249,7 +251,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
     across, main = event.caller is not None, not session.aside()
     frame = Frame(
         kind="digression",
-        kept={name: getattr(session, name) for name in (OF_FLOW if across else OF_PLACE)},
+        kept=session.saved(OF_FLOW if across else OF_PLACE),
         asked=event.asked,
         wanted=event.wanted,
         main=main or across,
@@ -258,7 +260,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
         caller=event.caller,
     )
     there = {} if event.caller is None else session.stack[event.caller].kept
-    return _taken_up(changed(session, stack=(*session.stack, frame), **there), frame)
+    return _taken_up(replace(session, stack=(*session.stack, frame), **there), frame)
 
 
 def _taken_up(session: Session, begun: Frame) -> Session:
@@ -269,7 +271,9 @@ def _taken_up(session: Session, begun: Frame) -> Session:
     number = waits.open_places().get(begun.entered)
     if number is None:
         return session
-    return changed(session, stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1)))
+    return replace(
+        session, stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1))
+    )
 
 
 def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
@@ -278,9 +282,9 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     frame = frames.pop(-1 if lowered is not session else event.frame)
     if frame.caller is not None:  # what waits there keeps what the digression made of it
         waits = frames[frame.caller]
-        made = {name: getattr(session, name) for name in OF_FLOW if name not in OF_PLACE}
+        made = session.saved(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, kept={**waits.kept, **made})
-    return changed(session, stack=tuple(frames), **frame.kept)
+    return replace(session, stack=tuple(frames), **frame.kept)
 
 
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
@@ -292,15 +296,15 @@ def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
         "origins": {**frame.kept["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
     }
     frames[event.frame] = replace(frame, kept=kept)
-    return changed(session, stack=tuple(frames))
+    return replace(session, stack=tuple(frames))
 
 
 def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
-    return changed(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
+    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
 
 
 def _missed(session: Session, event: ev.Missed) -> Session:
-    return changed(session, misses=(event.count, session.turn))
+    return replace(session, misses=(event.count, session.turn))
 
 
 def _restarted(session: Session, event: ev.Restarted) -> Session:
@@ -323,11 +327,11 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
-    return changed(session, silence=Silence(reminders=event.reminders, closes=event.closes))
+    return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 
 def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
-    return from_dict(event.session)
+    return session_from_dict(event.session)
 
 
 CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {

@@ -1,68 +1,125 @@
-"""The JSON form of events in turn records: {"type": "UserSaid", …fields that differ from their defaults…}."""
+"""The stored JSON form of events and sessions.
+
+An event is {"type": "UserSaid", …}; fields that equal their defaults are left out. A session is {"format": 1, …};
+`_ALWAYS` lists the fields that it always has. Names in both forms never change, because stores hold them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+from llm_fsm._json import in_unicode, value_of
+from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events
-from llm_fsm.session.events import Event
+from llm_fsm.session.events import EVENTS, AnyEvent, Event
 from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.session import Session
 
-_TYPES: Mapping[str, type[Event]] = {
-    name: cls
-    for name, cls in vars(events).items()
-    if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event
+T = TypeVar("T")
+FORMAT = 1
+_ALWAYS: Mapping[str, Any] = {
+    "format": FORMAT,
+    "conversation_id": "",
+    "definition": "",
+    "state": "",
+    "previous_state": None,
+    "turn": 0,
+    "turns_in_state": 0,
+    "context": {},
+    "origins": {},
+    "window": (),
+    "user_input": None,
+    "time": 0.0,
+    "notes": (),
+    "ended": False,
+    "outcome": None,
 }
-
-
-NAMES = frozenset(_TYPES)
+NAMES = frozenset(EVENTS)
 """The names of all events."""
-
-
-def _defaults(cls: type[Event]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for item in fields(cls):
-        if item.default is not MISSING:
-            found[item.name] = item.default
-        elif item.default_factory is not MISSING:
-            found[item.name] = item.default_factory()
-        else:
-            found[item.name] = MISSING
-    return found
-
-
-_FIELDS: Mapping[type[Event], tuple[tuple[str, Any], ...]] = {
-    cls: tuple(_defaults(cls).items()) for cls in _TYPES.values()
-}
-_TUPLES: Mapping[type[Event], Mapping[str, bool]] = {
-    cls: {item.name: str(item.type).startswith("tuple") for item in fields(cls)} for cls in _TYPES.values()
-}
-"""Which fields are tuples: a list in any other place is a JSON value and stays one."""
-
-
 _OF_CONTEXTS = (
     *(events.Started, events.ContextSet, events.TurnUndone),
     *(events.FlowPushed, events.AnswersChanged, events.Restarted),
 )
+"""Events that hold contexts. `TurnUndone` holds a whole session."""
 _CONTEXTS = frozenset(("context", "values", "before"))
-"""Names under which these hold one; sessions, in `TurnUndone`, do so in all their parts."""
+"""Fields of these events, or of that session, that are contexts."""
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def plain(value: Any) -> Any:
+    """Convert a frozen value to JSON data: dicts, lists or tuples, text, numbers, booleans and None."""
+    return msgspec.to_builtins(value, enc_hook=_without_subclass)
+
+
+def _without_subclass(value: object) -> object:
+    """Convert a value of a class that msgspec does not know, as a host may give one."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a {type(value).__name__} has no JSON form")
+
+
+def read(document: Any, kind: type[T], name: str) -> T:
+    """Convert JSON data to a frozen value.
+
+    Args:
+        document: The data as `plain` gave it, or the same data read from JSON text.
+        kind: The class of the value.
+        name: The name of the data, with which an error message begins.
+
+    Raises:
+        UnreadableError: The data does not have this shape. The message says where, and what would be right.
+    """
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise UnreadableError(_explained(str(error), name)) from error
+
+
+def _explained(message: str, name: str) -> str:
+    """Write a message of msgspec ("Expected `str | null`, got `int` - at `$.state`") as a sentence for people."""
+    what, _, place = message.partition(" - at `$")
+    what = re.sub(r"`([^`]+)`", _in_words, what)
+    return f"{name}{place.rstrip('`')}: {what[:1].lower()}{what[1:]}"
+
+
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_TYPES.get(kind, kind) for kind in types[1].split(" | "))
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """The JSON form of an event."""
-    cls = type(event)
-    document: dict[str, Any] = {"type": cls.__name__}
-    for name, default in _FIELDS[cls]:
-        value = getattr(event, name)
-        if value is not default and value != default:
-            document[name] = value
+    """Return the JSON form of an event."""
+    document: dict[str, Any] = plain(event)
     return document
 
 
+def from_dict(document: Mapping[str, Any]) -> Event:
+    """Return the event of a JSON form, without fields that this version does not know.
+
+    Raises:
+        UnreadableError: It is no event that this version knows.
+    """
+    name = document.get("type")
+    if not isinstance(name, str) or name not in EVENTS:
+        raise UnreadableError(f"unknown event type {name!r}; known are {', '.join(sorted(EVENTS))}")
+    return read(document, AnyEvent, f"an event cannot be read: {name}")
+
+
 def shown(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
-    """The JSON form of an event for others: each value of a secret key as dots, whatever kind of value it is."""
+    """Return the JSON form of an event for others, with dots in place of the value of each secret key."""
     document = to_dict(event)
     if isinstance(event, _OF_CONTEXTS):
         return {name: _masked(value, is_secret, within=name in _CONTEXTS) for name, value in document.items()}
@@ -70,7 +127,7 @@ def shown(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
 
 
 def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> Any:
-    """A part of an event; `within`: its names are keys of a context."""
+    """Mask a part of an event. `within`: its names are context keys."""
     if isinstance(value, list | tuple):
         return [_masked(item, is_secret, within=False) for item in value]
     if not isinstance(value, Mapping):
@@ -80,14 +137,46 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
     return {name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()}
 
 
-def from_dict(document: Mapping[str, Any]) -> Event:
-    """The event of a JSON form. Raises ValueError for a type that this version does not know."""
-    values = dict(document)
-    name = values.pop("type", None)
-    cls = _TYPES.get(name) if isinstance(name, str) else None
-    if cls is None:
-        raise ValueError(f"unknown event type {name!r}; known are {', '.join(sorted(_TYPES))}")
-    known = _TUPLES[cls]
-    return cls(
-        **{k: tuple(v) if known[k] and isinstance(v, list) else v for k, v in values.items() if k in known}
-    )
+def session_to_dict(session: Session) -> dict[str, Any]:
+    """Return the JSON form of a session."""
+    return {**_ALWAYS, **plain(session), "ended": session.ended}
+
+
+def session_from_dict(document: Mapping[str, Any]) -> Session:
+    """Return the session of a JSON form.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    found = document.get("format")
+    if found != FORMAT:
+        raise UnreadableError(
+            f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
+            "use the version that wrote it, or a newer one"
+        )
+    values = {name: value for name, value in document.items() if name not in ("format", "ended")}
+    if document.get("ended") and values.get("outcome") is None:
+        values["outcome"] = "final"
+    if more := sorted(values.keys() - set(Session.__struct_fields__)):
+        raise UnreadableError(
+            "this conversation was saved by a newer version of llm_fsm: this one does not know its "
+            f"{more[0]!r}; use the version that wrote it, or a newer one"
+        )
+    return read(values, Session, "a stored conversation cannot be read: session")
+
+
+def dump_session(session: Session) -> str:
+    """Write a session as canonical JSON text that is valid in UTF-8."""
+    return in_unicode(session_to_dict(session))
+
+
+def parse_session(text: str) -> Session:
+    """Read the session of a JSON text.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    try:
+        return session_from_dict(value_of(text))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error

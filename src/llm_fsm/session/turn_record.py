@@ -1,99 +1,74 @@
-"""Turn records: what one turn did, as JSON text that is written once and read for ever.
+"""Turn records: the events of one turn, as JSON text that is written once.
 
-Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}]}; the kinds are `Kind`.
+Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}]}; `Kind` lists the kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from llm_fsm._copies import stored
+from msgspec import Struct
+
 from llm_fsm._json import in_unicode, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
-from llm_fsm.session import session as se
 from llm_fsm.session.messages import Message, Usage
 from llm_fsm.session.reducer import fold
+from llm_fsm.session.serialization import plain, read
 from llm_fsm.session.session import Session
 
 FORMAT = 1
-_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class TurnRecord:
-    """One turn as it is kept. `turn` is the session's number of the turn; 0 is the start."""
+class TurnRecord(Struct, frozen=True, kw_only=True):
+    """One stored turn. `turn` counts messages and answers; the start is turn 0."""
 
     kind: Kind
     turn: int
     usage: Usage
-    events: tuple[ev.Event, ...]
+    events: tuple[ev.AnyEvent, ...]
 
     @property
     def text(self) -> str:
-        """What was said to the user in it."""
+        """The words said to the user."""
         return "\n\n".join([event.text for event in self.events if isinstance(event, ev.BotSaid)])
 
     @property
     def heard(self) -> ev.UserSaid | None:
-        """The user's message that it answers, if there was one."""
+        """The user's message, if there was one."""
         return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
 
 
 def dump(record: TurnRecord) -> str:
-    """The record as canonical JSON text that is valid in UTF-8."""
-    document = {
-        "format": FORMAT,
-        "kind": record.kind,
-        "turn": record.turn,
-        "usage": record.usage.__dict__,
-        "events": [event_json.to_dict(event) for event in record.events],
-    }
-    return in_unicode(document)
+    """Write a record as canonical JSON text that is valid in UTF-8."""
+    return in_unicode({"format": FORMAT, **plain(record)})
 
 
 def parse(text: str) -> TurnRecord:
-    """The record of a text. Raises UnreadableError for what this version cannot read."""
+    """Read the record of a JSON text.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
     try:
         document = value_of(text)
-        if document["format"] != FORMAT:
-            raise UnreadableError(
-                f"a turn record has format {document['format']!r}; this version reads format {FORMAT}"
-            )
-        return TurnRecord(
-            kind=document["kind"],
-            turn=document["turn"],
-            usage=stored(Usage, document["usage"]),
-            events=tuple(event_json.from_dict(event) for event in document["events"]),
-        )
-    except _DAMAGED as error:
+        found = document.get("format")
+    except (ValueError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"a turn record cannot be read: {error}") from error
-
-
-def dump_session(session: Session) -> str:
-    """A session as canonical JSON text that is valid in UTF-8."""
-    return in_unicode(se.to_dict(session))
-
-
-def parse_session(text: str) -> Session:
-    """The session of a text. Raises UnreadableError for what this version cannot read."""
-    try:
-        return se.from_dict(value_of(text))
-    except _DAMAGED as error:
-        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error
+    if found != FORMAT:
+        raise UnreadableError(f"a turn record has format {found!r}; this version reads format {FORMAT}")
+    return read(document, TurnRecord, "a turn record cannot be read: record")
 
 
 def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
-    """The records that were not taken back, with their numbers (from 1)."""
+    """Return the records that were not undone, with their numbers (from 1)."""
     kept: dict[int, TurnRecord] = {}
     for number, record in enumerate(records, 1):
         if record.kind == "undo":
             for event in record.events:
-                if isinstance(event, ev.TurnUndone):  # what carried the conversation over since goes with it
+                if isinstance(event, ev.TurnUndone):  # an undo takes later migrations back, too
                     kept = {known: one for known, one in kept.items() if known < event.record}
         else:
             kept[number] = record
@@ -101,7 +76,7 @@ def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
 
 
 def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
-    """The session after all records: a fold over their events."""
+    """Fold the events of all records into the session after them."""
     session = Session(conversation_id=conversation_id)
     for record in records:
         session = fold(session, record.events)
@@ -109,7 +84,7 @@ def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
 
 
 def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
-    """The whole conversation as its caller reads it, without turns that were taken back."""
+    """Return the whole conversation as its caller reads it, without turns that were undone."""
     messages: list[Message] = []
     for _, record in standing(records):
         for event in record.events:

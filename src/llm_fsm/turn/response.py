@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from llm_fsm._text import each_escaped, escaped
 from llm_fsm.definition.models import Scope

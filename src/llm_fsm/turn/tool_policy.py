@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.turn.effects import PlannedCall
@@ -74,7 +76,7 @@ def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     """The terms of the tool `name` of a definition: what `ref` says counts, for the rest the tool's `own`."""
     return replace(
         own,
-        spec=replace(own.spec, name=name),
+        spec=structs.replace(own.spec, name=name),
         output=ref.output,
         breaking=own.breaking if ref.breaking is None else ref.breaking,
         approval=own.approval if ref.approval is None else ref.approval,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from msgspec import Struct, structs
+
 from llm_fsm.errors import told
 from llm_fsm.session.json_values import ValueFault, to_json_value
 
@@ -73,6 +75,8 @@ def _weigh(value: object) -> None:
                 known = f"{len(item)} values or more" if 2 * len(item) > MAX_RESULT else _MORE
                 raise ResultFault(_too_large(known))
             waiting.extend(item)
+        elif isinstance(item, Struct):
+            waiting.extend(structs.asdict(item).values())
         elif is_dataclass(item) and not isinstance(item, type):
             waiting.extend(getattr(item, part.name) for part in fields(item))
         elif hasattr(item, "model_dump"):

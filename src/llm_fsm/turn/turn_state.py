@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal
 
+from msgspec import structs
+
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, Usage
@@ -136,7 +138,7 @@ class TurnState:
         if not secrets:
             return tuple(messages)
         forms = tuple(dict.fromkeys(form for secret in secrets for form in (secret, escaped(secret)[1:-1])))
-        return tuple(replace(message, content=blotted(forms, message.content)) for message in messages)
+        return tuple(structs.replace(message, content=blotted(forms, message.content)) for message in messages)
 
     def used(self) -> dict[str, float]:
         """Return what the run has used of each limit, earlier turns included."""

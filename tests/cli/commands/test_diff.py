@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cli_command import Desk
-from llm_fsm.session.session import Session, to_dict
+from llm_fsm.session.serialization import session_to_dict
+from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.registry import resolve
 from shop import SHOP, drop_count, keys
@@ -34,7 +35,7 @@ async def filled(url: str, conversations: list[tuple[str, str, dict[str, Any], b
         session = Session(conversation_id=f"c{number}", state=state, context=context, outcome=how)
         await store.save(
             Commit(
-                conversation_id=f"c{number}", expected=0, session=json.dumps(to_dict(session)), record="{}",
+                conversation_id=f"c{number}", expected=0, session=json.dumps(session_to_dict(session)), record="{}",
                 definition=name, state=state, ended=ended,
             )
         )  # fmt: skip

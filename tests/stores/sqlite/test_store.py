@@ -18,9 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from llm_fsm.errors import ConversationConflict, StoreError
-from llm_fsm.session.turn_record import parse, parse_session, replay
+from llm_fsm.session.serialization import parse_session
+from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock
 from llm_fsm.stores.locks.file_locks import FolderLocks, NoLocks, RangeLocks, locks_beside
@@ -147,7 +149,7 @@ async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     assert (loaded.version, session.state) == (3, "bye")
     assert loaded.definition_sha == (None if version < 3 else session.definition)
     records = [parse(text) for text in await one.records("golden/1")]
-    assert replace(replay("golden/1", records), time=0) == replace(session, time=0)
+    assert structs.replace(replay("golden/1", records), time=0) == structs.replace(session, time=0)
     assert parse(loaded.recorded).heard.text == "Ada"
     assert parse((await one.load("golden/1", "r1")).recorded).heard.text == "hm \ud800\0"
     assert [json.loads(text)["text"] for text in await one.journalled("golden/2")] == ["half"]

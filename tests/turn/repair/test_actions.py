@@ -11,7 +11,7 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.llm.offline.patterns import pattern_of
 from llm_fsm.session import events as ev
-from llm_fsm.session import turn_record as records
+from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
@@ -761,7 +761,7 @@ def test_the_way_is_kept_without_rounds_and_after_a_jump() -> None:
     assert [state for state, _ in session.path] == ["kind", "route", "firm", "city"]
     done = say(TRAVEL, session, "private", reply("correct", "Ok.", kind="private"))
     assert [state for state, _ in done.session.path] == ["kind", "route"]
-    assert records.parse_session(records.dump_session(done.session)) == done.session
+    assert parse_session(dump_session(done.session)) == done.session
 
 
 GUARDED: dict[str, Any] = {

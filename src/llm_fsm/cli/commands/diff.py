@@ -19,7 +19,7 @@ from llm_fsm.documents.diff import diff as differences
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
-from llm_fsm.session.turn_record import parse_session
+from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import Store
 
 _PAGE = 1000

@@ -12,7 +12,7 @@ from llm_fsm.engine.deployment import Edition
 from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
 from llm_fsm.engine.turn_runner import Outcome
 from llm_fsm.errors import StoreError
-from llm_fsm.session.turn_record import parse_session
+from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import Posted
 from llm_fsm.turn.effects import Point, RunHandlers
 

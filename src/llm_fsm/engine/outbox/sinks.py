@@ -51,8 +51,7 @@ class Delivery:
     event: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkFailed(Event):
+class SinkFailed(Event, frozen=True, kw_only=True):
     """A sink did not take an event, which is delivered again. Never part of a turn record: observers are told.
 
     `sink`: its name; `error`: why, class and words; `again`: seconds until it is tried again; `failures`: how often it

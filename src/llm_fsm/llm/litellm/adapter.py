@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from llm_fsm._async import in_words
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
@@ -147,7 +149,7 @@ class LiteLLM:
         async def ask(mode: Mode) -> ModelReply:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
             answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
-            return replace(answer, attempts=retries.sent, seconds=retries.seconds)
+            return structs.replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
         return await modes.settle(model, request.schema, ask, tools=tools)
 
@@ -191,7 +193,7 @@ class LiteLLM:
         reply = read_completion(
             gathered, model=model, mode=arriving.mode, attempts=retries.sent, seconds=retries.seconds, tools=tools
         )
-        yield replace(reply, cost=_cost(litellm, model, gathered["usage"]) or reply.cost)
+        yield structs.replace(reply, cost=_cost(litellm, model, gathered["usage"]) or reply.cost)
 
     def _options_for(self, model: str) -> Mapping[str, str]:
         return self._options if owner_of(model) == owner_of(self._model) else {}
@@ -223,7 +225,7 @@ class LiteLLM:
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
         reply = read_completion(answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools)
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
-        return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
+        return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
     async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
         """A reply of which the first piece has come."""

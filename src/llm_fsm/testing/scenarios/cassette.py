@@ -19,6 +19,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
@@ -205,8 +207,8 @@ def without(secrets: Collection[str], said: Sequence[str], entry: Entry) -> Entr
                 text = text.replace(written, _reference(secret, said))
         return text
 
-    calls = tuple(replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls)
-    return replace(entry, reply=replace(reply, text=clean(reply.text), tool_calls=calls))
+    calls = tuple(structs.replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls)
+    return replace(entry, reply=structs.replace(reply, text=clean(reply.text), tool_calls=calls))
 
 
 def _reference(secret: str, said: Iterable[str]) -> str:
@@ -223,8 +225,8 @@ def restored(reply: ModelReply, said: Sequence[str]) -> ModelReply:
     def whole(text: str) -> str:
         return _SAID.sub(lambda found: _quoted(said, found), text)
 
-    calls = tuple(replace(call, arguments=whole(call.arguments)) for call in reply.tool_calls)
-    return replace(reply, text=whole(reply.text), tool_calls=calls)
+    calls = tuple(structs.replace(call, arguments=whole(call.arguments)) for call in reply.tool_calls)
+    return structs.replace(reply, text=whole(reply.text), tool_calls=calls)
 
 
 def _quoted(said: Sequence[str], found: re.Match[str]) -> str:

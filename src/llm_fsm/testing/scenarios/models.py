@@ -9,7 +9,6 @@ short form by the long one before it validates: `"expect": "done"` becomes `"exp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -238,7 +237,7 @@ class Reply(Written):
 _EVENTS: Mapping[str, type[Event]] = {
     kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES
 }
-_EVENT_FIELDS = frozenset({"type", *(item.name for kind in _EVENTS.values() for item in fields(kind))})
+_EVENT_FIELDS = frozenset({"type", *(item for kind in _EVENTS.values() for item in kind.__struct_fields__)})
 
 
 def _patterns(found: list[str]) -> list[str]:
@@ -311,7 +310,7 @@ class EventExpected(Written):
             raise PydanticCustomError(
                 "choice", "unknown", {"value": self.type, "known": sorted(_EVENTS), "pointer": "type"}
             )
-        known = {item.name for item in fields(kind)}
+        known = set(kind.__struct_fields__)
         for key in self.values:
             if key not in known:
                 raise PydanticCustomError(

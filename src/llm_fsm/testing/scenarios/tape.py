@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from msgspec import structs
+
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMRequest, ModelReply
@@ -75,7 +77,7 @@ class Recorder:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the model and keep its reply. Raises ModelError as it does."""
         assert self._play is not None
-        asked = request if getattr(self._llm, "reads_view", False) else replace(request, view=None)
+        asked = request if getattr(self._llm, "reads_view", False) else structs.replace(request, view=None)
         try:
             reply = await self._llm.complete(asked)
         except BaseException:  # an interrupted call, too, leaves the old recording of its case

@@ -21,8 +21,8 @@ from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys
+from llm_fsm.session.history import Exchange, in_prompt
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
-from llm_fsm.session.window import Exchange, in_prompt
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.blanks import Blanks
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
