@@ -142,7 +142,7 @@ class Place(NamedTuple):
     column: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One problem of a definition.
 
@@ -150,7 +150,6 @@ class Finding:
     wrong, `hint` what would be right. `line` and `column` count from 1, columns in characters.
     `pointer` is the JSON pointer (RFC 6901) of the value that is meant; `path` names states, if the
     finding is about a way through the machine; `where` are the places of these states, which the JSON form leaves out.
-    It has no slots, for the sake of `llm_fsm._copies`: a hopeless file has thousands of findings.
     """
 
     code: str

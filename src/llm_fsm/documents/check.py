@@ -16,7 +16,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from llm_fsm._copies import changed
 from llm_fsm._json import step, steps
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import positions as places
@@ -130,7 +129,7 @@ def judge_value(value: object, court: Court) -> Judged:
     """As `judge_text`, for a value; findings have pointers and no positions."""
     with _uncollected():
         document, findings = _judge(value, court)
-    placed = [changed(found, file=court.file) for found in findings]
+    placed = [replace(found, file=court.file) for found in findings]
     known: _Orders = {}
     return Judged(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
 
@@ -215,7 +214,7 @@ def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
         pointer = upgraded.origin(found.pointer)
         where = tuple(map(states.__getitem__, found.path))
         same = pointer == found.pointer and not where
-        written.append(found if same else changed(found, pointer=pointer, where=where))
+        written.append(found if same else replace(found, pointer=pointer, where=where))
     return written
 
 
@@ -233,7 +232,7 @@ def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file
     for found in findings:
         line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
         where = tuple(map(known.__getitem__, map(attrgetter("pointer"), found.where))) if found.where else ()
-        yield changed(found, file=file, line=line, column=column, where=where)
+        yield replace(found, file=file, line=line, column=column, where=where)
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> Called:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from llm_fsm._copies import made
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.turn_runner import Outcome, due_rows
@@ -81,8 +80,7 @@ def turn_of(outcome: Outcome) -> Turn:
             request_id = event.request_id
         elif left is None and type(event) in _LEFT:
             left = _LEFT[type(event)](event)
-    return made(
-        Turn,
+    return Turn(
         text=record.text,
         state=session.state,
         previous_state=session.state if left is None else left,

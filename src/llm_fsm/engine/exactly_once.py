@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
-from llm_fsm._copies import stored
+from msgspec.structs import asdict, replace
+
+from llm_fsm.session.serialization import read
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
+_LOG = "the log of a function cannot be read: result"
 Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 
 
@@ -49,7 +51,7 @@ class Once:
         it, which came first, is to be made now in its stead. One that comes a second time is made, as a person wants it
         repeated.
         """
-        found = {item["id"]: stored(ToolResult, item) for item in logged}
+        found = {item["id"]: read(item, ToolResult, _LOG) for item in logged}
         for call in calls:
             if not call.at_most_once or call.key in self._made:
                 continue
@@ -85,4 +87,4 @@ class Once:
         self._given.add(known)
         self.log[call.key], self.log[known] = self.log[known], []
         _, result, self._made[call.key] = self._left.pop(known)
-        return replace(stored(ToolResult, result), id=call.id)
+        return replace(read(result, ToolResult, _LOG), id=call.id)

@@ -12,15 +12,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
-from llm_fsm._copies import fields, stored
+from msgspec.structs import asdict, replace
+
 from llm_fsm._json import in_unicode
 from llm_fsm.engine.exactly_once import likeness
 from llm_fsm.errors import HandlerError, StoreError
-from llm_fsm.session import serialization as event_json
-from llm_fsm.session.messages import ModelReply, ToolCall, Usage
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.serialization import read, to_dict
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 
@@ -214,17 +214,14 @@ def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
     """A model's reply, or that none came in time, as a journal entry."""
     if isinstance(reply, OutOfTime):
         return {"out_of_time": reply.seconds}
-    entry = fields(reply)
-    entry["tool_calls"] = [fields(call) for call in reply.tool_calls]
-    return entry
+    return {**asdict(reply), "tool_calls": [asdict(call) for call in reply.tool_calls]}
 
 
 def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
     """The reply of a journal entry."""
     if "out_of_time" in entry:
         return OutOfTime(seconds=entry["out_of_time"])
-    calls = tuple(stored(ToolCall, call) for call in entry.get("tool_calls", ()))
-    return stored(ModelReply, {**entry, "tool_calls": calls})
+    return read(entry, ModelReply, "a journal cannot be read: reply")
 
 
 def entry_unanswered(entry: Entry) -> Unanswered:
@@ -234,28 +231,25 @@ def entry_unanswered(entry: Entry) -> Unanswered:
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
     """The result of a handler or tool as a journal entry."""
-    return fields(result)
+    return asdict(result)
 
 
 def entry_result(entry: Entry) -> HandlerResult:
     """A handler's result of a journal entry."""
-    return stored(HandlerResult, entry)
+    return read(entry, HandlerResult, "a journal cannot be read: handler")
 
 
 def entry_tool(entry: Entry) -> ToolResult:
     """A tool's result of a journal entry."""
-    return stored(ToolResult, entry)
+    return read(entry, ToolResult, "a journal cannot be read: tool")
 
 
 def executed_entry(done: Executed) -> Entry:
     """What a function gave back as a journal entry."""
-    values = fields(done)
-    values["happened"] = [event_json.to_dict(event) for event in done.happened]
-    values["usage"] = fields(done.usage)
-    return values
+    happened = [to_dict(event) for event in done.happened]
+    return {**asdict(done), "happened": happened, "usage": asdict(done.usage)}
 
 
 def entry_executed(entry: Entry) -> Executed:
     """What a function gave back, of a journal entry."""
-    happened = tuple(event_json.from_dict(event) for event in entry["happened"])
-    return stored(Executed, {**entry, "happened": happened, "usage": stored(Usage, entry["usage"])})
+    return read(entry, Executed, "a journal cannot be read: function")

@@ -11,8 +11,9 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from msgspec.structs import replace
+
 from llm_fsm._async import OutOfPatience, in_time, in_words, is_cancelled
-from llm_fsm._copies import changed
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM, Listener, listened
@@ -40,9 +41,9 @@ async def ask(
     Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
     a fault of the adapter, and becomes a ModelError that names it.
     """
-    request = effect.request if left is None else changed(effect.request, timeout=left)
+    request = effect.request if left is None else replace(effect.request, timeout=left)
     if getattr(llm, "reads_view", False):
-        request = changed(request, view=effect.view())
+        request = replace(request, view=effect.view())
     try:
         work = llm.complete(request) if listener is None else listened(llm, request, listener)
         if left is None or (listener is None and getattr(llm, "keeps_time", False)):

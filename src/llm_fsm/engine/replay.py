@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from llm_fsm._copies import stored
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import BLOT
@@ -267,7 +266,7 @@ class _Source:
 
     def _again(self, event: ev.ModelReplied) -> ModelReply:
         self._last = event
-        calls = tuple(stored(ToolCall, call) for call in event.calls)
+        calls = tuple(ToolCall(**call) for call in event.calls)
         return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
     def _handled(self, *, last: bool) -> tuple[HandlerResult, ...]:

@@ -7,11 +7,12 @@ import math
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from llm_fsm._async import is_async, is_cancelled
 from llm_fsm._json import copied, in_unicode

@@ -6,10 +6,9 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from llm_fsm.engine.exactly_once import likeness
 from llm_fsm.engine.journal import (
@@ -304,7 +303,7 @@ class Running:
             if waited < limit - TICK:
                 raise
             return OutOfTime(seconds=waited)
-        return structs.replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
+        return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
     async def tools(self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None) -> ToolResults:
         """A batch of calls, or these of it; those that a journal knows are not made again."""

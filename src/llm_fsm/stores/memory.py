@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from operator import itemgetter
 
-from llm_fsm._copies import row
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.errors import (
@@ -68,7 +67,7 @@ class MemoryStore:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
             recorded = None if number is None else _unpacked(found.records[number - 1])
-            return row(Loaded, _unpacked(found.session), len(found.records), recorded, found.sha)
+            return Loaded(_unpacked(found.session), len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from llm_fsm._copies import changed
 from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
@@ -321,7 +320,7 @@ def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[s
 
 def _question(state: CompiledState, system: LLMMessage, tokens: int) -> LLMRequest:
     """What all questions in a state have in common. `tokens`: those of the system message."""
-    common = LLMRequest(
+    return LLMRequest(
         messages=(system,),
         schema=state.schema,
         model=state.model.name,
@@ -330,7 +329,6 @@ def _question(state: CompiledState, system: LLMMessage, tokens: int) -> LLMReque
         state=state.id,
         sizes={"system": tokens, "schema": estimate(state.schema.text)},
     )
-    return changed(common)  # quick to copy again, as each question does
 
 
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:

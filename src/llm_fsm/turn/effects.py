@@ -7,11 +7,12 @@ CheckKeyResults → Verdicts · Execute → Executed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm.session.events import Event
+from msgspec import Struct
+
+from llm_fsm.session.events import AnyEvent
 from llm_fsm.session.messages import LLMRequest, ModelReply, TurnView, Usage
 from llm_fsm.session.session import Session
 
@@ -45,8 +46,7 @@ class AskModel(NamedTuple):
     about: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunHandlers:
+class RunHandlers(Struct, frozen=True, kw_only=True):
     """Run the handlers of one point.
 
     `target` is where a move leads, `updated` the keys just changed, `text` the words about to be said,
@@ -62,8 +62,7 @@ class RunHandlers:
     error: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedCall:
+class PlannedCall(Struct, frozen=True, kw_only=True):
     """One tool call whose name, scope and arguments were checked as far as the definition allows.
 
     `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or (`mcp`, `tool`)
@@ -85,8 +84,7 @@ class PlannedCall:
     scope: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTools:
+class CallTools(Struct, frozen=True, kw_only=True):
     """Run a batch of calls in order, neighbours that are all parallel at once."""
 
     state: str
@@ -94,8 +92,7 @@ class CallTools:
     left: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckKeyResults:
+class CheckKeyResults(Struct, frozen=True, kw_only=True):
     """Run registered checks on the output of a task. `checks`: (key result's name, registered function)."""
 
     state: str
@@ -105,8 +102,7 @@ class CheckKeyResults:
     left: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execute:
+class Execute(Struct, frozen=True, kw_only=True):
     """Run the registered function of a task state.
 
     `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
@@ -124,8 +120,8 @@ class Execute:
     key: str = ""
     answers: tuple[Any, ...] = ()
     about: tuple[Any, ...] = ()
-    log: Mapping[str, Any] = field(default_factory=dict)
-    used: Mapping[str, float] = field(default_factory=dict)
+    log: Mapping[str, Any] = {}
+    used: Mapping[str, float] = {}
 
 
 def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
@@ -136,15 +132,13 @@ def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
 Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutOfTime:
+class OutOfTime(Struct, frozen=True, kw_only=True):
     """The limit of the run's seconds came before the model's reply. `seconds`: how long it was waited for."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class Unanswered(Struct, frozen=True, kw_only=True):
     """Nobody made the summary that somebody waits for, and the turn goes on without it.
 
     `reason`: the error's words. `attempts`: requests that were made, 0 where nobody was asked; `seconds` that it took.
@@ -155,30 +149,27 @@ class Unanswered:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerResult:
+class HandlerResult(Struct, frozen=True, kw_only=True):
     """What one handler gave back. `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
 
     `seconds`: how long it took.
     """
 
     handler: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = {}
     text: str | None = None
     veto: str | None = None
     error: str | None = None
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerResults:
+class HandlerResults(Struct, frozen=True, kw_only=True):
     """What the handlers of one point gave back, in the order in which they ran."""
 
     results: tuple[HandlerResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True, kw_only=True):
     """What one call brought back: a JSON `value`, or an `error` in words for the model. `seconds`: how long.
 
     `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
@@ -194,24 +185,21 @@ class ToolResult:
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResults:
+class ToolResults(Struct, frozen=True, kw_only=True):
     """What a batch brought back, in the order of its calls. `elapsed`: seconds that it took as a whole."""
 
     results: tuple[ToolResult, ...]
     elapsed: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
+class Verdicts(Struct, frozen=True, kw_only=True):
     """What registered checks said: key result's name → (passed, reason). `seconds`: how long they took."""
 
     verdicts: Mapping[str, tuple[bool, str]]
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executed:
+class Executed(Struct, frozen=True, kw_only=True):
     """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
 
     `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `happened`: what
@@ -221,11 +209,11 @@ class Executed:
 
     output: Any = None
     error: str | None = None
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = {}
     shared: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
-    happened: tuple[Event, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    happened: tuple[AnyEvent, ...] = ()
+    usage: Usage = Usage()
     tool_calls: int = 0
     paused: Mapping[str, Any] | None = None
     limit: str | None = None

@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._copies import stored
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import blotted
+from llm_fsm.session.serialization import read
 from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import AvailableMoves
@@ -84,19 +84,11 @@ class Loop:
 
     def take_up(self, document: Mapping[str, Any]) -> Loop:
         """Go on where a loop of the same kind stopped."""
-        messages = tuple(
-            LLMMessage(
-                item["role"],
-                item["content"],
-                tuple(stored(ToolCall, call) for call in item["tool_calls"]),
-                item["tool_call_id"],
-            )
-            for item in document["messages"]
-        )
+        messages = read(document["messages"], tuple[LLMMessage, ...], "a paused loop cannot be read: messages")
         self.request = replace(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
-        self.calls = tuple(stored(ToolCall, call) for call in document["calls"])
+        self.calls = read(document["calls"], tuple[ToolCall, ...], "a paused loop cannot be read: calls")
         self.keys = dict(document["keys"])
         self.answers = dict(document["answers"])
         self.done = dict(document["done"])

@@ -6,8 +6,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from llm_fsm.engine.handlers.registry import (
     ErrorMode,

@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._copies import made
 from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.tool_messages import read_calls
@@ -66,8 +65,7 @@ def read_completion(
     if not isinstance(usage, dict):
         usage = {}
     answered_by = payload.get("model")
-    return made(
-        ModelReply,
+    return ModelReply(
         text=text,
         model=answered_by if isinstance(answered_by, str) and answered_by else model,
         mode=mode,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from llm_fsm._copies import made
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import LLMFSMError
@@ -153,8 +152,7 @@ class Rehearsal:
         chat = self.chat
         if chat is None:
             return Seen(error=error)
-        return made(
-            Seen,
+        return Seen(
             text="" if turn is None else turn.text,
             state=chat.state,
             context=chat.context,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from llm_fsm._copies import made
 from llm_fsm._json import in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
@@ -105,8 +104,7 @@ def _why(request: LLMRequest) -> str:
 
 
 def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
-    return made(
-        ModelReply,
+    return ModelReply(
         text=text,
         model="scripted",
         mode="scripted",

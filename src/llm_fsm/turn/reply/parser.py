@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from llm_fsm._copies import row
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
@@ -350,7 +349,7 @@ def parse(text: str) -> Reply:
     if not isinstance(update, dict):
         update, fault = _update(found, transition)
     reasoning = _text(found.get("reasoning"))[:4000]
-    return row(Reply, transition["target_state"].strip(UNSEEN), update, _words(found), reasoning, fault)
+    return Reply(transition["target_state"].strip(UNSEEN), update, _words(found), reasoning, fault)
 
 
 def _move(found: dict[str, Any]) -> dict[str, Any] | None:
