@@ -4,7 +4,8 @@
     scripted:FILE, replay:FILE   replies from a file
     any name with a base_url     an OpenAI-compatible server, directly
     NAME:…, NAME/…               an adapter that another package brings, see `llm_fsm.llm.installed`
-    provider/model, model        a provider, through litellm
+    provider/model, model        a provider: directly where `llm_fsm.llm.providers` has it, else through litellm
+    litellm:provider/model       a provider, through litellm
 
 An adapter's module is imported only when it is chosen: aiohttp and litellm are slow to import.
 """
@@ -30,11 +31,14 @@ from llm_fsm.llm.litellm.providers import (
     owner_of,
     provider_of,
 )
+from llm_fsm.llm.providers import direct, key_of
+from llm_fsm.llm.router import Router
 
 WITH_FILE = {
     "scripted": "llm_fsm.llm.scripted:ScriptedLLM.from_file",
     "replay": "llm_fsm.llm.cassette:ReplayLLM.from_file",
 }
+_BY_LITELLM = "litellm:"
 OFFLINE = "llm_fsm.llm.offline.model:OfflineLLM"
 COMPAT = "llm_fsm.llm.openai.client:CompatLLM"
 LITELLM = "llm_fsm.llm.litellm.adapter:LiteLLM"
@@ -68,12 +72,17 @@ def resolve(
     if address:
         key = api_key or environ.get("LLM_FSM_API_KEY") or None
         return _checked(_load(COMPAT)(name, base_url=address, api_key=key), name)
+    if name.startswith(_BY_LITELLM):
+        return _by_litellm(name.removeprefix(_BY_LITELLM), api_key, environ)
     installed = _installed(name)
     if installed is not None:
         return _checked(installed(name, api_key=api_key, environ=environ), name)
     _check_name(name)
-    _check_key(name, api_key, environ)
-    return _checked(_load(LITELLM)(name, api_key=api_key), name)
+
+    def make(model: str) -> LLM:
+        return _hosted(model, api_key if _owner(model) == _owner(name) else None, environ)
+
+    return Router(name, owner=provider_of, make=make)
 
 
 def resolve_all(
@@ -98,6 +107,23 @@ def resolve_all(
         for model, key in zip(models, keys, strict=True)
     ]
     return found[0] if len(found) == 1 else Fallbacks(found)
+
+
+def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
+    """The adapter of a provider: directly where it speaks OpenAI's protocol, else through litellm."""
+    provider = direct(provider_of(name))
+    if provider is None:
+        return _by_litellm(name, api_key, environ)
+    _check_key(name, api_key, environ)
+    key = api_key or key_of(provider, environ)
+    found = _load(COMPAT)(name, base_url=provider.base_url, api_key=key, provider=provider_of(name))
+    return _checked(found, name)
+
+
+def _by_litellm(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
+    _check_name(name)
+    _check_key(name, api_key, environ)
+    return _checked(_load(LITELLM)(name, api_key=api_key), name)
 
 
 def _owner(name: str) -> str:

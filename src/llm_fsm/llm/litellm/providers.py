@@ -6,38 +6,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm.llm.providers import ALIASES, PROVIDERS
 from llm_fsm.llm.structured_output import Mode
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
+    **{name: provider.keys for name, provider in PROVIDERS.items() if provider.keys},
     "anthropic": ("ANTHROPIC_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "mistral": ("MISTRAL_API_KEY",),
-    "groq": ("GROQ_API_KEY",),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
     "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
-    "xai": ("XAI_API_KEY",),
-    "cerebras": ("CEREBRAS_API_KEY",),
 }
-"""The environment variables in which litellm looks for a provider's key; one of them is enough."""
+"""The environment variables that may hold a provider's key; one of them is enough."""
 
 OTHERS = frozenset(
     {
-        "azure",
-        "azure_ai",
-        "bedrock",
-        "fireworks_ai",
-        "github",
-        "hosted_vllm",
-        "huggingface",
-        "lm_studio",
-        "ollama",
-        "ollama_chat",
-        "perplexity",
-        "sagemaker",
-        "together_ai",
-        "vertex_ai",
+        *(name for name, provider in PROVIDERS.items() if not provider.keys),
+        *("azure", "azure_ai", "bedrock", "github", "huggingface", "perplexity", "sagemaker", "vertex_ai"),
     }
 )
 """Further providers: they need no key, several settings, or any one of many variables."""
@@ -57,7 +39,8 @@ _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 def provider_of(model: str) -> str:
     """The provider that a model's name says or is known by; "" where only litellm can tell."""
     if "/" in model:
-        return model.split("/", 1)[0].lower()
+        name = model.split("/", 1)[0].lower()
+        return ALIASES.get(name, name)
     return next((provider for pattern, provider in _FAMILIES if re.match(pattern, model)), "")
 
 

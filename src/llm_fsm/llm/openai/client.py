@@ -16,19 +16,22 @@ from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
+from msgspec import structs
 from yarl import URL
 
 from llm_fsm._async import in_words
 from llm_fsm._json import in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.litellm.providers import marked
+from llm_fsm.llm.litellm.providers import marked, provider_of, takes_marks
 from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.openai.proxies import proxy_for
 from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
+from llm_fsm.llm.prices import cost_of
+from llm_fsm.llm.providers import Provider, direct
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
     FORM_STATUS,
@@ -42,6 +45,7 @@ from llm_fsm.llm.structured_output import (
 )
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply
 
+_UNKNOWN = Provider(base_url="")
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
@@ -57,6 +61,7 @@ class CompatLLM:
     `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none.
     `headers`: further headers of each request. `timeout`: seconds for one request, else what `retry` says.
     `cache_marks`: mark what is to be cached (`cache_control`), for servers that pass that on to Claude's providers.
+    `provider`: the name of one in `llm_fsm.llm.providers`, whose habits and prices are known.
     There is one session per event loop: `aclose` is to be awaited in each.
     Raises ConfigurationError when the address, its proxy or the key cannot be used.
     """
@@ -75,13 +80,17 @@ class CompatLLM:
         retry: RetryPolicy | None = None,
         pacing: Pacing | None = None,
         cache_marks: bool = False,
+        provider: str = "",
     ) -> None:
         self._model = model
-        self._marks = cache_marks
+        self._marks = cache_marks or (provider == "openrouter" and takes_marks(model))
+        self._provider = provider
+        self._habits = direct(provider) or _UNKNOWN
         self._url, self.where = _endpoint(base_url)
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
             self.where += f" (through the proxy {self._proxy.url})"
+        self._key_variable = next(iter(self._habits.keys), "LLM_FSM_API_KEY")
         self._key = _checked_key(api_key)
         self._headers = checked_headers(_headers(self._key, headers or {}))
         policy = retry or RetryPolicy()
@@ -89,12 +98,13 @@ class CompatLLM:
         self._pacing = pacing or Pacing()
         self._renamed: set[str] = set()
         """The models that want the limit of tokens under its newer name: OpenAI's that reason."""
-        self._modes = ReplyModes(both=self._url.host == "api.openai.com")
+        both = self._habits.schema_beside_tools or self._url.host == "api.openai.com"
+        self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""
-        model = (request.model or self._model).removeprefix("openai/")
+        model = self._name(request)
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
         ask = partial(self._reply, request, retries, model)
@@ -110,7 +120,7 @@ class CompatLLM:
         while True:
             seconds = retries.begin(last)
             try:
-                return await self._send(body, asked, retries, seconds)
+                return self._priced(await self._send(body, asked, retries, seconds), model)
             except ModelError as error:
                 last = self._named(error)
             if self._learnt(last, model, limit):
@@ -118,6 +128,19 @@ class CompatLLM:
                 body = _body(request, model, mode, limit, heat, marks=self._marks)
             else:
                 await retries.pause(last)
+
+    def _name(self, request: LLMRequest) -> str:
+        """The model's name as its provider knows it."""
+        name = request.model or self._model
+        _, slash, rest = name.partition("/")
+        return rest if slash and provider_of(name) == (self._provider or "openai") else name
+
+    def _priced(self, reply: ModelReply, model: str) -> ModelReply:
+        """The reply with its cost by the price list, where the provider reports none."""
+        if reply.cost or not self._habits.prices:
+            return reply
+        cost = cost_of(self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
+        return structs.replace(reply, cost=cost) if cost else reply
 
     def _limit(self, request: LLMRequest, model: str) -> str:
         """The name under which the limit of tokens is sent; "" where there is none."""
@@ -142,7 +165,7 @@ class CompatLLM:
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Ask the server for its reply while it makes it; again only as long as nothing of it has come."""
-        model = (request.model or self._model).removeprefix("openai/")
+        model = self._name(request)
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
 
@@ -169,7 +192,7 @@ class CompatLLM:
             try:
                 async for piece in arriving.pieces(self._retry.attempt_timeout):
                     yield piece
-                reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
+                reply = self._priced(arriving.reply(attempts=retries.sent, seconds=retries.seconds), model)
             except ModelError as error:
                 self._named(error, arriving.status)
                 raise
@@ -255,7 +278,7 @@ class CompatLLM:
         if status in {401, 403}:
             asks = "refuses the key" if self._key else "asks for a key"
             return ModelError(
-                f"{self.where} {asks} ({status}: {said}); set LLM_FSM_API_KEY, or give api_key= in Python",
+                f"{self.where} {asks} ({status}: {said}); set {self._key_variable}, or give api_key= in Python",
                 status=status,
             )
         if 300 <= status < 400:

@@ -1,0 +1,57 @@
+"""One adapter for models by name: each request goes to the adapter of its model's provider.
+
+A definition may name another model for a state than the machine has, also one of another provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.llm.base import LLM, let_go, streamed
+from llm_fsm.session.messages import LLMRequest, ModelReply
+
+
+class Router:
+    """Send each request to the adapter of the provider that its model names; for the protocol see `LLM`.
+
+    Args:
+        name: The model of requests that name none.
+        owner: Gives the provider's name of a model; "" means that of `name`.
+        make: Makes the adapter of a model. Raises ConfigurationError, for example when the provider's key is missing.
+    """
+
+    def __init__(self, name: str, *, owner: Callable[[str], str], make: Callable[[str], LLM]) -> None:
+        self._owner = owner
+        self._make = make
+        self._home = owner(name)
+        self.default = make(name)
+        self._adapters: dict[str, LLM] = {self._home: self.default}
+
+    def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
+        """Answer the request. Raises ModelError."""
+        return self._adapter(request).complete(request)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """Give the reply while it arrives. Raises ModelError."""
+        async with aclosing(streamed(self._adapter(request), request)) as items:
+            async for item in items:
+                yield item
+
+    async def aclose(self) -> None:
+        """Close what the adapters hold open in the running event loop."""
+        for adapter in self._adapters.values():
+            await let_go(adapter)
+
+    def _adapter(self, request: LLMRequest) -> LLM:
+        if request.model is None:
+            return self.default
+        owner = self._owner(request.model) or self._home
+        if owner not in self._adapters:
+            try:
+                self._adapters[owner] = self._make(request.model)
+            except ConfigurationError as error:
+                raise ModelError(str(error)) from error
+        return self._adapters[owner]
