@@ -17,6 +17,7 @@ from audit import faults
 from bot import TURNS, machine, message
 from ledger import Ledger
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import OutboxQuery
 from llm_fsm.stores.sqlite.store import SQLiteStore
 from probes import Probe
 
@@ -62,7 +63,8 @@ async def main(role: str, database: Path, flag: Path) -> None:
         ledger.write("ack", c="c", turn=turn, text=reply.text)
     await chat.refresh()
     tell(failed=failed, ended=chat.ended, version=len(await chat.turns()))
-    while await shop.store.outbox("booked"):  # a sink whose row could not be dropped is told again after a while
+    # A sink whose row could not be dropped is told again after a while.
+    while await shop.store.outbox(OutboxQuery(sink="booked")):
         await asyncio.sleep(0.02)
     await shop.close()
     tell(faults=await faults(ledger, SQLiteStore(database)))

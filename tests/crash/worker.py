@@ -13,6 +13,7 @@ from ledger import Ledger
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
+from llm_fsm.stores.base import OutboxQuery
 from probes import Probe
 
 Opens = Callable[[Probe], Any]
@@ -36,7 +37,7 @@ async def _all_told(shop: AsyncMachine) -> None:
     """Until the sink has heard of everything: where locks are leases, those of a killed worker last longer than it."""
     with suppress(TimeoutError):  # the audit says what the sink did not hear of
         async with asyncio.timeout(_PATIENCE):
-            while await shop.store.outbox(None, limit=1):
+            while await shop.store.outbox(OutboxQuery(limit=1)):
                 await asyncio.sleep(0.1)
 
 

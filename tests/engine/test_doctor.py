@@ -14,7 +14,7 @@ from llm_fsm.engine.outbox.sinks import sink
 from llm_fsm.engine.transfer import export, fork
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.stores.base import Commit
+from llm_fsm.stores.base import Commit, OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
 from orders import ORDER, REPLIES, machine, talked
@@ -189,7 +189,7 @@ async def test_what_waits_and_what_is_owed_is_no_complaint(kind, tmp_path, reque
     await owing(url)
     store = resolve(url)
     assert len(await store.due(1e12)) == 2
-    assert len(await store.outbox(None)) == 4
+    assert len(await store.outbox(OutboxQuery())) == 4
     assert list(await examine(store)) == []
     await store.close()
 

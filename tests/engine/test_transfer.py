@@ -12,6 +12,7 @@ from llm_fsm.engine.transfer import export, fork, take_in
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import parse_session
+from llm_fsm.stores.base import ListQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
 from orders import machine, talked
@@ -37,7 +38,7 @@ async def test_a_conversation_comes_back_from_its_text_in_every_store(kind, tmp_
     assert text.isascii()
     assert await take_in(second, text) == "c"
     assert await export(second, "c") == text
-    assert await second.list() == await first.list()
+    assert await second.list(ListQuery()) == await first.list(ListQuery())
     assert await second.load("c", "r2") == await first.load("c", "r2")
     assert list(await examine(second)) == []
     with pytest.raises(ConversationConflict, match="exists already"):
@@ -136,7 +137,7 @@ async def test_an_id_that_can_be_none_is_told_as_such():
     for name in ("", "a\nb"):
         with pytest.raises(ValueError, match=r"^a conversation id"):
             await take_in(store, text, name)
-    assert await store.list() == ()
+    assert await store.list(ListQuery()) == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from llm_fsm import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, StoreError
-from llm_fsm.stores.base import Commit, Loaded, storable
+from llm_fsm.stores.base import Commit, ListQuery, Loaded, storable
 from llm_fsm.stores.file.store import FileStore
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import default_path, resolve
@@ -76,7 +76,7 @@ async def test_every_naughty_string_is_kept_as_id_request_id_and_text(make):
     for text in ids:
         document = json.dumps(text)
         assert await store.load(text, text) == Loaded(session=document, version=1, recorded=document)
-    assert [line.conversation_id for line in await store.list(limit=1000)] == sorted(ids)
+    assert [line.conversation_id for line in await store.list(ListQuery(limit=1000))] == sorted(ids)
     everything = json.dumps(NAUGHTY)
     await store.save(Commit(conversation_id="all", expected=0, session=everything, record=everything))
     assert await store.load("all") == Loaded(session=everything, version=1)

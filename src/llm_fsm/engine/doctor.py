@@ -15,7 +15,7 @@ from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.session.integrity import unsound
 from llm_fsm.session.serialization import parse_session
 from llm_fsm.session.turn_record import TurnRecord, parse
-from llm_fsm.stores.base import Listed, Posted, Store, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, OutboxQuery, Posted, Store, kept_definition
 
 _WAIT = 30.0
 _PAGE = 500
@@ -38,11 +38,11 @@ async def examine(store: Store) -> Sequence[Complaint]:
     """Look at everything without changing anything. Raises StoreError where there is nothing to look at."""
     await store.load(_NOBODY, _NOBODY)
     await store.journalled(_NOBODY)
-    await store.outbox(None, limit=1)
+    await store.outbox(OutboxQuery(limit=1))
     own = getattr(store, "faults", None)
     found = [Complaint(conversation_id="", what=what) for what in (() if own is None else await own())]
     after: str | None = None
-    while page := await store.list(after, _PAGE):
+    while page := await store.list(ListQuery(after=after, limit=_PAGE)):
         due = await _due(store)
         for line in page:
             whats = await _settled(store, line, due)
@@ -109,7 +109,7 @@ def _parsed(number: int, text: str) -> TurnRecord:
 
 
 async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnRecord]) -> Sequence[str]:
-    rows = await store.outbox(None, conversation_id=name, limit=_ALL)
+    rows = await store.outbox(OutboxQuery(conversation_id=name, limit=_ALL))
     wrong = [row for row in rows if not _tells(row, records)]
     return [f"what {row.sink!r} has still to be told, {row.key!r}, is not in its records" for row in wrong]
 

@@ -31,7 +31,7 @@ from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.session.events import Migrated, Started
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.turn_record import parse
-from llm_fsm.stores.base import Listed, Store, storable
+from llm_fsm.stores.base import Listed, ListQuery, Store, storable
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
@@ -304,7 +304,7 @@ class AsyncMachine:
 
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
-        return await self.store.list(None if after is None else storable(after), limit)
+        return await self.store.list(ListQuery(after=None if after is None else storable(after), limit=limit))
 
     async def definition_of(self, conversation_id: str) -> Definition:
         """The definition that a conversation goes on by; this machine's own where nobody knows its any more.

@@ -26,7 +26,7 @@ from llm_fsm.session.integrity import unsound
 from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, standing
-from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
+from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, kept_definition
 
 FORMAT = 1
 _WAIT = 30.0
@@ -139,7 +139,7 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
     """The conversation's own line of the listing: the first one behind all ids that come before it."""
     last = ord(conversation_id[-1]) - 1
     before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
-    page = await store.list(conversation_id[:-1] + before + "\U0010ffff" * 200, 1)
+    page = await store.list(ListQuery(after=conversation_id[:-1] + before + "\U0010ffff" * 200, limit=1))
     return page[0] if page and page[0].conversation_id == conversation_id else None
 
 

@@ -11,6 +11,7 @@ from llm_fsm import LLMFSMError
 from llm_fsm.server.encoding import Json
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Service
+from llm_fsm.stores.base import ListQuery
 
 _PATIENCE = 3.0
 
@@ -32,7 +33,7 @@ class Health:
             for store in service.machines.stores:
                 try:
                     async with asyncio.timeout(_PATIENCE):
-                        await store.list(None, 1)
+                        await store.list(ListQuery(limit=1))
                 except (LLMFSMError, TimeoutError) as error:
                     raise Problem("store-unavailable", f"the store does not answer: {error}") from error
             return Json({"status": "ready", "definitions": len(service.machines.every())})

@@ -15,7 +15,7 @@ from llm_fsm.definition.subflows import read_document
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
-from llm_fsm.stores.base import Listed, Store, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
 
 HELD = 4096
 """Conversations that stay at hand: the next message does not read them again."""
@@ -146,7 +146,7 @@ class Machines:
     async def _page(self, listing: _Listing, place: str | None, limit: int) -> Sequence[Listed]:
         found: list[Listed] = []
         while True:
-            page = await listing.store.list(place, _PAGE, **listing.only)
+            page = await listing.store.list(ListQuery(after=place, limit=_PAGE, **listing.only))
             for line in page:
                 if not line.conversation_id.startswith(listing.begins):
                     if line.conversation_id > listing.begins:

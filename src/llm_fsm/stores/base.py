@@ -1,16 +1,24 @@
-"""The port to stores: documents of text in, the same documents out. This is version 1 of the contract.
+"""The port to stores: documents of text go in, the same documents come out. This is version 1 of the contract.
 
-A store knows nothing of machines. It keeps, per conversation: one session document with a version,
-turn records (appended once, numbered from 1), the inbox (request id to record number), the outbox (what sinks have
-still to be told), the rows of the due table and the journal of the turn under way; besides, one copy of every
-definition that a conversation is pinned to. All documents are JSON text that is valid in UTF-8, with escapes for what
-is not, so that every string that Python can hold survives in every store. Conversation ids, request ids and the names
-for listings are text without NUL and lone surrogates (see `storable`), ids of at most 200 characters; they may be
-anything else.
+A store knows nothing of machines. Per conversation it keeps:
 
-Errors: ConversationConflict where the version does not fit, StoreError for everything else
-(locked, unreachable, read-only, full, newer version, damaged, a lock that was lost), with a message that names the
-place. `docs/stores.md` says it for the author of a store; `llm_fsm.testing.store_suite` holds a store against it.
+- one session document with a version,
+- turn records, appended once, numbered from 1,
+- the inbox: the number of the record that answered a request id,
+- the outbox: events that sinks have not acknowledged yet,
+- rows of the due table: time-outs and reminders,
+- the journal of the turn under way.
+
+Besides, it keeps one copy of every definition that a conversation is pinned to.
+
+All documents are JSON text that is valid in UTF-8. Characters that are not are escaped, so that every string of Python
+survives in every store. Conversation ids, request ids and the names for listings are text without NUL and lone
+surrogates (see `storable`). Ids have at most 200 characters; they may be anything else.
+
+A store raises ConversationConflict where the version does not fit, and StoreError for everything else: locked,
+unreachable, read-only, full, newer version, damaged, a lock that was lost. The message names the place.
+
+`docs/stores.md` is for the author of a store; `llm_fsm.testing.store_suite` tests a store against this contract.
 """
 
 from __future__ import annotations
@@ -28,16 +36,20 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(name: str) -> str:
-    r"""A name for listings as every store can keep it: NUL and lone surrogates as `\x00` and `\ud800`."""
+    r"""Write a name for listings as every store can keep it: NUL and lone surrogates as `\x00` and `\ud800`."""
     if _UNSTORABLE.search(name) is None:
         return name
     return name.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
 class Loaded(NamedTuple):
-    """A conversation as stored. `recorded` is the record that already answers the request id asked for.
+    """A conversation as stored.
 
-    `definition_sha`: the definition that it is pinned to, as its last commit said.
+    Args:
+        session: The session document.
+        version: The number of the last commit.
+        recorded: The record that answered the request id asked for; None if there is none.
+        definition_sha: SHA-256 of the definition that the last commit pinned the conversation to.
     """
 
     session: str
@@ -48,7 +60,13 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """An event on its way to the sink named `sink`: JSON text, under a key by which the sink knows it again."""
+    """An event for a sink.
+
+    Args:
+        sink: The name of the sink.
+        key: The idempotency key, by which the sink recognises a repeated event.
+        text: The event as JSON text.
+    """
 
     sink: str
     key: str
@@ -57,22 +75,27 @@ class Outgoing:
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Commit:
-    """All that one turn writes, in one transaction.
+    """All that one turn writes, in one transaction. The journal of the conversation is emptied.
 
-    `expected` is the version that was loaded (0: the conversation must not exist yet); the new version is
-    `expected + 1`, and `record` is stored under that number. `request_id` goes to the inbox. The journal of
-    the conversation is emptied. `state`, `ended`, `definition` and `time` (seconds since the epoch) are for
-    listings. `due`: when (seconds since the epoch) something is to happen by itself, and of what kind; these rows
-    replace those of the conversation in the due table. `outbox`: what sinks are to be told, in this order, after
-    all that they have still to be told of this conversation.
+    A conversation that is imported has `expected` 0 and `earlier` records; its version becomes `len(earlier) + 1`.
 
-    `definition_sha` pins the conversation to a definition, from this commit on. `definition_text` is its canonical
-    JSON, given where the pin is new to the conversation: the store keeps one copy of each, until no conversation is
-    pinned to it.
-
-    For conversations that come from elsewhere, where `expected` is 0: `earlier` are the records before `record`,
-    each with its request id or None, so that the version becomes `len(earlier) + 1`; `created` is when the
-    conversation began (None: `time`).
+    Args:
+        conversation_id: The conversation.
+        expected: The version that was loaded; 0 where the conversation must not exist yet.
+        session: The session document after the turn.
+        record: The record of the turn, stored under `number`.
+        request_id: The request that this turn answers, for the inbox.
+        definition: The name of the definition, for listings.
+        state: The id of the state, for listings.
+        ended: True where no further message can be sent, for listings.
+        time: When the turn ended, in seconds since the epoch.
+        due: Time (seconds since the epoch) and kind of what happens by itself. Replaces all due rows.
+        outbox: Events for sinks, in this order, after those that the sinks have not acknowledged yet.
+        definition_sha: SHA-256 of the definition that the conversation is pinned to from this commit on.
+        definition_text: Canonical JSON of that definition, where the pin is new to the conversation. The store keeps
+            one copy of each definition until no conversation is pinned to it.
+        earlier: Records before `record`, each with its request id or None.
+        created: When the conversation began, in seconds since the epoch; None: `time`.
     """
 
     conversation_id: str
@@ -98,19 +121,19 @@ class Commit:
 
     @property
     def began(self) -> float:
-        """When the conversation began, if this commit begins it."""
+        """The time at which the conversation began, if this commit begins it."""
         return self.time if self.created is None else self.created
 
     @property
     def numbered(self) -> Sequence[tuple[int, str, str | None]]:
-        """Number, record and request id of all that this commit appends."""
+        """Number, record and request id of all records that this commit appends."""
         if not self.earlier:
             return ((self.expected + 1, self.record, self.request_id),)
         appended = (*self.earlier, (self.record, self.request_id))
         return [(self.expected + place, *item) for place, item in enumerate(appended, 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Posted:
     """A row of the outbox: the event number `index` (from 0) of record `number`, for one sink."""
 
@@ -122,16 +145,16 @@ class Posted:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Due:
-    """A row of the due table: `kind` of what is to happen in a conversation at `time` (seconds since the epoch)."""
+    """A row of the due table: `kind` happens in a conversation at `time` (seconds since the epoch)."""
 
     conversation_id: str
     time: float
     kind: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Listed:
     """A line of the listing. Times are seconds since the epoch; `turns` counts records."""
 
@@ -145,90 +168,206 @@ class Listed:
     definition_sha: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """The conversations to list.
+
+    Args:
+        after: Only ids after this one, by code points; None: from the first.
+        limit: At most so many.
+        definition: Only those whose last commit had this name of a definition; None: all.
+        state: Only those whose last commit left them in this state; None: all.
+        ended: Only those that have ended, or have not; None: both.
+    """
+
+    after: str | None = None
+    limit: int = 100
+    definition: str | None = None
+    state: str | None = None
+    ended: bool | None = None
+
+    def admits(self, line: Listed) -> bool:
+        """True for a line that is asked for, `limit` aside."""
+        return (
+            (self.after is None or line.conversation_id > self.after)
+            and self.definition in (None, line.definition)
+            and self.state in (None, line.state)
+            and self.ended in (None, line.ended)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxQuery:
+    """The rows of the outbox to read.
+
+    Args:
+        sink: Only rows for this sink; None: for all.
+        after: Only conversations with ids after this one; None: from the first.
+        limit: At most so many rows.
+        conversation_id: Only rows of this conversation; None: of all.
+        definition: Only conversations whose last commit had this name of a definition; None: all.
+    """
+
+    sink: str | None = None
+    after: str | None = None
+    limit: int = 100
+    conversation_id: str | None = None
+    definition: str | None = None
+
+    def admits(self, conversation_id: str, definition: str) -> bool:
+        """True for a conversation whose rows are asked for."""
+        return (
+            (self.after is None or conversation_id > self.after)
+            and self.conversation_id in (None, conversation_id)
+            and self.definition in (None, definition)
+        )
+
+
 class Store(Protocol):
-    """What the engine needs of a store."""
+    """The methods that the engine needs of a store. All of them raise StoreError where the store cannot be used."""
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """The conversation, with the record that answered `request_id` if there is one; None if unknown."""
+        """Read a conversation.
+
+        Args:
+            conversation_id: The conversation.
+            request_id: A request that may have been answered already.
+
+        Returns:
+            The conversation, with the record that answered the request; None if the conversation is unknown.
+        """
 
     async def save(self, commit: Commit) -> None:
-        """Write one turn, all or nothing, durably before it returns. Raises ConversationConflict.
+        """Write one turn, all or nothing, durably before it returns.
 
-        StoreError where `definition_sha` names a definition that the store has not got, and
-        StoreError(retryable=True) where the conversation's lock was lost since it was taken.
+        Args:
+            commit: The turn.
+
+        Raises:
+            ConversationConflict: The stored version is not `commit.expected`, or the request is answered already.
+            StoreError: The store has no copy of the definition that the commit is pinned to. With `retryable` true,
+                the conversation's lock was lost since it was taken.
         """
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """The turn records with numbers above `after`, in order, at most `limit`."""
+        """Read turn records, in order.
+
+        Args:
+            conversation_id: The conversation.
+            after: Only records with numbers above this one.
+            limit: At most so many; None: all.
+
+        Returns:
+            The records; none for a conversation that is unknown.
+        """
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         """Keep the result of one step of the turn under way, durably. Works before the first save, too.
 
-        A step is written once: ConversationConflict when it is there already, and the first result stays.
-        A lock that was lost is an error here as in `save`.
+        Args:
+            conversation_id: The conversation.
+            step: The number of the step.
+            text: The result as JSON text.
+
+        Raises:
+            ConversationConflict: The step is written already; its first result stays.
+            StoreError: With `retryable` true, the conversation's lock was lost.
         """
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """The results of the turn under way, in order of their steps."""
+        """Read the results of the turn under way.
+
+        Args:
+            conversation_id: The conversation.
+
+        Returns:
+            The results, in order of their steps.
+        """
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """Drop the journal of a turn that will not be finished. A lock that was lost is an error here as in `save`."""
+        """Drop the journal of a turn that will not be finished.
+
+        Args:
+            conversation_id: The conversation.
+
+        Raises:
+            StoreError: With `retryable` true, the conversation's lock was lost.
+        """
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """Be the one writer of a conversation, in order of asking.
 
-        Waits at most `timeout` seconds (None: for ever), then raises StoreError(retryable=True).
-        The lock ends with its owner, however that ends. Where it can be lost before, because it rests on a
-        connection or on a lease, the store that lost it writes nothing any more for that conversation until it has
-        taken the lock again.
+        The lock ends with its owner, however that ends. A lock that rests on a connection or on a lease can be lost
+        before. The store that lost it writes nothing for that conversation until it has taken the lock again.
+
+        Args:
+            conversation_id: The conversation, which need not exist yet.
+            timeout: Seconds to wait; None: for ever.
+
+        Returns:
+            A context manager that holds the lock.
+
+        Raises:
+            StoreError: On entering, with `retryable` true, when the time is over.
         """
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        """Conversations in order of their ids (by code points), those after `after`.
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        """List conversations in order of their ids, by code points.
 
-        `definition`, `state`, `ended`: only those whose last commit said so; None: all.
+        Args:
+            query: The conversations to list.
+
+        Returns:
+            One line for each.
         """
 
     async def definition(self, sha: str) -> str | None:
-        """The definition that a conversation is pinned to, as its commit gave it; None if there is none."""
+        """Read a definition that a conversation is pinned to.
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """Rows of the due table up to the time `now`, in order of time, then of ids, at most `limit`.
+        Args:
+            sha: Its SHA-256.
 
-        `definition`: only those of conversations that were last saved with this name of a definition.
+        Returns:
+            Its text, as the commit gave it; None if there is none.
         """
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
-        """What a sink has still to be told: by conversation id, in each in order of the commits, at most `limit`.
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """Read the due table, in order of time, then of ids.
 
-        `sink` None: what all sinks have, for whoever examines the store.
-        `after`: only of conversations with ids after it. `conversation_id`: only of this one. `definition`: only of
-        those that were last saved with this name of a definition.
+        Args:
+            now: Only rows up to this time, in seconds since the epoch.
+            limit: At most so many rows.
+            definition: Only conversations whose last commit had this name of a definition; None: all.
+
+        Returns:
+            The rows.
+        """
+
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        """Read the outbox: by conversation id, in each conversation in order of the commits.
+
+        Args:
+            query: The rows to read.
+
+        Returns:
+            The rows.
         """
 
     async def acknowledge(self, posted: Posted) -> None:
-        """Drop a row of the outbox, and those of the same sink and conversation before it. Once or more is the same."""
+        """Drop a row of the outbox, and those of the same sink and conversation before it. May be repeated.
+
+        Args:
+            posted: The row.
+        """
 
     async def delete(self, conversation_id: str) -> bool:
-        """Remove everything about a conversation, and its definition if nobody else is pinned to it.
+        """Remove everything about a conversation, and its definition if no other one is pinned to it.
 
-        False if there was no such conversation; a journal without one is removed all the same.
+        Args:
+            conversation_id: The conversation.
+
+        Returns:
+            False if there was no such conversation; its journal is removed all the same.
         """
 
     async def close(self) -> None:
@@ -236,9 +375,17 @@ class Store(Protocol):
 
 
 async def kept_definition(store: Store, sha: str) -> str | None:
-    """The definition of this SHA-256 that a store keeps; None if there is none.
+    """Read a definition from a store, and check it.
 
-    Raises UnreadableError where its text is another one.
+    Args:
+        store: The store.
+        sha: SHA-256 of the definition.
+
+    Returns:
+        The text of the definition; None if the store has none.
+
+    Raises:
+        UnreadableError: The text has another SHA-256.
     """
     text = await store.definition(sha)
     if text is not None and hashlib.sha256(text.encode()).hexdigest() != sha:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
-from operator import itemgetter
+from operator import attrgetter
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     check_appended,
@@ -119,14 +119,7 @@ class MemoryStore:
             return
         name = commit.conversation_id
         found.outbox += [
-            Posted(
-                conversation_id=name,
-                number=commit.number,
-                index=index,
-                sink=event.sink,
-                key=event.key,
-                text=event.text,
-            )
+            Posted(name, commit.number, index, event.sink, event.key, event.text)
             for index, event in enumerate(commit.outbox)
         ]
         self._posting[name] = found
@@ -162,25 +155,12 @@ class MemoryStore:
         self._check_open()
         return self._turnstile.lock(conversation_id, timeout)
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
         self._check_open()
-        wanted = (("definition", definition), ("state", state), ("ended", ended))
         with self._guard:
-            lines = (
-                (name, found)
-                for name, found in self._conversations.items()
-                if (after is None or name > after)
-                and all(value is None or getattr(found, key) == value for key, value in wanted)
-            )
-            return tuple(_line(*line) for line in heapq.nsmallest(max(limit, 0), lines, itemgetter(0)))
+            lines = (_line(name, found) for name, found in self._conversations.items())
+            wanted = (line for line in lines if query.admits(line))
+            return tuple(heapq.nsmallest(max(query.limit, 0), wanted, attrgetter("conversation_id")))
 
     async def definition(self, sha: str) -> str | None:
         self._check_open()
@@ -198,30 +178,16 @@ class MemoryStore:
                 if time <= now
             )
             return tuple(
-                Due(conversation_id=name, time=time, kind=kind)
+                Due(name, time, kind)
                 for time, name, kind in heapq.nsmallest(max(limit, 0), found)
             )
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         self._check_open()
         with self._guard:
-            names = (
-                name
-                for name, found in self._posting.items()
-                if (after is None or name > after)
-                and (conversation_id is None or name == conversation_id)
-                and (definition is None or found.definition == definition)
-            )
-            rows = (row for name in sorted(names) for row in self._posting[name].outbox if sink in (None, row.sink))
-            return tuple(islice(rows, max(limit, 0)))
+            names = (name for name, found in self._posting.items() if query.admits(name, found.definition))
+            rows = (row for name in sorted(names) for row in self._posting[name].outbox)
+            return tuple(islice((row for row in rows if query.sink in (None, row.sink)), max(query.limit, 0)))
 
     async def acknowledge(self, posted: Posted) -> None:
         self._check_open()
@@ -256,15 +222,9 @@ class MemoryStore:
 
 
 def _line(name: str, found: _Conversation) -> Listed:
+    turns = len(found.records)
     return Listed(
-        conversation_id=name,
-        definition=found.definition,
-        state=found.state,
-        ended=found.ended,
-        turns=len(found.records),
-        created=found.created,
-        updated=found.updated,
-        definition_sha=found.sha,
+        name, found.definition, found.state, found.ended, turns, found.created, found.updated, found.sha
     )
 
 

@@ -17,6 +17,7 @@ from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive, s
 from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import to_dict
+from llm_fsm.stores.base import OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite.store import SQLiteStore
 from llm_fsm.turn.effects import Point
@@ -260,7 +261,7 @@ async def test_two_machines_deliver_a_conversation_one_after_the_other() -> None
     for n in range(4):
         await (chat, other)[n % 2].send(f"m{n}")
     for _ in range(400):
-        if not await store.outbox("told"):
+        if not await store.outbox(OutboxQuery(sink="told")):
             break
         await asyncio.sleep(0.01)
     assert seen == sorted(seen)
@@ -316,7 +317,7 @@ async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
     await chat.send("A")
     await settled(bot)
     assert [delivery.event["type"] for delivery in told.seen] == ["StateEntered", "Ended"]
-    assert await store.outbox("told") == ()
+    assert await store.outbox(OutboxQuery(sink="told")) == ()
     await bot.close()
 
 
@@ -426,7 +427,7 @@ async def test_end_handlers_that_are_owed_for_an_end_taken_back_do_not_run_with_
         await chat.send("Ada")
     await chat.undo()
     await chat.send("Ada")
-    assert (seen, await bot.store.outbox(None)) == (["Two"], ())
+    assert (seen, await bot.store.outbox(OutboxQuery())) == (["Two"], ())
 
 
 @pytest.mark.parametrize("failing", ["lock", "outbox", "load", "acknowledge"])
@@ -458,7 +459,7 @@ async def test_store_that_fails_after_the_end_is_on_record_fails_no_turn_and_its
     monkeypatch.undo()
     await bot.run_due()
     assert len(set(seen)) == 1
-    assert await store.outbox(None) == ()
+    assert await store.outbox(OutboxQuery()) == ()
 
 
 async def test_end_handler_that_fails_has_run_all_the_same() -> None:

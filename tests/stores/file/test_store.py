@@ -11,7 +11,7 @@ import pytest
 
 from llm_fsm.engine.doctor import examine
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.stores.base import Commit, Outgoing
+from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.file.disk import Files
 from llm_fsm.stores.file.store import FileStore
 from llm_fsm.testing.store_contract.suite import store_suite
@@ -45,7 +45,7 @@ async def test_ids_never_become_paths(tmp_path):
     store = FileStore(tmp_path / "x")
     await store.save(replace(turn(1), conversation_id="../../escaped"))
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-    assert (await store.list())[0].conversation_id == "../../escaped"
+    assert (await store.list(ListQuery()))[0].conversation_id == "../../escaped"
     await store.close()
 
 
@@ -137,9 +137,9 @@ async def test_one_that_is_damaged_is_no_hindrance_for_the_others_and_its_defini
     await store.save(replace(turn(1), conversation_id="d", outbox=(Outgoing(sink="s", key="k", text="{}"),), **pinned))
     whole = head.read_text()
     head.write_text(damage)
-    assert [line.conversation_id for line in await store.list()] == ["d"]
+    assert [line.conversation_id for line in await store.list(ListQuery())] == ["d"]
     assert [row.conversation_id for row in await store.due(2.0)] == ["d"]
-    assert [row.conversation_id for row in await store.outbox("s")] == ["d"]
+    assert [row.conversation_id for row in await store.outbox(OutboxQuery(sink="s"))] == ["d"]
     assert [complaint.what for complaint in await examine(store)][:1] == list(await store.faults())
     assert list(await store.faults()) == [f"{head}: the file is damaged: restore it from a backup, or remove it"]
     assert await store.delete("d")

@@ -10,7 +10,7 @@ import pymongo
 import pytest
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit
+from llm_fsm.stores.base import Commit, ListQuery
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
 from llm_fsm.stores.mongodb.store import MongoDBStore
@@ -61,7 +61,7 @@ async def test_what_a_crash_left_half_done_is_not_there():
         {"number": 1}, {"$set": {"current": True, "session": "old", "due": [{"time": 1.0, "kind": "x"}]}}
     )
     assert (await store.load("c")).version == 2
-    assert [line.turns for line in await store.list()] == [2]
+    assert [line.turns for line in await store.list(ListQuery())] == [2]
     assert list(await store.due(5.0)) == []
     await store.save(turn(3))
     assert turns.count_documents({"current": True}) == 1
@@ -69,7 +69,7 @@ async def test_what_a_crash_left_half_done_is_not_there():
     assert await store.load("c") is None
     assert list(await store.records("c")) == []
     await store.save(turn(1))
-    assert [line.turns for line in await store.list()] == [1]
+    assert [line.turns for line in await store.list(ListQuery())] == [1]
     await store.close()
 
 

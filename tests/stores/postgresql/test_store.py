@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores.base import Commit
+from llm_fsm.stores.base import Commit, ListQuery
 from llm_fsm.stores.postgresql.store import PostgreSQLStore
 from llm_fsm.testing.store_contract.suite import store_suite
 
@@ -75,7 +75,7 @@ async def test_a_text_that_postgresql_cannot_hold_fails_alone(postgresql_url):
     found = await asyncio.gather(*saves, return_exceptions=True)
     assert [type(outcome) for outcome in found[1:3]] == [UnicodeEncodeError, StoreError]
     assert [found[0], found[3]] == [None, None]
-    assert [line.conversation_id for line in await store.list()] == ["a", "c"]
+    assert [line.conversation_id for line in await store.list(ListQuery())] == ["a", "c"]
     await store.close()
 
 
@@ -368,7 +368,8 @@ async def test_a_definition_that_somebody_pins_while_it_is_dropped_stays_and_har
         await other.commit()
         assert await using in (None, True)
     assert await store.definition("a") == "A"
-    assert [line.conversation_id for line in await store.list()] == (["c", "other"] if use == "save" else ["other"])
+    names = [line.conversation_id for line in await store.list(ListQuery())]
+    assert names == (["c", "other"] if use == "save" else ["other"])
     await store.close()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import services
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores.base import Commit, Outgoing
+from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.redis import scripts
 from llm_fsm.stores.redis.store import RedisStore
 from llm_fsm.testing.store_contract.suite import store_suite
@@ -215,9 +215,9 @@ async def test_a_user_who_may_not_write_loses_nothing_that_sinks_have_still_to_b
         cli(server.url, "ACL", "SETUSER", "bot", "on", "nopass", "~*", "+@all", "-rpush")
         store, bot = RedisStore(server.url), RedisStore(server.url.replace("//", "//bot:any@"))
         await store.save(replace(turn(1), outbox=tuple(Outgoing(sink="s", key=key, text="{}") for key in "ab")))
-        rows = await store.outbox("s")
+        rows = await store.outbox(OutboxQuery(sink="s"))
         assert "the server does not let this user do that" in await message_of(bot.acknowledge(rows[0]))
-        assert await store.outbox("s") == rows
+        assert await store.outbox(OutboxQuery(sink="s")) == rows
         await store.close()
         await bot.close()
 
@@ -266,7 +266,7 @@ async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
                 await store.save(turn(2))
             for number in (2, 3):
                 await asyncio.gather(*(store.save(turn(number, name)) for name in "de"))
-            assert [line.turns for line in await store.list()] == [2, 3, 3]
+            assert [line.turns for line in await store.list(ListQuery())] == [2, 3, 3]
             cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
             said = await message_of(store.save(turn(3)), retryable=True)
             assert "the server is a read-only replica: use the primary" in said

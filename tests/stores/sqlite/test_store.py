@@ -23,7 +23,7 @@ from msgspec import structs
 from llm_fsm.errors import ConversationConflict, StoreError
 from llm_fsm.session.serialization import parse_session
 from llm_fsm.session.turn_record import parse, replay
-from llm_fsm.stores.base import Commit, Outgoing
+from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock
 from llm_fsm.stores.locks.file_locks import FolderLocks, NoLocks, RangeLocks, locks_beside
 from llm_fsm.stores.sqlite import connection
@@ -166,7 +166,7 @@ async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     )
     await one.save(more)
     assert [row.kind for row in await other.due(1.0)] == ["expire"]
-    assert [row.key for row in await other.outbox("crm")] == ["k"]
+    assert [row.key for row in await other.outbox(OutboxQuery(sink="crm"))] == ["k"]
     assert await other.definition("sha") == "{}"
     for store in stores:
         await store.close()
@@ -509,14 +509,14 @@ async def told(save):
 
 
 async def everything(store):
-    lines = await store.list(limit=1000)
+    lines = await store.list(ListQuery(limit=1000))
     kept = [
         (await store.load(line.conversation_id, "r"), await store.records(line.conversation_id))
         for line in lines
     ]
     more = (
         await store.due(9.0),
-        await store.outbox("crm"),
+        await store.outbox(OutboxQuery(sink="crm")),
         await store.definition("sha"),
         await store.definition("other"),
     )

@@ -36,7 +36,7 @@ from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
-from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.base import Listed, ListQuery, Store
 from llm_fsm.stores.memory import MemoryStore
 
 
@@ -233,7 +233,7 @@ def _checked_model(wanted: Wanted) -> None:
 async def _listed(store: Store, conversation_id: str) -> Listed:
     """The conversation as it stands in the store's listing. Raises Failure for an unknown id."""
     after: str | None = conversation_id[:-1] or None
-    while page := await store.list(after, 1000):
+    while page := await store.list(ListQuery(after=after, limit=1000)):
         for listed in page:
             if listed.conversation_id == conversation_id:
                 return listed

@@ -20,7 +20,7 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
 from llm_fsm.session.serialization import parse_session
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import ListQuery, Store
 
 _PAGE = 1000
 _WORDS: Mapping[str, str] = {"strands": "strands", "needs-map": "needs a map", "safe": "safe"}
@@ -96,7 +96,7 @@ async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
     total, touched, numbers = 0, 0, [0] * len(changes)
     after: str | None = None
     try:
-        while page := await store.list(after, _PAGE):
+        while page := await store.list(ListQuery(after=after, limit=_PAGE)):
             after = page[-1].conversation_id
             for item in page:
                 if item.ended or item.definition not in names:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 
 from llm_fsm.engine.deployment import Edition
 from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
 from llm_fsm.engine.turn_runner import Outcome
 from llm_fsm.errors import StoreError
 from llm_fsm.session.serialization import parse_session
-from llm_fsm.stores.base import Posted
+from llm_fsm.stores.base import OutboxQuery, Posted
 from llm_fsm.turn.effects import Point, RunHandlers
 
 _PAGE = 100
@@ -38,18 +39,18 @@ async def close_conversation(edition: Edition, conversation_id: str) -> None:
     """Run the END_CONVERSATION handlers that are still to run. Raises HandlerError as they do; they count as run."""
     store = edition.store
     async with store.lock(exclusive(CLOSING, conversation_id), edition.timeout):
-        owed = await store.outbox(CLOSING, conversation_id=conversation_id)
+        owed = await store.outbox(OutboxQuery(sink=CLOSING, conversation_id=conversation_id))
         for row in owed[-1:]:  # ends before the last one were taken back, and are acknowledged with it
             await _run(edition, row)
 
 
 async def close_forgotten(edition: Edition) -> None:
     """Do the same for every conversation of this machine that ended in a process that died."""
-    after: str | None = None
-    while rows := await edition.store.outbox(CLOSING, after=after, limit=_PAGE, definition=edition.name):
+    query = OutboxQuery(sink=CLOSING, limit=_PAGE, definition=edition.name)
+    while rows := await edition.store.outbox(query):
         for name in dict.fromkeys(row.conversation_id for row in rows):
             await close_conversation(edition, name)
-        after = rows[-1].conversation_id
+        query = replace(query, after=rows[-1].conversation_id)
 
 
 async def _run(edition: Edition, row: Posted) -> None:

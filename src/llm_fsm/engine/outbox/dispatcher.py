@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 
 from llm_fsm._async import is_cancelled
 from llm_fsm.engine.observers import publish
@@ -21,7 +22,7 @@ from llm_fsm.session.redaction import blotted, texts_in
 from llm_fsm.session.serialization import shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.stores.base import Outgoing, Posted, Store
+from llm_fsm.stores.base import OutboxQuery, Outgoing, Posted, Store
 from llm_fsm.turn.compiled import CompiledMachine
 
 AT_ONCE = 8
@@ -138,14 +139,14 @@ class _Round:
         self._changed.set()
 
     async def look(self, definition: str) -> None:
-        after: str | None = None
+        query = OutboxQuery(sink=self._sink.name, limit=_PAGE, definition=definition)
         while True:
-            rows = await self._store.outbox(self._sink.name, after=after, limit=_PAGE, definition=definition)
+            rows = await self._store.outbox(query)
             for name in dict.fromkeys(row.conversation_id for row in rows):
                 self.add(name)
             if len(rows) < _PAGE:
                 return
-            after = rows[-1].conversation_id
+            query = replace(query, after=rows[-1].conversation_id)
 
     async def idle(self) -> None:
         """Until nothing is left but what failed."""
@@ -199,7 +200,7 @@ class _Round:
         """False where more may be left than one page."""
         try:
             async with self._store.lock(exclusive(self._sink.name, name), 0.01):
-                rows = await self._store.outbox(self._sink.name, conversation_id=name, limit=_PAGE)
+                rows = await self._store.outbox(OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE))
                 for row in rows:
                     await self._sink.take(delivery_of(row))
                     await self._store.acknowledge(row)

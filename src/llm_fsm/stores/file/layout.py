@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from heapq import nsmallest
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.file.disk import Files
 from llm_fsm.stores.locks.file_locks import locks_beside
@@ -19,6 +20,9 @@ from llm_fsm.stores.locks.file_locks import locks_beside
 _PATIENCE = 5.0
 _DEFINITIONS = ""
 """No conversation has this id."""
+
+_LISTED = ("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha")
+"""The keys of a commit that make a `Listed`."""
 
 Head = Mapping[str, Any]
 
@@ -95,50 +99,29 @@ class Folder:
         with self._alone(name):
             self.files.drop_journal(name)
 
-    def listed(self, after: str, limit: int, wanted: Mapping[str, Any]) -> Sequence[Listed]:
-        """See `Store.list`; `wanted` is what must be so, where it is not None."""
-        heads = (head for head in self._heads(wanted) if head["conversation_id"] > after)
-        return tuple(
-            Listed(
-                conversation_id=head["conversation_id"],
-                definition=head["definition"],
-                state=head["state"],
-                ended=head["ended"],
-                turns=head["version"],
-                created=head["created"],
-                updated=head["updated"],
-                definition_sha=head["definition_sha"],
-            )
-            for head in nsmallest(max(limit, 0), heads, key=_name)
-        )
+    def listed(self, query: ListQuery) -> Sequence[Listed]:
+        lines = filter(query.admits, (Listed(*(head[key] for key in _LISTED)) for head in self.files.heads()))
+        return tuple(nsmallest(max(query.limit, 0), lines, key=attrgetter("conversation_id")))
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
         rows = (
             (at, head["conversation_id"], kind)
-            for head in self._heads({"definition": definition})
+            for head in self.files.heads()
+            if definition in (None, head["definition"])
             for at, kind in head["due"]
             if at <= now
         )
-        return tuple(
-            Due(conversation_id=name, time=at, kind=kind) for at, name, kind in nsmallest(max(limit, 0), rows)
-        )
+        return tuple(Due(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
 
-    def outbox(self, sink: str | None, after: str, limit: int, wanted: Mapping[str, Any]) -> Sequence[Posted]:
-        posting = (head for head in self._heads(wanted) if head["outbox"] and head["conversation_id"] > after)
-        rows = (
-            Posted(
-                conversation_id=head["conversation_id"],
-                number=number,
-                index=index,
-                sink=to,
-                key=key,
-                text=text,
-            )
-            for head in sorted(posting, key=_name)
-            for number, index, to, key, text in head["outbox"]
-            if sink in (None, to)
+    def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        rows = sorted(
+            (head["conversation_id"], *row)
+            for head in self.files.heads()
+            if query.admits(head["conversation_id"], head["definition"])
+            for row in head["outbox"]
         )
-        return tuple(islice(rows, max(limit, 0)))
+        posted = (Posted(*row) for row in rows)
+        return tuple(islice((row for row in posted if query.sink in (None, row.sink)), max(query.limit, 0)))
 
     def acknowledge(self, posted: Posted) -> None:
         name = posted.conversation_id
@@ -170,13 +153,6 @@ class Folder:
         head = self.files.head(name)
         return 0 if head is None else int(head["version"])
 
-    def _heads(self, wanted: Mapping[str, Any]) -> Iterator[Head]:
-        return (
-            head
-            for head in self.files.heads()
-            if all(value is None or head[key] == value for key, value in wanted.items())
-        )
-
     def _drop_unused(self, sha: str) -> None:
         """Forget a definition that nobody is pinned to, unless there are conversations of which nobody knows."""
         unreadable: list[str] = []
@@ -201,10 +177,6 @@ class Folder:
             yield
         finally:
             self._locks.give(name)
-
-
-def _name(head: Head) -> str:
-    return str(head["conversation_id"])
 
 
 def _head(commit: Commit, before: Head | None, size: int) -> Head:

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.file.layout import Folder
 from llm_fsm.stores.locks.file_locks import locks_beside
@@ -66,17 +66,8 @@ class FileStore:
         parts.thread.check_running()
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        wanted = {"definition": definition, "state": state, "ended": ended}
-        return await self._run(lambda folder: folder.listed(after or "", limit, wanted))
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        return await self._run(lambda folder: folder.listed(query))
 
     async def definition(self, sha: str) -> str | None:
         return await self._run(lambda folder: folder.files.definition(sha))
@@ -84,17 +75,8 @@ class FileStore:
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         return await self._run(lambda folder: folder.due(now, limit, definition))
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
-        wanted = {"conversation_id": conversation_id, "definition": definition}
-        return await self._run(lambda folder: folder.outbox(sink, after or "", limit, wanted))
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        return await self._run(lambda folder: folder.outbox(query))
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._run(lambda folder: folder.acknowledge(posted))

@@ -23,7 +23,7 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
@@ -33,6 +33,8 @@ from llm_fsm.stores.errors import (
 )
 
 Document = Mapping[str, Any]
+_LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
+"""The keys of a turn that make a `Listed`."""
 
 
 class Documents:
@@ -109,22 +111,10 @@ class Documents:
         self._check_lock(name, holder)
         self._journal.delete_many({"conversation": name})
 
-    def listed(self, after: str, limit: int, wanted: Document) -> Sequence[Listed]:
-        lines = (
-            Listed(
-                conversation_id=turn["conversation"],
-                definition=turn["definition"],
-                state=turn["state"],
-                ended=turn["ended"],
-                turns=turn["number"],
-                created=turn["created"],
-                updated=turn["updated"],
-                definition_sha=turn["sha"],
-            )
-            for turn in self._current({"conversation": {"$gt": after}})
-            if all(value is None or turn[key] == value for key, value in wanted.items())
-        )
-        return tuple(islice(lines, max(limit, 0)))
+    def listed(self, query: ListQuery) -> Sequence[Listed]:
+        turns = self._current({} if query.after is None else {"conversation": {"$gt": query.after}})
+        lines = (Listed(*(turn[key] for key in _LISTED)) for turn in turns)
+        return tuple(islice(filter(query.admits, lines), max(query.limit, 0)))
 
     def definition(self, sha: str) -> str | None:
         found = self._definitions.find_one({"_id": sha})
@@ -138,31 +128,22 @@ class Documents:
             for row in turn["due"]
             if row["time"] <= now
         )
-        return tuple(
-            Due(conversation_id=name, time=at, kind=kind) for at, name, kind in rows[: max(limit, 0)]
-        )
+        return tuple(Due(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
-    def outbox(self, sink: str | None, after: str, limit: int, wanted: Document) -> Sequence[Posted]:
-        told = {"outbox.0": {"$exists": True}} if sink is None else {"outbox.sink": sink}
-        asked: dict[str, Any] = {**told, "conversation": {"$gt": after}}
-        if wanted["conversation"] is not None:
-            asked["conversation"]["$eq"] = wanted["conversation"]
+    def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        asked: dict[str, Any] = {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}
+        bounds = {"$gt": query.after, "$eq": query.conversation_id}
+        if narrowed := {operator: value for operator, value in bounds.items() if value is not None}:
+            asked["conversation"] = narrowed
         turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
         rows = (
-            Posted(
-                conversation_id=turn["conversation"],
-                number=turn["number"],
-                index=row["index"],
-                sink=row["sink"],
-                key=row["key"],
-                text=row["text"],
-            )
+            Posted(turn["conversation"], turn["number"], *(row[key] for key in ("index", "sink", "key", "text")))
             for turn in turns
-            if wanted["definition"] in (None, (self._newest(turn["conversation"]) or turn)["definition"])
+            if query.definition in (None, (self._newest(turn["conversation"]) or turn)["definition"])
             for row in turn["outbox"]
-            if sink in (None, row["sink"])
+            if query.sink in (None, row["sink"])
         )
-        return tuple(islice(rows, max(limit, 0)))
+        return tuple(islice(rows, max(query.limit, 0)))
 
     def acknowledge(self, posted: Posted) -> None:
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}

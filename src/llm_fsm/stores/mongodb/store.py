@@ -22,7 +22,7 @@ from pymongo import MongoClient
 from pymongo import errors as faults
 
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.locks.local import finished
 from llm_fsm.stores.locks.queue import Turnstile
@@ -93,17 +93,8 @@ class MongoDBStore:
         self._own()
         return RemoteWriter(lambda: self, self._turnstile, self._held, conversation_id, timeout)
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        wanted = {"definition": definition, "state": state, "ended": ended}
-        return await self._run(lambda kept: kept.listed(after or "", limit, wanted))
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        return await self._run(lambda kept: kept.listed(query))
 
     async def definition(self, sha: str) -> str | None:
         return await self._run(lambda kept: kept.definition(sha))
@@ -111,17 +102,8 @@ class MongoDBStore:
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         return await self._run(lambda kept: kept.due(now, limit, definition))
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
-        wanted = {"conversation": conversation_id, "definition": definition}
-        return await self._run(lambda kept: kept.outbox(sink, after or "", limit, wanted))
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        return await self._run(lambda kept: kept.outbox(query))
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._run(lambda kept: kept.acknowledge(posted))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors, pq
 from psycopg.adapt import Dumper
 from psycopg.postgres import types
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
@@ -169,8 +170,9 @@ _UNLOCK = """DELETE FROM locks USING unnest(%s::text[], %s::int[]) AS t (id, hol
     WHERE conversation = id AND locks.holder = t.holder"""
 
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
-    WHERE id > %s AND (%s::text IS NULL OR definition = %s) AND (%s::text IS NULL OR state = %s)
-    AND (%s::bool IS NULL OR ended = %s) ORDER BY id LIMIT %s"""
+    WHERE id > coalesce(%(after)s, '') AND (%(definition)s::text IS NULL OR definition = %(definition)s)
+    AND (%(state)s::text IS NULL OR state = %(state)s) AND (%(ended)s::bool IS NULL OR ended = %(ended)s)
+    ORDER BY id LIMIT greatest(%(limit)s, 0)"""
 
 _DUE = """SELECT due.conversation, due.time, due.kind FROM due JOIN conversations c ON c.id = due.conversation
     WHERE due.time <= %s AND (%s::text IS NULL OR c.definition = %s)
@@ -178,10 +180,12 @@ _DUE = """SELECT due.conversation, due.time, due.kind FROM due JOIN conversation
 
 _OUTBOX = """SELECT o.conversation, o.number, o.place, o.sink, o.key, o.text
     FROM outbox o JOIN conversations c ON c.id = o.conversation
-    WHERE o.sink = %s AND o.conversation > %s AND (%s::text IS NULL OR o.conversation = %s)
-    AND (%s::text IS NULL OR c.definition = %s) ORDER BY o.conversation, o.number, o.place LIMIT %s"""
+    WHERE o.sink = %(sink)s AND o.conversation > coalesce(%(after)s, '')
+    AND (%(conversation_id)s::text IS NULL OR o.conversation = %(conversation_id)s)
+    AND (%(definition)s::text IS NULL OR c.definition = %(definition)s)
+    ORDER BY o.conversation, o.number, o.place LIMIT greatest(%(limit)s, 0)"""
 
-_OUTBOX_OF_ALL = _OUTBOX.replace("o.sink = %s", "%s::text IS NULL")
+_OUTBOX_OF_ALL = _OUTBOX.replace("o.sink = %(sink)s", "%(sink)s::text IS NULL")
 
 _UNUSED = """DELETE FROM definitions d
     WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.definition_sha = d.sha)"""
@@ -335,21 +339,8 @@ async def forget_journal(db: Connection, name: str, holder: int | None) -> None:
         raise lock_lost(name)
 
 
-async def listed(db: Connection, wanted: Sequence[Any]) -> Sequence[Listed]:
-    """See `Store.list`; `wanted` are the parameters of the statement."""
-    return tuple(
-        Listed(
-            conversation_id=row[0],
-            definition=row[1],
-            state=row[2],
-            ended=row[3],
-            turns=row[4],
-            created=row[5],
-            updated=row[6],
-            definition_sha=row[7],
-        )
-        for row in await (await db.execute(_LIST, wanted)).fetchall()
-    )
+async def listed(db: Connection, query: ListQuery) -> Sequence[Listed]:
+    return tuple(Listed(*row) for row in await (await db.execute(_LIST, asdict(query))).fetchall())
 
 
 async def definition(db: Connection, sha: str) -> str | None:
@@ -359,15 +350,12 @@ async def definition(db: Connection, sha: str) -> str | None:
 
 async def due(db: Connection, now: float, limit: int, name: str | None) -> Sequence[Due]:
     cursor = await db.execute(_DUE, (now, name, name, max(limit, 0)))
-    return tuple(Due(conversation_id=row[0], time=row[1], kind=row[2]) for row in await cursor.fetchall())
+    return tuple(Due(*row) for row in await cursor.fetchall())
 
 
-async def outbox(db: Connection, wanted: Sequence[Any]) -> Sequence[Posted]:
-    """See `Store.outbox`; `wanted` are the parameters of the statement."""
-    return tuple(
-        Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
-        for row in await (await db.execute(_OUTBOX_OF_ALL if wanted[0] is None else _OUTBOX, wanted)).fetchall()
-    )
+async def outbox(db: Connection, query: OutboxQuery) -> Sequence[Posted]:
+    cursor = await db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+    return tuple(Posted(*row) for row in await cursor.fetchall())
 
 
 async def acknowledge(db: Connection, posted: Posted) -> None:

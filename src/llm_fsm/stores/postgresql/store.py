@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import Unreachable, check_appended
 from llm_fsm.stores.locks.local import finished
@@ -95,17 +95,8 @@ class PostgreSQLStore(PerLoop["_Parts"]):
         holder = self._held.get(conversation_id)
         await self._write(partial(rows.forget_journal, name=conversation_id, holder=holder))
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        wanted = (after or "", definition, definition, state, state, ended, ended, max(limit, 0))
-        return await self._read(partial(rows.listed, wanted=wanted))
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        return await self._read(partial(rows.listed, query=query))
 
     async def definition(self, sha: str) -> str | None:
         return await self._read(partial(rows.definition, sha=sha))
@@ -113,25 +104,8 @@ class PostgreSQLStore(PerLoop["_Parts"]):
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         return await self._read(partial(rows.due, now=now, limit=limit, name=definition))
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
-        wanted = (
-            sink,
-            after or "",
-            conversation_id,
-            conversation_id,
-            definition,
-            definition,
-            max(limit, 0),
-        )
-        return await self._read(partial(rows.outbox, wanted=wanted))
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        return await self._read(partial(rows.outbox, query=query))
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._write(partial(rows.acknowledge, posted=posted))

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     check_appended,
@@ -116,24 +116,13 @@ class RedisStore(PerLoop[Link]):
         if answer.value == "lost":
             raise lock_lost(conversation_id)
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        wanted = {"definition": definition, "state": state, "ended": ended}
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
         found: list[Listed] = []
-        async for name in self._names("all", after):
-            if len(found) >= limit:
+        async for name in self._names("all", query.after):
+            if len(found) >= query.limit:
                 break
             line = await self._line(name)
-            if line is not None and all(
-                value is None or getattr(line, key) == value for key, value in wanted.items()
-            ):
+            if line is not None and query.admits(line):
                 found.append(line)
         return tuple(found)
 
@@ -150,34 +139,22 @@ class RedisStore(PerLoop[Link]):
             if len(found) >= limit:
                 break
             if definition is None or await self._definition_of(name) == definition:
-                found.append(Due(conversation_id=name, time=at, kind=kind))
+                found.append(Due(name, at, kind))
         return tuple(found)
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         found: list[Posted] = []
-        async for name in self._names("out", after):
-            if len(found) >= limit:
+        async for name in self._names("out", query.after):
+            if len(found) >= query.limit:
                 break
-            if conversation_id not in (None, name):
+            of = query.definition if query.definition is None else await self._definition_of(name)
+            if not query.admits(name, of or ""):
                 continue
-            if definition is not None and await self._definition_of(name) != definition:
-                continue
-            for row in await self._ask("LRANGE", self._key("o", name), 0, -1):
-                with sound(self.place, ValueError, TypeError):
-                    number, index, to, key, text = json.loads(row)
-                if sink in (None, to):
-                    found.append(
-                        Posted(conversation_id=name, number=number, index=index, sink=to, key=key, text=text)
-                    )
-        return tuple(found[: max(limit, 0)])
+            texts = await self._ask("LRANGE", self._key("o", name), 0, -1)
+            with sound(self.place, ValueError, TypeError):
+                rows = [Posted(name, *json.loads(text)) for text in texts]
+            found += [row for row in rows if query.sink in (None, row.sink)]
+        return tuple(found[: max(query.limit, 0)])
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._write(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
@@ -193,16 +170,7 @@ class RedisStore(PerLoop[Link]):
         if version is None:
             return None
         with sound(self.place, ValueError, TypeError):
-            return Listed(
-                conversation_id=name,
-                definition=definition,
-                state=state,
-                ended=ended == "1",
-                turns=int(version),
-                created=float(created),
-                updated=float(updated),
-                definition_sha=sha,
-            )
+            return Listed(name, definition, state, ended == "1", int(version), float(created), float(updated), sha)
 
     async def _definition_of(self, name: str) -> str | None:
         found: str | None = await self._ask("HGET", self._key("c", name), "definition")

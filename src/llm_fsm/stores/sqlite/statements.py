@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 
@@ -35,12 +36,14 @@ _OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = 
     definition = excluded.definition, state = excluded.state, ended = excluded.ended,
     updated = excluded.updated, definition_sha = excluded.definition_sha"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
-    WHERE id > :after AND (:definition IS NULL OR definition = :definition) AND (:state IS NULL OR state = :state)
-    AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT :limit"""
+    WHERE id > coalesce(:after, '') AND (:definition IS NULL OR definition = :definition)
+    AND (:state IS NULL OR state = :state) AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT max(:limit, 0)"""
 _OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
     JOIN conversations ON id = conversation
-    WHERE sink = :sink AND conversation > :after AND (:conversation_id IS NULL OR conversation = :conversation_id)
-    AND (:definition IS NULL OR definition = :definition) ORDER BY conversation, number, place LIMIT :limit"""
+    WHERE sink = :sink AND conversation > coalesce(:after, '')
+    AND (:conversation_id IS NULL OR conversation = :conversation_id)
+    AND (:definition IS NULL OR definition = :definition)
+    ORDER BY conversation, number, place LIMIT max(:limit, 0)"""
 _OUTBOX_OF_ALL = _OUTBOX.replace("sink = :sink", ":sink IS NULL")
 _DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
@@ -194,38 +197,20 @@ def forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
 
-def listed(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Listed]:
-    """See `Store.list`; `wanted` are `after` ("" for all), `limit`, `definition`, `state` and `ended`."""
-    rows = db.execute(_LIST, wanted)
-    return tuple(
-        Listed(
-            conversation_id=row[0],
-            definition=row[1],
-            state=row[2],
-            ended=bool(row[3]),
-            turns=row[4],
-            created=row[5],
-            updated=row[6],
-            definition_sha=row[7],
-        )
-        for row in rows
-    )
+def listed(query: ListQuery, db: sqlite3.Connection) -> Sequence[Listed]:
+    rows = db.execute(_LIST, asdict(query))
+    return tuple(Listed(name, of, state, bool(ended), *row) for name, of, state, ended, *row in rows)
 
 
 def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
     query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
-        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT ?"""
-    rows = db.execute(query, (now, definition, definition, max(limit, 0)))
-    return tuple(Due(conversation_id=name, time=at, kind=kind) for name, at, kind in rows)
+        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT max(?, 0)"""
+    return tuple(Due(*row) for row in db.execute(query, (now, definition, definition, limit)))
 
 
-def outbox(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Posted]:
-    """See `Store.outbox`; `wanted` are `sink`, `after` ("" for all), `limit`, `conversation_id` and `definition`."""
-    rows = db.execute(_OUTBOX_OF_ALL if wanted["sink"] is None else _OUTBOX, wanted)
-    return tuple(
-        Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
-        for row in rows
-    )
+def outbox(query: OutboxQuery, db: sqlite3.Connection) -> Sequence[Posted]:
+    rows = db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+    return tuple(Posted(*row) for row in rows)
 
 
 def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:

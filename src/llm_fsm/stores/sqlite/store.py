@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
@@ -84,18 +84,8 @@ class SQLiteStore:
         parts.thread.check_running()
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
-    async def list(
-        self,
-        after: str | None = None,
-        limit: int = 100,
-        *,
-        definition: str | None = None,
-        state: str | None = None,
-        ended: bool | None = None,
-    ) -> Sequence[Listed]:
-        place = {"after": after or "", "limit": max(limit, 0)}
-        wanted = {**place, "definition": definition, "state": state, "ended": ended}
-        return await self._run(partial(rows.listed, wanted), writes=False)
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        return await self._run(partial(rows.listed, query), writes=False)
 
     async def definition(self, sha: str) -> str | None:
         return await self._run(partial(rows.definition, sha), writes=False)
@@ -103,18 +93,8 @@ class SQLiteStore:
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         return await self._run(partial(rows.due, now, limit, definition), writes=False)
 
-    async def outbox(
-        self,
-        sink: str | None,
-        *,
-        after: str | None = None,
-        limit: int = 100,
-        conversation_id: str | None = None,
-        definition: str | None = None,
-    ) -> Sequence[Posted]:
-        place = {"sink": sink, "after": after or "", "limit": max(limit, 0)}
-        wanted = {**place, "conversation_id": conversation_id, "definition": definition}
-        return await self._run(partial(rows.outbox, wanted), writes=False)
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        return await self._run(partial(rows.outbox, query), writes=False)
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._run(partial(rows.acknowledge, posted), writes=True)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Store
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, Store
 
 HOSTILE = (
     " leading and trailing ",
@@ -92,7 +92,7 @@ async def an_unknown_conversation_is_none(store: Store) -> None:
     expect("load with a request id", await store.load("nobody", "request"), None)
     expect("records", list(await store.records("nobody")), [])
     expect("journalled", list(await store.journalled("nobody")), [])
-    expect("list", list(await store.list()), [])
+    expect("list", list(await store.list(ListQuery())), [])
     expect("delete", await store.delete("nobody"), False)
     await store.forget_journal("nobody")
 
@@ -163,7 +163,7 @@ async def the_journal_keeps_steps_in_order(store: Store) -> None:
     expect("journalled", list(await store.journalled("c")), wanted)
     expect("another conversation's journal", list(await store.journalled("other")), [])
     expect("the conversation, which was never saved", await store.load("c"), None)
-    expect("the listing", list(await store.list()), [])
+    expect("the listing", list(await store.list(ListQuery())), [])
 
 
 async def a_step_is_written_once(store: Store) -> None:
@@ -203,14 +203,15 @@ async def conversations_are_listed_by_id(store: Store) -> None:
     for number in (2, 3):
         await store.save(turn("b", number))
     wanted = ["C", "a", "b", "\u00e4", "\uffee", "\U0001f600"]
-    lines = list(await store.list())
+    lines = list(await store.list(ListQuery()))
     expect("the order", [line.conversation_id for line in lines], wanted)
     expect("a line", lines[2], _line("b", 3))
     expect("a line of one turn", lines[1], _line("a", 1))
-    page = await store.list(after="a", limit=2)
+    page = await store.list(ListQuery(after="a", limit=2))
     expect("after a, 2 of them", [line.conversation_id for line in page], ["b", "\u00e4"])
-    expect("after what is not there", [line.conversation_id for line in await store.list("aa", 1)], ["b"])
-    expect("after the last", list(await store.list(after="\U0001f600")), [])
+    page = await store.list(ListQuery(after="aa", limit=1))
+    expect("after what is not there", [line.conversation_id for line in page], ["b"])
+    expect("after the last", list(await store.list(ListQuery(after="\U0001f600"))), [])
 
 
 async def deleting_removes_everything(store: Store) -> None:
@@ -261,9 +262,9 @@ async def hostile_ids_are_only_ids(store: Store) -> None:
         wanted = Loaded(session=json.dumps(name), version=1, recorded=turn(name, 1).record)
         expect(f"load {name!r}", await store.load(name, name), wanted)
         expect(f"journal of {name!r}", list(await store.journalled(name)), [json.dumps(name)])
-    expect("the listing", [line.conversation_id for line in await store.list()], sorted(HOSTILE))
+    expect("the listing", [line.conversation_id for line in await store.list(ListQuery())], sorted(HOSTILE))
     expect("delete", await store.delete(HOSTILE[0]), True)
-    expect("the rest", len(await store.list()), len(HOSTILE) - 1)
+    expect("the rest", len(await store.list(ListQuery())), len(HOSTILE) - 1)
 
 
 async def documents_come_back_byte_for_byte(store: Store) -> None:
@@ -310,7 +311,7 @@ async def an_id_is_free(store: Store, name: str) -> None:
     expect("load", await store.load(name, "r"), None)
     expect("records", list(await store.records(name)), [])
     expect("journalled", list(await store.journalled(name)), [])
-    listed = [line.conversation_id for line in await store.list()]
+    listed = [line.conversation_id for line in await store.list(ListQuery())]
     expect("listed", name in listed, False)
 
 

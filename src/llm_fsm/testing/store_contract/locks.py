@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Loaded, Store
+from llm_fsm.stores.base import ListQuery, Loaded, Store
 from llm_fsm.testing.store_contract.documents import expect, turn
 
 Loser = Callable[[Store, str], Awaitable[None]]
@@ -168,7 +168,7 @@ async def a_closed_store_says_so(store: Store) -> None:
         lambda: store.journal("c", 1, "{}"),
         lambda: store.journalled("c"),
         lambda: store.forget_journal("c"),
-        store.list,
+        lambda: store.list(ListQuery()),
         lambda: store.delete("c"),
         lambda: _enter(store),
     )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit, Loaded, Outgoing, Posted, Store
+from llm_fsm.stores.base import Commit, ListQuery, Loaded, OutboxQuery, Outgoing, Posted, Store
 from llm_fsm.testing.store_contract.documents import DOCUMENTS, HOSTILE, expect, expect_conflict, turn
 
 SHA = "a" * 64
@@ -27,7 +27,7 @@ def pinned(name: str, number: int, sha: str | None, text: str | None = None) -> 
 
 async def keys(store: Store, sink: str, **narrowed: object) -> list[str]:
     """The keys that a sink has still to be told."""
-    return [row.key for row in await store.outbox(sink, **narrowed)]  # type: ignore[arg-type]
+    return [row.key for row in await store.outbox(OutboxQuery(sink=sink, **narrowed))]  # type: ignore[arg-type]
 
 
 async def expect_refused(what: str, attempt: Awaitable[None]) -> None:
@@ -58,9 +58,9 @@ async def the_outbox_is_read_in_order(store: Store) -> None:
     expect("of the definition", len(await keys(store, "crm", definition="greeting")), 14)
     expect("of another definition", await keys(store, "crm", definition="order"), [])
     every = [("a1", "crm"), ("b1", "crm"), ("b1", "log"), ("b2", "crm")]
-    expect("all of all", [(row.key, row.sink) for row in await store.outbox(None, limit=4)], every)
-    expect("all of a", [row.sink for row in await store.outbox(None, conversation_id="a")], ["crm"])
-    rows = await store.outbox("crm", conversation_id="b", limit=2)
+    expect("all of all", [(row.key, row.sink) for row in await store.outbox(OutboxQuery(limit=4))], every)
+    expect("all of a", [row.sink for row in await store.outbox(OutboxQuery(conversation_id="a"))], ["crm"])
+    rows = await store.outbox(OutboxQuery(sink="crm", conversation_id="b", limit=2))
     wanted_row = Posted(conversation_id="b", number=1, index=2, sink="crm", key="b2", text='"b2"')
     expect("a row", list(rows)[1], wanted_row)
 
@@ -70,12 +70,12 @@ async def what_was_told_is_dropped(store: Store) -> None:
     await store.save(posting("a", 1, ("crm", "a1"), ("log", "a1"), ("crm", "a2"), ("crm", "a3")))
     await store.save(posting("a", 2, ("crm", "a4")))
     await store.save(posting("b", 1, ("crm", "b1")))
-    second = (await store.outbox("crm", conversation_id="a"))[1]
+    second = (await store.outbox(OutboxQuery(sink="crm", conversation_id="a")))[1]
     for _ in range(2):
         await store.acknowledge(second)
         expect("the sink's rows", await keys(store, "crm"), ["a3", "a4", "b1"])
     expect("another sink's", await keys(store, "log"), ["a1"])
-    await store.acknowledge((await store.outbox("crm", conversation_id="a"))[-1])
+    await store.acknowledge((await store.outbox(OutboxQuery(sink="crm", conversation_id="a")))[-1])
     await store.save(posting("a", 3, ("crm", "a5")))
     await store.acknowledge(second)
     expect("after an old acknowledgement", await keys(store, "crm"), ["a5", "b1"])
@@ -104,7 +104,7 @@ async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
     expect("an unknown one", await store.definition(OTHER_SHA), None)
     wanted = Loaded(session="{}", version=2, definition_sha=SHA)
     expect("the pin", await store.load("b"), wanted)
-    expect("the pin, listed", [line.definition_sha for line in await store.list()], [SHA, SHA])
+    expect("the pin, listed", [line.definition_sha for line in await store.list(ListQuery())], [SHA, SHA])
     await store.delete("a")
     expect("still used", await store.definition(SHA), text)
     await store.save(pinned("b", 3, OTHER_SHA, '{"new":1}'))
@@ -142,7 +142,7 @@ async def the_listing_can_be_narrowed(store: Store) -> None:
         ({"definition": "order", "after": "c3", "limit": 1}, "5"),
     )
     for narrowed, wanted in cases:
-        found = await store.list(**narrowed)  # type: ignore[arg-type]
+        found = await store.list(ListQuery(**narrowed))  # type: ignore[arg-type]
         expect(f"list {narrowed}", [line.conversation_id for line in found], [f"c{n}" for n in wanted])
 
 
@@ -156,7 +156,7 @@ async def a_conversation_can_come_whole(store: Store) -> None:
     for request_id, record in (("r2", records[1]), ("r3", records[2]), ("r1", None)):
         wanted = Loaded(session="{}", version=3, recorded=record)
         expect(f"load with {request_id}", await store.load("c", request_id), wanted)
-    (line,) = await store.list()
+    (line,) = await store.list(ListQuery())
     expect("turns and times", (line.turns, line.created, line.updated), (3, 5.5, whole.time))
     await expect_conflict("once more", store.save(whole))
     await store.save(turn("c", 4))
@@ -190,10 +190,10 @@ async def hostile_words_are_only_words(store: Store) -> None:
         commit = replace(turn(f"c{number:02}", 1), definition=word, state=word, outbox=(event,))
         await store.save(commit)
     for number, word in enumerate(HOSTILE, start=1):
-        (row,) = await store.outbox(word, definition=word)
+        (row,) = await store.outbox(OutboxQuery(sink=word, definition=word))
         wanted = (f"c{number:02}", word, word, DOCUMENTS[number % len(DOCUMENTS)])
         expect(f"the outbox of {word!r}", (row.conversation_id, row.sink, row.key, row.text), wanted)
-        (line,) = await store.list(definition=word, state=word)
+        (line,) = await store.list(ListQuery(definition=word, state=word))
         expect(f"the line of {word!r}", (line.definition, line.state), (word, word))
 
 
@@ -203,7 +203,7 @@ async def the_outbox_outlives_its_store(store: Store, other: Store) -> None:
     await store.close()
     expect("the outbox", await keys(other, "crm"), ["c1"])
     expect("the definition", await other.definition(SHA), "{}")
-    await other.acknowledge((await other.outbox("crm"))[0])
+    await other.acknowledge((await other.outbox(OutboxQuery(sink="crm")))[0])
     expect("the outbox after it was told", await keys(other, "crm"), [])
 
 

@@ -26,7 +26,7 @@ from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.session.turn_record import TurnRecord, parse
-from llm_fsm.stores.base import Listed, Store, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
 
 _PAGE = 1000
 LATER = ("migrate", "replay")
@@ -123,7 +123,7 @@ async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
     """All conversations, and what is wrong with those that cannot be listed."""
     found: list[Listed] = []
     try:
-        while page := await store.list(found[-1].conversation_id if found else None, _PAGE):
+        while page := await store.list(ListQuery(after=found[-1].conversation_id if found else None, limit=_PAGE)):
             found.extend(page)
         return found, await unlisted(store)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.session.events import Migrated
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import ListQuery, Store
 
 _PAGE = 500
 
@@ -85,9 +85,9 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
 
 async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tuple[list[Went], Sequence[str]]:
     found: list[Went] = []
-    after: str | None = None
+    query = ListQuery(limit=_PAGE, definition=machine.definition.name, ended=False)
     try:
-        while page := await store.list(after, _PAGE, definition=machine.definition.name, ended=False):
+        while page := await store.list(query):
             for item in page:
                 try:
                     change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
@@ -107,7 +107,7 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
                             reason=str(change) if stays else "",
                         )
                     )
-            after = page[-1].conversation_id
+            query = replace(query, after=page[-1].conversation_id)
         return found, await unlisted(store)
     finally:
         await machine.close()

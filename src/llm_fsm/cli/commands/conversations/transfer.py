@@ -17,7 +17,7 @@ from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, take_in
 from llm_fsm.errors import ConversationNotFound, UnreadableError
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import ListQuery, Store
 
 MAX_LINE = 100_000_000
 """Characters of one conversation; devices and pipes may never end."""
@@ -125,7 +125,7 @@ async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, Non
     for name in names:
         yield name
     after: str | None = None
-    while not names and (page := await store.list(after, _PAGE)):
+    while not names and (page := await store.list(ListQuery(after=after, limit=_PAGE))):
         for line in page:
             yield line.conversation_id
         after = page[-1].conversation_id
