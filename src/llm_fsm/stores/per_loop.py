@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,6 +19,9 @@ class Parts(Door[Any], Protocol):
     async def close(self) -> None:
         """Close them."""
 
+    def drop(self) -> None:
+        """Free what cannot be closed any more, because the event loop is closed."""
+
 
 P = TypeVar("P", bound=Parts)
 
@@ -33,7 +35,7 @@ class PerLoop(ABC, Generic[P]):
     def __init__(self) -> None:
         self._turnstile = Turnstile()
         self._held: dict[str, Any] = {}
-        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, P] = weakref.WeakKeyDictionary()
+        self._parts: dict[asyncio.AbstractEventLoop, P] = {}
         self._inherited: list[Any] = []
         self._process = os.getpid()
         self._closed = False
@@ -69,5 +71,7 @@ class PerLoop(ABC, Generic[P]):
         loop = asyncio.get_running_loop()
         parts = self._parts.get(loop)
         if parts is None:
+            for other in [other for other in self._parts if other.is_closed()]:
+                self._parts.pop(other).drop()
             parts = self._parts[loop] = self._made()
         return parts

@@ -319,9 +319,9 @@ async def test_a_lock_granted_after_its_time_out_is_free_for_others_while_the_pr
 @pytest.mark.parametrize(
     ("write", "use"),
     [
-        (("HSET", "c:c", "version", "many"), RedisStore.list),
+        (("HSET", "c:c", "version", "many"), lambda store: store.list(ListQuery())),
         (("HSET", "c:c", "version", "many"), lambda store: store.load("c")),
-        (("HDEL", "c:c", "created"), RedisStore.list),
+        (("HDEL", "c:c", "created"), lambda store: store.list(ListQuery())),
         (("HSET", "c:c", "session", b"\xff"), lambda store: store.load("c")),
         (("LPUSH", "r:c", b"\xff"), lambda store: store.records("c")),
         (("ZADD", "due", "0", "garbage"), lambda store: store.due(9.0)),

@@ -122,8 +122,6 @@ class PostgreSQLStore(PerLoop["_Parts"]):
         return await finished(parts.writes.ask(parts.write, work))
 
     def _made(self) -> _Parts:
-        for other in [other for other in self._parts if other.is_closed()]:
-            self._parts.pop(other).drop()
         return _Parts(self._url, self.place, self._schema, self._timeout)
 
 
@@ -242,7 +240,7 @@ async def _settled(call: Awaitable[Any]) -> Any:
         return error
 
 
-def _drop(parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Parts]) -> None:
+def _drop(parts: dict[asyncio.AbstractEventLoop, _Parts]) -> None:
     """The store was dropped without `close`."""
     for each in list(parts.values()):
         each.drop()

@@ -122,6 +122,9 @@ class Link:
         await self.client.aclose()
         await self.client.connection_pool.disconnect()
 
+    def drop(self) -> None:
+        """Leave the connections to the garbage collector, which closes their sockets."""
+
     async def _renew(self, milliseconds: int) -> None:
         """Keep the holders alive while locks are held."""
         try:
