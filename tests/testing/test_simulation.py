@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,9 @@ def simulated(desk: Desk, policy: Any, user: Any, *options: str) -> tuple[int, s
 
 def test_a_goal_that_is_reached_is_counted(desk: Desk) -> None:
     policy = Both("hi", "I am Ada")
-    code, out = simulated(desk, policy, USER, "-n", "2")
-    assert (code, out.splitlines()[2].split()) == (0, ["hasty", "2", "of", "2", "100%", "2.0"])
+    code, out = simulated(desk, policy, USER, "--times", "2")
+    assert code == 0
+    assert "     2 of 2  100%  u.test.json::hasty  2.0 turns\n" in out
     assert "You type \\u003cfast\\u003e." in policy.asked[0]
 
 
@@ -102,7 +103,7 @@ def test_an_error_in_one_of_several_conversations_fails_nothing(desk: Desk) -> N
             return HttpReply(status=400)
         return policy(body)
 
-    code, out = simulated(desk, first_is_refused, USER, "-n", "2")
+    code, out = simulated(desk, first_is_refused, USER, "--times", "2")
     assert (code, "1 of 2" in out, "ModelError" in out) == (0, True, True), out
 
 
@@ -111,23 +112,22 @@ def test_a_threshold_makes_a_gate_of_it(desk: Desk) -> None:
     assert simulated(desk, Both("I am Ada"), USER, "--threshold", "0.5")[0] == 0
 
 
-def test_a_judge_may_say_so_and_programs_can_read_it(desk: Desk) -> None:
+def test_a_judge_may_say_so_and_a_rate_stands_in_the_xml_for_programs(desk: Desk) -> None:
     policy = Both("I am Ada", verdict='Well: {"passed": true, "reason": "kind"}')
-    _, out = simulated(desk, policy, {**USER, "judge": "It was polite"}, "--format", "json")
-    [user] = json.loads(out)["files"][0]["users"]
-    assert (user["rate"], user["encounters"][0]["reason"], user["encounters"][0]["said"][0][0]) == (
-        1.0,
-        "kind",
-        "I am Ada",
-    )
+    assert simulated(desk, policy, {**USER, "judge": "It was polite"}, "--junitxml=r.xml")[0] == 0
+    found = {one.get("name"): one.get("value") for one in ET.parse(desk.folder / "r.xml").iter("property")}
+    assert found == {"runs passed": "1 of 1", "turns on average": "1.0"}
 
 
 def test_there_may_be_nobody(desk: Desk) -> None:
     desk.write("a.test.json", {"definition": "greeter.json", "steps": [{"say": "x", "expect": "hello"}]})
+    desk.replies()
     done = desk.run("test", "--simulate", "--model", "offline")
-    assert (done.code, done.out, done.err) == (5, "", "llm-fsm: there is no simulated user in .\n")
+    assert (done.code, "name another one with --user-model" in done.err) == (4, True)
+    done = desk.run("test", "--simulate", "--model", "scripted:replies.json")
+    assert (done.code, "no tests ran" in done.out) == (5, True)
     desk.write("b.test.json", {"definition": "greeter.json", "users": [{"persona": "p"}]})
-    done = desk.run("test", "--simulate", "--model", "offline")
+    done = desk.run("test", "--simulate", "--model", "scripted:replies.json")
     assert (done.code, 'b.test.json:1:42: error: the key "goal" is missing' in done.out) == (1, True), (
         done.out
     )
@@ -158,7 +158,7 @@ def test_a_user_finds_tools_and_context_as_the_file_sets_them_and_no_secret_is_r
     file = {"definition": "greeter.json", "tools": {"find": {"result": "table 4"}}, "context": {"age": 5}}
     desk.write("u.test.json", {**file, "users": [user]})
     with serve_scripted(answer) as server:
-        options = ("--model", "m", "--base-url", server.base_url, "--format", "json", "--threshold", "1")
+        options = ("--model", "m", "--base-url", server.base_url, "--threshold", "1", "-rA")
         done = desk.run("test", "--simulate", *options)
     assert (done.code, "4711" in done.out, "table 4" in called[0]) == (0, False, True), done.out
 

@@ -21,8 +21,8 @@ from click.shell_completion import CompletionItem
 
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.options import Settings, verbose_option
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import Settings, verbose_option
 
 COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
-    "test": "Play conversation tests and say what is otherwise than expected.",
+    "test": "Run conversation tests and report failures.",
     "validate": "Check definition files and say everything that is wrong.",
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""

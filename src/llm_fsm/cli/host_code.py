@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,11 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
+from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.toolbox import Toolbox
+from llm_fsm.turn.available_tools import AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine
 
 MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000
@@ -219,3 +224,27 @@ def _decoded(data: bytes, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Failure(f"{name}: is not UTF-8 at byte {error.start + 1}") from error
+
+
+def brought(program: CompiledMachine, tools: Iterable[str], mcp: str | None) -> AvailableTools:
+    """The tools that the files of `--tools` and the servers of `--mcp` have; others of the definition are left out.
+
+    Called definitions are not looked at. Raises Failure, and ConfigurationError for a server that cannot be reached.
+    """
+    found, servers = host_of(tools), servers_of(mcp)
+    definition = program.definition
+    there = {
+        name: ref
+        for name, ref in definition.tools.items()
+        if (ref.registered or name) in found.tools or ref.mcp in servers
+    }
+    looked_at = replace(program, definition=definition.model_copy(update={"tools": there}), flows={})
+
+    async def look() -> AvailableTools:
+        toolbox = Toolbox(found.tools, McpServers(servers))
+        try:
+            return await toolbox.kit(looked_at)
+        finally:
+            await toolbox.aclose()
+
+    return asyncio.run(look())

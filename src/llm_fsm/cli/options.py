@@ -1,23 +1,33 @@
-"""Options that several commands share, and what they stand for."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
-from llm_fsm.cli.exit_codes import STORE, Failure
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.engine.validation import checked_id
-from llm_fsm.errors import ConfigurationError, UnreadableError
-from llm_fsm.stores.base import Store
-from llm_fsm.stores.registry import default_path, resolve
-
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Settings:
+    """What holds for the whole command. `verbose`: how often `-v` was given, wherever."""
+
+    verbose: int = 0
+
+
+def _more(context: click.Context, _: click.Parameter, value: int) -> None:
+    context.ensure_object(Settings).verbose += value
+
+
+def verbose_option(function: F) -> F:
+    """`-v`; the group's and the command's are counted together."""
+    text = "Say more about what happens; twice: even more."
+    return click.option("-v", "--verbose", count=True, expose_value=False, callback=_more, help=text)(
+        function
+    )
 
 
 def db_option(function: F) -> F:
@@ -25,108 +35,3 @@ def db_option(function: F) -> F:
     return click.option(
         "--db", metavar="URL", help="Where conversations are kept, e.g. sqlite:///bots.db or memory."
     )(function)
-
-
-def data_folder() -> Path | None:
-    """The user's data folder of this program; None for a user who has no home."""
-    try:
-        return _default_file().parent
-    except Failure:
-        return None
-
-
-def _default_file() -> Path:
-    """Where conversations are kept that nobody named a place for. Raises Failure."""
-    try:
-        home = Path() if os.environ.get("LLM_FSM_HOME") else Path.home()
-        return default_path(os.environ, sys.platform, home)
-    except RuntimeError as error:  # as in a container, for a user whom it does not know
-        said = "this user has no home folder: set HOME or LLM_FSM_HOME to a folder, or name a place with --db"
-        raise Failure(said, STORE) from error
-
-
-def open_store(url: str | None, option: str = "--db") -> Store:
-    """The store of an option, by default SQLite in the user's data folder.
-
-    Raises UsageError, and Failure for a file that is there and holds no conversations.
-    """
-    chosen = url or f"sqlite:///{_default_file()}"
-    try:
-        return resolve(chosen)
-    except (ConfigurationError, ValueError) as error:
-        if os.path.isfile(chosen):
-            raise Failure(f"{chosen}: is no store of conversations; {error}", STORE) from error
-        raise click.UsageError(f"{option}: {error}") from error
-
-
-def open_existing(url: str | None, option: str = "--db") -> Store | None:
-    """The store of an option for reading; None when the default file does not exist yet.
-
-    Raises Failure for a file that was named and does not exist: reading must not create it.
-    """
-    store = open_store(url, option)
-    path = getattr(store, "path", None)
-    if not isinstance(path, str) or path == ":memory:" or not _is_missing(path):
-        return store
-    if url is None:
-        return None
-    raise Failure(f"{path}: there is no such file", STORE)
-
-
-async def unlisted(store: Store) -> Sequence[str]:
-    """What is wrong with conversations that listings of the store leave out."""
-    own = getattr(store, "unlisted", None)
-    return () if own is None else await own()
-
-
-def tell_unlisted(left: Sequence[str]) -> None:
-    """Say what `unlisted` gave, and that it was left out. Raises Failure then."""
-    for what in left:
-        printing.error(what)
-    if left:
-        raise Failure("what is damaged was left out", STORE)
-
-
-def _is_missing(path: str) -> bool:
-    """False where nobody may look, too: opening it says why."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def open_holding(url: str | None, conversation_id: str | None) -> Store:
-    """The store of `--db`; for a conversation, one that is there. Raises Failure where it cannot be."""
-    if conversation_id is None:
-        return open_store(url)
-    store = open_existing(url)
-    if store is None:
-        raise unknown(conversation_id)
-    return store
-
-
-def unknown(conversation_id: str) -> Failure:
-    """There is no conversation of that id."""
-    return Failure(
-        f"there is no conversation {conversation_id!r} in this store; "
-        "`llm-fsm conversations list` shows those there are"
-    )
-
-
-def known_id(given: str) -> str:
-    """The id of a stored conversation, as click calls it; one that no store could keep is unknown. Raises Failure."""
-    try:
-        return checked_id(given, "conversation id")
-    except ValueError as error:
-        raise unknown(given) from error
-
-
-def listed_id(name: str) -> str:
-    """The id of a conversation as its store lists it. Raises UnreadableError for one that no store keeps."""
-    try:
-        return checked_id(name, "conversation id")
-    except ValueError as error:
-        raise UnreadableError(f"its id was damaged in the store: {error}") from error

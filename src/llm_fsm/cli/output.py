@@ -1,16 +1,86 @@
-"""Standard output for replies alone: whatever else is written there comes out on standard error.
+"""Where a command writes its results: a file, or standard output.
 
-Tools, handlers and programs that they start may print. Where a caller reads replies or events line by line,
-what they print must not stand in between.
+`write_output` replaces a file at once. `own_output` keeps standard output for replies alone: tools, handlers and
+programs that they start may print, and a caller that reads replies line by line must not see that in between.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
+
+from llm_fsm.cli.exit_codes import OUTPUT, Failure
+
+_NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
+"""Why a file may have to be written in its place: the folder is another one's, or the file is mounted by itself."""
+_OPEN = ("/dev/std", "/dev/fd/", "/proc/")
+"""How the names of files begin that are open already, where a shell has put standard output into one, say."""
+
+
+def write_output(path: str, data: str | bytes) -> None:
+    """Put a result in a file, all or nothing; a file that is there keeps its symbolic links, owner and rights.
+
+    Another name of it, by a hard link, keeps what it was: such names are made to keep copies. What is no file of its
+    own (a device, a pipe, standard output by name) and what cannot be replaced is written to as it stands. Raises
+    Failure.
+    """
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    try:
+        if not _is_replaced(path, content):
+            with open(path, "ab" if _is_special(path) else "wb") as stream:
+                stream.write(content)
+    except OSError as error:
+        said = (error.strerror or str(error)).lower()
+        raise Failure(f"{path}: cannot be written: {said}", OUTPUT) from error
+
+
+def write_new(path: str | os.PathLike[str], text: str) -> None:
+    """Put a text in a file that is not there yet, all or nothing. Raises OSError, and ValueError for no name at all."""
+    with open(path, "x", encoding="utf-8", errors="backslashreplace") as stream:
+        try:
+            stream.write(text)
+            stream.flush()
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+
+
+def _is_special(path: str) -> bool:
+    """Whether a file must not be replaced by another one: a rename over `/dev/null` would be the end of that."""
+    return path.startswith(_OPEN) or (os.path.exists(path) and not os.path.isfile(path))
+
+
+def _is_replaced(path: str, content: bytes) -> bool:
+    """Write beside, then rename; False where that is not to be done, or not possible for want of rights."""
+    if not path or _is_special(path):
+        return False
+    target = os.path.realpath(path)
+    fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.urandom(8).hex()}")
+    try:
+        with open(fresh, "xb") as stream:
+            stream.write(content)
+        if os.path.exists(target):
+            _alike(fresh, os.stat(target))
+        os.replace(fresh, target)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(fresh)
+        if error.errno in _NOT_BESIDE:
+            return False
+        raise
+    return True
+
+
+def _alike(fresh: str, old: os.stat_result) -> None:
+    with suppress(OSError):  # who may write to a file of somebody else cannot give one away
+        os.chown(fresh, old.st_uid, old.st_gid)
+    os.chmod(fresh, stat.S_IMODE(old.st_mode))
 
 
 @contextmanager

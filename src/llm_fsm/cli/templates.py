@@ -146,7 +146,7 @@ jobs:
       - run: test -n "$LLM_FSM" || { echo "set the repository variable LLM_FSM"; exit 1; }
       - run: python -m pip install "$LLM_FSM"
       - run: llm-fsm validate @NAME@.json
-      - run: llm-fsm test . --format github
+      - run: llm-fsm test .
 """
 
 

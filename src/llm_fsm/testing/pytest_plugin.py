@@ -1,6 +1,7 @@
-"""pytest plugin: every `*.test.json` file that pytest comes across is collected, and each of its cases is a test.
+"""Collect `*.test.json` files under pytest: each case of a file is a test.
 
-Nothing of the engine is imported before there is such a file. `-p no:llm_fsm` switches it off.
+pytest loads this module in every run by its entry point, so it imports nothing of the engine before it meets such a
+file. `-p no:llm_fsm` switches it off. `llm-fsm test` sets `OPTIONS` and `HOST`, and reads `COVERED` and `RECORDED`.
 """
 
 from __future__ import annotations
@@ -9,79 +10,140 @@ import asyncio
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from llm_fsm.testing.scenarios.loader import Loaded, Play
+    from llm_fsm.testing.scenarios.results import Result
+    from llm_fsm.testing.scenarios.session import Session
+
 ENDING = ".test.json"
+OPTIONS = pytest.StashKey[Any]()
+"""The `PlayOptions` of the run."""
+HOST = pytest.StashKey[Any]()
+"""The `Host` of the run."""
+COVERED = pytest.StashKey[list[Any]]()
+"""A `Covered` for each file."""
+RECORDED = pytest.StashKey[list[str]]()
+"""Sentences about what was recorded."""
+RUNS = "runs passed"
+"""The property of a report that says how many runs of a case passed, if there were several."""
+
+_SHOWN = 100
 
 
 class CaseFailed(Exception):
-    """What is otherwise than expected, a line each."""
+    """A case failed; the message lists everything that differs, a line each."""
 
 
 class CaseWarning(pytest.PytestWarning):
-    """Something of a file of conversation tests that is worth knowing."""
+    """A file of conversation tests has something that is probably not meant."""
 
 
 class Cases(pytest.File):
     """A file of conversation tests."""
 
+    loaded: Loaded
+    session_: Session
+    runner: asyncio.Runner
+
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cases. Raises CollectError with everything that is wrong with the file."""
-        reading = import_module("llm_fsm.testing.scenarios.loader")
-        faults = import_module("llm_fsm.testing.scenarios.problems")
-        running = import_module("llm_fsm.testing.scenarios.session")
+        """Yield the cases. Raises CollectError with everything that is wrong with the file."""
+        loader = import_module("llm_fsm.testing.scenarios.loader")
+        problems = import_module("llm_fsm.testing.scenarios.problems")
+        checks = import_module("llm_fsm.testing.scenarios.checks")
+        stash = self.config.stash
         try:
-            loaded = reading.read_suite(_shown(self.path))
-            player = running.player_of(loaded)
-        except faults.SuiteError as error:
-            raise self.CollectError(str(error)) from error
-        idle = import_module("llm_fsm.testing.scenarios.checks")
-        for warning in idle.warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays)):
-            self.warn(CaseWarning(str(warning)))
-        for play in loaded.plays:
-            yield CaseItem.from_parent(self, name=play.name, player=player, play=play)
+            self.loaded = loader.read_suite(_relative(self.path))
+            make = import_module("llm_fsm.testing.scenarios.session").Session
+            self.session_ = make(self.loaded, stash.get(OPTIONS, None), stash.get(HOST, None))
+        except problems.SuiteError as error:
+            raise self.CollectError("\n".join(visible(str(fault)) for fault in error.faults)) from error
+        plays = self.loaded.plays
+        for warning in checks.warnings(self.loaded.text, ((play.pointer, play.case) for play in plays)):
+            self.warn(CaseWarning(visible(str(warning))))
+        for play in plays:
+            yield CaseItem.from_parent(self, name=visible(play.name), play=play)
+
+    def setup(self) -> None:
+        """Open the event loop of all cases of the file."""
+        self.runner = asyncio.Runner()
+
+    def play(self, play: Play) -> Result:
+        """Play a case."""
+        return self.runner.run(self.session_.play(play))
+
+    def teardown(self) -> None:
+        """Free what the cases used, and keep what they touched and recorded."""
+        options = self.config.stash.get(OPTIONS, None)
+        try:
+            if options is not None and options.cover:
+                self.config.stash.setdefault(COVERED, []).append(self.session_.covered())
+            self.runner.run(self.session_.close())
+            if self.session_.recorded:
+                self.config.stash.setdefault(RECORDED, []).append(self.session_.recorded)
+        finally:
+            self.runner.close()
 
 
 class CaseItem(pytest.Item):
     """One case."""
 
-    def __init__(self, *, player: Any, play: Any, **options: Any) -> None:
+    parent: Cases
+
+    def __init__(self, *, play: Play, **options: Any) -> None:
         super().__init__(**options)
-        self._player = player
         self._play = play
         if play.case.skip is not None:
-            self.add_marker(pytest.mark.skip(reason=play.case.skip))
+            self.add_marker(pytest.mark.skip(reason=visible(play.case.skip)))
 
     def runtest(self) -> None:
-        """Play it. Raises CaseFailed."""
-        result = asyncio.run(self._player.play(self._play))
+        """Play the case. Raises CaseFailed."""
+        result = self.parent.play(self._play)
+        if result.runs != 1:
+            self.user_properties.append((RUNS, f"{result.passes} of {result.runs}"))
         if not result.passed:
-            file = self._player.loaded.file
-            lines = [f"{file}:{one.line}:{one.column}: {one.step}: {one.message}" for one in result.failures]
-            raise CaseFailed("\n".join(lines))
+            raise CaseFailed("\n".join(_told(self.parent.loaded.file, result)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The misses, without a traceback."""
+        """Show what differs and how the conversation went, without a traceback."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the case stands."""
-        return self.path, self._player.loaded.text.position(self._play.pointer).line - 1, self.name
+        """Return the place of the case."""
+        return self.path, self.parent.loaded.text.position(self._play.pointer).line - 1, self.name
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | None:
-    """A collector for a file of conversation tests."""
+    """Make the collector of a file of conversation tests."""
     if not file_path.name.endswith(ENDING):
         return None
     collector: Cases = Cases.from_parent(parent, path=file_path)
     return collector
 
 
-def _shown(path: Path) -> str:
-    """The path as it is shortest to read."""
+def _told(file: str, result: Result) -> Iterator[str]:
+    """List what differs, each with its place and step, then the conversation."""
+    for failure in result.failures:
+        yield visible(f"{file}:{failure.line}:{failure.column}: {failure.step}: {failure.message}")
+    for said in result.said:
+        if said.heard is not None:
+            yield f"    user  {visible(said.heard, _SHOWN)}"
+        if said.text or said.heard is not None:
+            yield f"    bot   {visible(said.text, _SHOWN)}  [{visible(said.state)}]"
+
+
+def visible(text: str, chars: int | None = None) -> str:
+    """Return a text as one line in which control characters are shown as escapes."""
+    line: str = import_module("llm_fsm._text").visible(text)
+    return line if chars is None or len(line) <= chars else f"{line[: chars - 1]}…"
+
+
+def _relative(path: Path) -> str:
+    """Return the path as it is shortest to read."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

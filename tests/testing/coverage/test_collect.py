@@ -11,7 +11,7 @@ import pytest
 from cli_command import Desk, desk
 from llm_fsm.testing.coverage.collect import Coverage
 from llm_fsm.testing.generate.fill_gaps import Completing
-from llm_fsm.testing.scenarios.session import Covered, Job, joined, run_job
+from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
 
 __all__ = ["desk"]
 
@@ -73,7 +73,7 @@ def age(number: int) -> dict[str, Any]:
 def covered(folder: Path, definition: dict[str, Any], *cases: Any) -> Covered:
     path = folder / "x.test.json"
     path.write_text(json.dumps({"definition": definition, "cases": list(cases)}))
-    done = run_job(Job(file=str(path), cover=True))
+    done = play_file(path, PlayOptions(cover=True))
     assert done.passed, done
     assert done.covered is not None
     return done.covered
@@ -184,9 +184,13 @@ def test_what_is_called_is_covered_by_its_name(tmp_path: Path) -> None:
 def test_parts_of_one_file_are_put_together(tmp_path: Path) -> None:
     covered(tmp_path, SHOP, age(20), age(3))
     file = str(tmp_path / "x.test.json")
-    jobs = [Job(file=file, cover=True, names=(name,)) for name in ("age 20", "age 3")]
-    [whole] = joined(run_job(job) for job in jobs)
-    assert whole.covered == run_job(Job(file=file, cover=True)).covered
+    options = PlayOptions(cover=True)
+    one, other = (play_file(file, options, names=(name,)).covered for name in ("age 20", "age 3"))
+    assert one is not None
+    assert other is not None
+    assert one.plus(Covered.from_dict(json.loads(json.dumps(other.to_dict())))).coverage == covered(
+        tmp_path, SHOP, age(20), age(3)
+    ).coverage
 
 
 @pytest.fixture
@@ -257,7 +261,7 @@ def test_files_of_one_definition_are_covered_together(shop: Desk) -> None:
 def test_too_little_coverage_fails(shop: Desk, least: str, code: int) -> None:
     done = shop.run("test", "--fail-under", least)
     assert done.code == code
-    assert ("coverage is 60.0 %, under" in done.err) == bool(code)
+    assert ("coverage is 60.0 %, under" in done.out) == bool(code)
 
 
 def test_a_picture_shows_what_was_touched(shop: Desk) -> None:

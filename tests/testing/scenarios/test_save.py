@@ -16,7 +16,7 @@ from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.turn_record import parse
 from llm_fsm.testing.scenarios.save import document_of
-from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
+from llm_fsm.testing.scenarios.session import FileResult, play_file
 
 __all__ = ["desk"]
 
@@ -54,7 +54,7 @@ def find(id: int) -> str:
 def played(document: Any, folder: Path) -> FileResult:
     path = folder / "x.test.json"
     path.write_text(json.dumps(document))
-    return run_job(Job(file=str(path)))
+    return play_file(str(path))
 
 
 def saved(

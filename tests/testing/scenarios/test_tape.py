@@ -10,7 +10,8 @@ import pytest
 
 from llm_fsm.testing import HttpReply, serve_scripted
 from llm_fsm.testing.scenarios.cassette import place_of
-from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.scenarios.session import FileResult, PlayOptions, play_file
 
 PIN = "4711-secret"
 DEFINITION: dict[str, Any] = {
@@ -54,21 +55,27 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, replies: Any = REPLI
     file = write(folder)
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
     with serve_scripted(replies) as server:
-        done = run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+        done = play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     assert done.passed, done
     return file
 
 
-def said(done: FileResult) -> list[str]:
-    return [str(fault) for fault in done.faults] + [
-        f"{found.line}: {found.step}: {found.message}" for result in done.results for found in result.failures
-    ]
+def told(done: FileResult) -> list[str]:
+    return [f"{found.line}: {found.step}: {found.message}" for result in done.results for found in result.failures]
+
+
+def said(file: str, **options: Any) -> list[str]:
+    """What is wrong when a file is played."""
+    try:
+        return told(play_file(file, PlayOptions(**options)))
+    except SuiteError as error:
+        return [str(fault) for fault in error.faults]
 
 
 def test_what_was_recorded_is_played_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = recorded(tmp_path, monkeypatch)
     for match in ("exact", "words"):
-        done = run_job(Job(file=file, match=match))
+        done = play_file(file, PlayOptions(match=match))
         assert (done.passed, [turn.text for turn in done.results[0].said]) == (
             True,
             ["", "Your PIN?", "Thank you, Ada."],
@@ -96,10 +103,10 @@ def test_parts_of_secrets_and_refused_ones_are_not_kept_either(
     reply = {"transition": {"target_state": "ask", "context_update": update}, "message": "So 4111."}
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
     with serve_scripted([reply]) as server:
-        assert run_job(Job(file=file, mode="record", model="any", base_url=server.base_url)).passed
+        assert play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url)).passed
     kept = Path(place_of(file)).read_text()
     assert [part for part in ("4111", "5500", "wrong-1") if part in kept.partition('"text"')[2]] == []
-    assert run_job(Job(file=file)).passed
+    assert play_file(file).passed
 
 
 def test_secrets_of_a_called_definition_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +119,7 @@ def test_secrets_of_a_called_definition_are_not_kept(tmp_path: Path, monkeypatch
     file = write(tmp_path, {"name": "c", "steps": [{"say": f"it is {PIN}"}]}, definition=outer)
     monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
     with serve_scripted([{**REPLIES[1], "message": PIN}] * 3) as server:
-        run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+        play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     assert "⟦say 1 6 17⟧" in Path(place_of(file)).read_text()
     assert PIN not in Path(place_of(file)).read_text()
 
@@ -125,20 +132,20 @@ def test_a_secret_that_nobody_said_is_masked_in_its_shape(
     with serve_scripted(
         [{"transition": {"target_state": "ask", "context_update": {"pin": given}}, "message": ""}]
     ) as server:
-        run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+        play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     kept = Path(place_of(file)).read_text().replace('\\"', '"')
     assert str(given) not in kept
     assert masked in kept
-    assert run_job(Job(file=file)).passed
+    assert play_file(file).passed
 
 
 def test_recording_one_case_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = recorded(tmp_path, monkeypatch)
     write(tmp_path, CASE, {"name": "second", "steps": [{"say": "x", "expect": "ask"}]})
     with serve_scripted([REPLIES[0]]) as server:
-        job = Job(file=file, mode="record", model="any", base_url=server.base_url, names=("second",))
-        assert run_job(job).passed
-    done = run_job(Job(file=file))
+        options = PlayOptions(mode="record", model="any", base_url=server.base_url)
+        assert play_file(file, options, names=("second",)).passed
+    done = play_file(file)
     assert [(result.name, result.passed) for result in done.results] == [("enters", True), ("second", True)]
 
 
@@ -177,7 +184,7 @@ def test_a_cassette_that_cannot_be_used_is_told_with_its_line(
 ) -> None:
     file = recorded(tmp_path, monkeypatch)
     Path(place_of(file)).write_text("".join(change(lines_of(file))))
-    [found] = said(run_job(Job(file=file)))
+    [found] = said(file)
     assert told in found
 
 
@@ -186,11 +193,11 @@ def test_a_definition_that_changed_is_told_with_the_turn_and_the_part_of_the_pro
 ) -> None:
     file = recorded(tmp_path, monkeypatch)
     write(tmp_path, definition={**DEFINITION, "persona": "A king"})
-    first, *_ = said(run_job(Job(file=file)))
+    first, *_ = said(file)
     assert first.startswith(
         "7: step 1: the prompt differs from the recorded one in <persona> (the definition has changed"
     )
-    assert run_job(Job(file=file, match="words")).passed
+    assert play_file(file, PlayOptions(match="words")).passed
 
 
 @pytest.mark.parametrize(
@@ -212,7 +219,7 @@ def test_a_case_that_changed_is_told_with_the_turn(
 ) -> None:
     file = recorded(tmp_path, monkeypatch)
     write(tmp_path, case)
-    assert any(told in found for found in said(run_job(Job(file=file, mode="replay", match="words"))))
+    assert any(told in found for found in said(file, mode="replay", match="words"))
 
 
 def test_replies_that_are_not_asked_for_any_more_are_told(
@@ -221,7 +228,7 @@ def test_replies_that_are_not_asked_for_any_more_are_told(
     file = recorded(tmp_path, monkeypatch)
     first, _ = CASE["steps"]
     write(tmp_path, {**CASE, "steps": [first, {"end": True}]})
-    assert [found.split(": ", 1)[1] for found in said(run_job(Job(file=file)))] == [
+    assert [found.split(": ", 1)[1] for found in said(file)] == [
         "step 2: a recorded reply was never asked for"
     ]
 
@@ -229,7 +236,7 @@ def test_replies_that_are_not_asked_for_any_more_are_told(
 def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
     assert (
         "there is no recording of this file; record one with --record"
-        in said(run_job(Job(file=write(tmp_path), mode="replay")))[0]
+        in said(write(tmp_path), mode="replay")[0]
     )
 
 
@@ -238,10 +245,8 @@ def test_live_cases_have_a_rate_and_pass_by_the_threshold(tmp_path: Path) -> Non
     wrong = {**REPLIES[0], "transition": {"target_state": "ask", "context_update": {"name": "Bob"}}}
     for threshold, passed in ((0.5, True), (0.75, False)):
         with serve_scripted([REPLIES[0], wrong, HttpReply(status=400), REPLIES[0]]) as server:
-            job = Job(
-                file=file, mode="live", model="any", base_url=server.base_url, times=4, threshold=threshold
-            )
-            [result] = run_job(job).results
+            options = PlayOptions(mode="live", model="any", base_url=server.base_url, times=4, threshold=threshold)
+            [result] = play_file(file, options).results
         assert (result.passes, result.runs, result.passed) == (2, 4, passed)
         assert result.failures
 
@@ -256,14 +261,14 @@ def test_scripted_replies_come_before_a_recording_unless_it_is_asked_for(
     ]
     write(tmp_path, {**CASE, "steps": scripted})
     for mode, words in (("scripted", "scripted"), ("replay", "Your PIN?")):
-        assert run_job(Job(file=file, mode=mode)).results[0].said[1].text == words
+        assert play_file(file, PlayOptions(mode=mode)).results[0].said[1].text == words
 
 
 def test_a_failed_recording_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = recorded(tmp_path, monkeypatch)
     before = Path(place_of(file)).read_text()
     with serve_scripted([REPLIES[0], HttpReply(status=400)]) as server:
-        done = run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+        done = play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url))
     assert (done.passed, Path(place_of(file)).read_text()) == (False, before)
     assert done.recorded == f"recorded 0 of 1 case in {place_of(file)}; where the model failed, nothing was changed"
 
@@ -276,17 +281,17 @@ def test_what_was_recorded_with_an_older_definition_says_so_when_it_does_not_fit
     file = write(tmp_path, CASE, other, definition={**DEFINITION, "persona": "A grumpy porter"})
     with serve_scripted(REPLIES) as server:
         options = {"mode": "record", "model": "any", "base_url": server.base_url}
-        assert run_job(Job(file=file, names=("other",), **options)).recorded.startswith("recorded 1 of 1 case in")
-    found = run_job(Job(file=file))
+        assert play_file(file, PlayOptions(**options), names=("other",)).recorded.startswith("recorded 1 of 1 case in")
+    found = play_file(file)
     assert [result.passed for result in found.results] == [False, True]
-    assert "step 1: the prompt differs" in said(found)[0]
-    assert "the definition has changed since" in said(found)[0]
+    assert "step 1: the prompt differs" in told(found)[0]
+    assert "the definition has changed since" in told(found)[0]
 
 
 def test_a_case_that_nobody_recorded_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(tmp_path, monkeypatch)
     file = write(tmp_path, {**CASE, "name": "comes in"})
-    [first, _] = said(run_job(Job(file=file)))
+    [first, _] = said(file)
     assert first.endswith("desk.cassette.jsonl has no recording of this case; record again with --record")
 
 
@@ -300,10 +305,10 @@ def test_a_subflow_that_changed_is_a_definition_that_changed(tmp_path: Path, mon
     (tmp_path / "inner.json").write_text(json.dumps(inner))
     file = write(tmp_path, case, definition=outer)
     with serve_scripted([{"transition": {"target_state": "end", "context_update": {}}, "message": "M"}]) as server:
-        assert run_job(Job(file=file, mode="record", model="any", base_url=server.base_url)).passed
-    assert run_job(Job(file=file)).passed
+        assert play_file(file, PlayOptions(mode="record", model="any", base_url=server.base_url)).passed
+    assert play_file(file).passed
     (tmp_path / "inner.json").write_text(json.dumps(inner).replace("Ask", "Ask again"))
-    assert "the definition has changed since" in said(run_job(Job(file=file)))[0]
+    assert "the definition has changed since" in said(file)[0]
 
 
 @pytest.mark.parametrize(
@@ -326,6 +331,6 @@ def test_a_line_with_values_of_another_type_is_told(
     place = Path(place_of(file))
     head, first, *rest = place.read_text().splitlines()
     place.write_text("\n".join([head, json.dumps({**json.loads(first), **change}), *rest]) + "\n")
-    assert said(run_job(Job(file=file))) == [
+    assert said(file) == [
         f"{place}:2:1: error: this line is no recorded reply; record again with --record"
     ]

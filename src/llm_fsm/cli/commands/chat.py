@@ -22,11 +22,11 @@ from llm_fsm.cli import pipe as lines
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
-from llm_fsm.cli.options import data_folder, db_option, open_holding, unknown
+from llm_fsm.cli.options import Settings, db_option, verbose_option
 from llm_fsm.cli.output import own_output
+from llm_fsm.cli.stores import data_folder, open_holding, unknown
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal.prompts import PromptPrinter
-from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths

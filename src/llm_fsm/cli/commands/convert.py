@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import click
 
-from llm_fsm.cli import destination, documents
+from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.convert.chart import ConversionError, Note
 from llm_fsm.documents.convert.registry import (
     DEFINITION,
@@ -72,7 +73,7 @@ def convert(
     if output is None:
         printing.out(written.rstrip("\n"))
     else:
-        destination.write_output(output, written)
+        write_output(output, written)
     notes = [*found.notes, *(left_out(found.definition, target) if target != DEFINITION else ())]
     _tell(name, notes, report)
     if output is not None:

@@ -10,9 +10,9 @@ import click
 
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import open_existing
+from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff import Change
 from llm_fsm.documents.diff import diff as differences

@@ -10,8 +10,8 @@ import click
 
 from llm_fsm.cli import templates as starter
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import verbose_option
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 

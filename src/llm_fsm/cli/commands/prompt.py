@@ -16,8 +16,8 @@ from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.commands.chat import context_of
+from llm_fsm.cli.options import verbose_option
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
@@ -122,7 +122,7 @@ def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> Ava
     """What the command line brings; it takes longer to import than a look without tools takes."""
     if not tools and mcp is None:
         return NO_TOOLS
-    kit: AvailableTools = import_module("llm_fsm.cli.kits").brought(program, tools, mcp)
+    kit: AvailableTools = import_module("llm_fsm.cli.host_code").brought(program, tools, mcp)
     return kit
 
 

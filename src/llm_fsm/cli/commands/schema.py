@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.options import verbose_option
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.testing.scenarios.schema import suite_schema
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 
 import click
 
-from llm_fsm.cli import destination, documents
+from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
@@ -25,6 +26,8 @@ from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.draw.outline import listing, outline
 from llm_fsm.documents.draw.terminal import boxes
 from llm_fsm.documents.files import read
+from llm_fsm.documents.loader import load_dict
+from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.testing.coverage.read import counts_of
 
@@ -151,8 +154,7 @@ def draw(wish: Wish) -> int:
         picture = cover(picture, _touched(wish.coverage, picture.name))
     drawing = rendered(picture, wish.form)
     if isinstance(drawing, str) and wish.called and not document.faulty:
-        pictures = import_module("llm_fsm.cli.show_called").pictures(document, wish.file, wish.details)
-        others = (str(rendered(other, wish.form)) for other in pictures)
+        others = (str(rendered(other, wish.form)) for other in called(document, wish.file, wish.details))
         drawing = "\n\n\n".join(one.strip("\n") for one in (drawing, *others)) + "\n"
     _give(drawing, wish.output)
     _tell(
@@ -161,6 +163,13 @@ def draw(wish: Wish) -> int:
         else [found for found in document.findings if found.level == "error"]
     )
     return exits.AT_FAULT if document.faulty else exits.OK
+
+
+def called(document: documents.Document, file: str, details: Details) -> Iterator[Picture]:
+    """Draw the definitions that one calls, at any depth. Raises DefinitionError for one that does not exist."""
+    flows = gather(load_dict(document.value).definition, file=documents.named(file))
+    for flow in flows.called.values():
+        yield extract(json.loads(flow.definition.canonical), details)
 
 
 def _touched(file: str, name: str) -> Mapping[str, int]:
@@ -215,7 +224,7 @@ def _image(text: str, form: str) -> bytes:
 
 def _give(drawing: str | bytes, output: str | None) -> None:
     if output is not None:
-        destination.write_output(output, drawing)
+        write_output(output, drawing)
         printing.note(f"wrote {output}")
     elif isinstance(drawing, str):
         printing.out(printing.words(drawing).rstrip("\n"))

@@ -12,10 +12,10 @@ from importlib import import_module
 
 import click
 
-from llm_fsm.cli import destination
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.check import check, check_data
 from llm_fsm.documents.discovery import NoDefinitionError, definitions, settings_file
@@ -177,7 +177,7 @@ def _catalogue() -> str:
 
 def _give(report: str, output: str | None) -> None:
     if output is not None:
-        destination.write_output(output, report + "\n" if report else "")
+        write_output(output, report + "\n" if report else "")
     elif report:
         printing.out(report)
 
@@ -234,7 +234,7 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
         lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
         printing.out(printing.words("".join(lines).rstrip("\n")))
         return False
-    destination.write_output(file, fixed.text)
+    write_output(file, fixed.text)
     for change in fixed.changes:
         printing.err(printing.one_line(f"{file}:{change} (mended)"))
     return True

@@ -12,18 +12,12 @@ import re
 import sys
 from typing import TextIO, cast
 
+from llm_fsm._text import escape_of, visible
+
 PROGRAM = "llm-fsm"
 
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSAFE_IN_WORDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-
-
-def _escape(found: re.Match[str]) -> str:
-    character = found.group()
-    code = ord(character)
-    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
 def program() -> str:
@@ -38,12 +32,12 @@ def program() -> str:
 
 def one_line(text: str) -> str:
     """A text fit for one line of a diagnostic."""
-    return _UNSAFE.sub(_escape, text)
+    return visible(text)
 
 
 def words(text: str) -> str:
     """A text of several lines, such as a reply: line breaks and tabs stay."""
-    return _UNSAFE_IN_WORDS.sub(_escape, text.replace("\r\n", "\n"))
+    return _UNSAFE_IN_WORDS.sub(escape_of, text.replace("\r\n", "\n"))
 
 
 def as_json(document: object, indent: int | None = 2) -> str:

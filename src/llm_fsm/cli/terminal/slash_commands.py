@@ -17,8 +17,8 @@ from llm_fsm._text import nearest
 from llm_fsm.cli import transcript
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
-from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.output import write_new
 from llm_fsm.cli.terminal import answers
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal import explain as explained

@@ -1,15 +1,13 @@
-"""Running files of tests: in this process or in several, with the replies of the file, a recording or a live model."""
+"""Play the cases of one file, answered by its own replies, by a recording or by a live model."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
 
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
@@ -17,9 +15,10 @@ from llm_fsm.engine.machine import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
+from llm_fsm.session.events import Event
 from llm_fsm.testing.coverage.collect import KINDS, Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
-from llm_fsm.testing.scenarios.checks import tasks_of, warnings
+from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite
 from llm_fsm.testing.scenarios.player import Host, Player
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural
@@ -27,111 +26,152 @@ from llm_fsm.testing.scenarios.results import Result
 from llm_fsm.testing.scenarios.scripted_model import Model, Plain, Scripted
 from llm_fsm.testing.scenarios.tape import Match, Recorder, Replayed
 
-_LEAST = 20
-"""Cases that a process of its own is worth."""
-
 Mode = Literal["scripted", "replay", "record", "live"]
-Chooser = Callable[[Play], Model]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Some cases of one file, and who answers in them.
+class PlayOptions:
+    """Choose who answers in the cases, and what is measured.
 
-    `names` None: all of them. `stop`: not further than the first that fails. `cover`: say what was touched. `mode`:
-    scripted (a case without replies plays its recording, if there is one), replay, record or live; the last two ask
-    `model` at `base_url`. `match`: how recordings are compared. `times`: how often a case is played live;
-    `threshold`: what part of these must pass.
+    Args:
+        mode: `scripted` uses the replies of the file, or the recording of a case that has none. `replay` uses
+            recordings only. `record` and `live` call the model.
+        model: The live model, as `llm_fsm.llm.registry.resolve` takes it.
+        base_url: The address of an OpenAI-compatible server.
+        match: `exact` compares a recording by its prompts, `words` by state and message.
+        times: How often each case is played live.
+        threshold: The share of these runs that must pass, from 0 to 1.
+        cover: True to measure coverage.
     """
 
-    file: str
-    names: tuple[str, ...] | None = None
-    stop: bool = False
-    cover: bool = False
     mode: Mode = "scripted"
     model: str | None = None
     base_url: str | None = None
     match: Match = "exact"
     times: int = 1
     threshold: float = 1.0
+    cover: bool = False
+
+    @property
+    def asks(self) -> bool:
+        """True if a live model answers."""
+        return self.mode in ("live", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """What the cases of a file touched of its definition. `file`: that of the definition, or of the tests."""
+    """What the cases of a file touched of its definition.
+
+    Args:
+        file: The file of the definition, or the file of tests that holds it.
+        ways: For each element that was missed, the states of a shortest path there. Elements of called definitions
+            have none.
+    """
 
     file: str
     name: str
     sha256: str
     coverage: Coverage
     ways: Mapping[str, tuple[str, ...]]
-    """What was missed, to the states of a shortest way there; for called definitions there is none."""
+
+    def plus(self, other: Self) -> Self:
+        """Add what other cases touched of the same definition."""
+        coverage = self.coverage.plus(other.coverage)
+        left = {name for kind in KINDS for name in coverage.missing(kind)}
+        return replace(self, coverage=coverage, ways={name: way for name, way in self.ways.items() if name in left})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, in which a worker process sends it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**{**document, "coverage": Coverage(**document["coverage"])})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileResult:
-    """How the cases of a file went, or what keeps it from being used."""
+class Session:
+    """Plays cases of one file, one after the other, in one event loop. Close it at the end.
 
-    file: str
-    results: tuple[Result, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    warnings: tuple[Fault, ...] = ()
-    """What is worth knowing, and fails nothing."""
-    covered: Covered | None = None
-    interrupted: bool = False
-    recorded: str = ""
-    """How much was recorded, as a sentence."""
+    Raises:
+        SuiteError: The recording of the file cannot be used, or a case names a model that does not exist.
+        ConfigurationError: The live model cannot be used.
+    """
 
-    @property
-    def passed(self) -> bool:
-        """True when nothing failed."""
-        return not self.faults and all(result.passed for result in self.results)
+    def __init__(self, loaded: Loaded, options: PlayOptions | None = None, host: Host | None = None) -> None:
+        self.loaded = loaded
+        self.recorded = ""
+        """How much was recorded, as a sentence; empty before `close`."""
+        self._options = options or PlayOptions()
+        self._live: LLM | None = None
+        self._recorder: Recorder | None = None
+        self._events: list[list[Event]] = []
+        self._played = 0
+        choose = self._live_model() if self._options.asks else _from_files(loaded, self._options)
+        self._player = Player(loaded, choose, host, timeout=TIMEOUT if self._options.asks else None)
+
+    def _live_model(self) -> Callable[[Play], Model]:
+        llm = resolve(self._options.model, base_url=self._options.base_url, environ=os.environ)
+        self._live = llm
+        if self._options.mode == "live":
+            return lambda _: Plain(llm)
+        self._recorder = recorder = Recorder(llm, _old_cassette(self.loaded), _sha256(self.loaded))
+        return lambda _: recorder
+
+    async def play(self, play: Play) -> Result:
+        """Play a case, several times if the options say so."""
+        times = self._options.times if self._options.mode == "live" else 1
+        runs = [await self._player.play(play) for _ in range(times)]
+        self._played += runs[0].skipped is None
+        if self._options.cover:
+            self._events += [[event for turn in one.turns for event in turn.events] for one in runs]
+        return runs[0] if len(runs) == 1 else _counted(runs, self._options.threshold)
+
+    def covered(self) -> Covered:
+        """Return what the cases played so far touched."""
+        program, definition = self._player.machine(handlers=False).program, self.loaded.definition
+        coverage = coverage_of(program, self._events)
+        return Covered(
+            file=self.loaded.definition_file or self.loaded.file,
+            name=definition.name,
+            sha256=definition.sha256,
+            coverage=coverage,
+            ways=ways(program, (name for kind in KINDS for name in coverage.missing(kind))),
+        )
+
+    async def close(self) -> None:
+        """Free the machines and the model, and write what was recorded. Raises OSError."""
+        await self._player.close()
+        if self._live is not None:
+            await let_go(self._live)
+        if self._recorder is not None:
+            self._write(self._recorder)
+
+    def _write(self, recorder: Recorder) -> None:
+        path, whole = place_of(self.loaded.file), len(recorder.whole)
+        if whole:
+            write_cassette(path, recorder.cassette())
+        if self._played:
+            kept = "" if whole == self._played else "; where the model failed, nothing was changed"
+            self.recorded = f"recorded {whole} of {plural(self._played, 'case')} in {path}{kept}"
 
 
-def run_job(job: Job, host: Host | None = None) -> FileResult:
-    """Read the file and play the cases of a job. Raises ConfigurationError where no model can be asked."""
-    found: list[FileResult] = []
-
-    async def play(loaded: Loaded) -> None:  # what it returned asyncio.run would write as text, all of it
-        found.append(await _played(job, loaded, host))
-
-    try:
-        asyncio.run(play(read_suite(job.file)))
-        return found[0]
-    except SuiteError as error:
-        return FileResult(file=job.file, faults=error.faults)
-
-
-async def _played(job: Job, loaded: Loaded, host: Host | None) -> FileResult:
-    """Play the cases of a job in order. Raises SuiteError for a cassette that cannot be used."""
-    if job.mode in ("live", "record"):
-        llm = resolve(job.model, base_url=job.base_url, environ=os.environ)
-        try:
-            if job.mode == "record":
-                return await _recorded(job, loaded, llm, host)
-            return await play_all(job, loaded, lambda _: Plain(llm), host)
-        finally:
-            await let_go(llm)
-    return await play_all(job, loaded, _from_files(job, loaded), host)
-
-
-def _from_files(job: Job, loaded: Loaded) -> Chooser:
-    """The replies of the file, its recording, or the model that a case names."""
-    path = place_of(loaded.file)
-    cassette = (
-        read_cassette(path, loaded.definition) if job.mode == "replay" or _lacks_replies(loaded) else None
-    )
-    if cassette is None and job.mode == "replay":
+def _from_files(loaded: Loaded, options: PlayOptions) -> Callable[[Play], Model]:
+    """Choose the replies of the file, its recording, or the model that a case names."""
+    path, replays = place_of(loaded.file), options.mode == "replay"
+    lacks = not all(map(_is_scripted, loaded.plays))
+    cassette = read_cassette(path, loaded.definition) if replays or lacks else None
+    if cassette is None and replays:
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
     own, named = Scripted(tasks_of(loaded.flows)), _models(loaded)
-    tape = None if cassette is None else Replayed(cassette, _sha256(loaded), job.match)
+    tape = None if cassette is None else Replayed(cassette, _sha256(loaded), options.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
     def choose(play: Play) -> Model:
         name = play.setup["model"]
-        plays_tape = not _scripted(play) and (name is None or play.name in recorded)
-        if tape is not None and (job.mode == "replay" or plays_tape):
+        plays_tape = not _is_scripted(play) and (name is None or play.name in recorded)
+        if tape is not None and (replays or plays_tape):
             return tape
         return own if name is None else named[name]
 
@@ -139,7 +179,7 @@ def _from_files(job: Job, loaded: Loaded) -> Chooser:
 
 
 def _models(loaded: Loaded) -> dict[str, Model]:
-    """The models that the cases of a file name. Raises SuiteError for those that there are not."""
+    """Make the models that the cases of a file name. Raises SuiteError for those that do not exist."""
     found: dict[str, Model] = {}
     faults = []
     for play in loaded.plays:
@@ -155,103 +195,28 @@ def _models(loaded: Loaded) -> dict[str, Model]:
     return found
 
 
-def _scripted(play: Play) -> bool:
-    """True when replies stand in the case."""
+def _is_scripted(play: Play) -> bool:
     steps = (*(() if play.case.start is None else (play.case.start,)), *play.case.steps)
     return any(step.script for step in steps)
 
 
-def _lacks_replies(loaded: Loaded) -> bool:
-    return not all(_scripted(play) for play in loaded.plays)
-
-
-async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> FileResult:
-    """Play live once, and write the cassette; also when it was interrupted."""
-    path, definition, sha256 = place_of(loaded.file), loaded.definition, _sha256(loaded)
-    empty = Cassette(definition=definition.name, sha256=sha256, file=path)
+def _old_cassette(loaded: Loaded) -> Cassette:
+    """Read the recording that a new one is added to; one that cannot be used is replaced."""
+    path = place_of(loaded.file)
+    empty = Cassette(definition=loaded.definition.name, sha256=_sha256(loaded), file=path)
     try:
-        old = read_cassette(path, definition) or empty
-    except SuiteError:  # what cannot be replayed is replaced
-        old = empty
-    recorder = Recorder(llm, old, sha256)
-    try:
-        done = await play_all(replace(job, times=1), loaded, lambda _: recorder, host)
-    finally:
-        if recorder.whole:
-            write_cassette(path, recorder.cassette())
-    played = [result for result in done.results if result.skipped is None]
-    kept = "" if len(recorder.whole) == len(played) else "; where the model failed, nothing was changed"
-    told = f"recorded {len(recorder.whole)} of {plural(len(played), 'case')} in {path}{kept}"
-    return replace(done, recorded=told if played else "")
+        return read_cassette(path, loaded.definition) or empty
+    except SuiteError:
+        return empty
 
 
 def _sha256(loaded: Loaded) -> str:
-    """The checksum of the definition with all that it calls."""
+    """Return the checksum of the definition and all that it calls."""
     return hashlib.sha256(document_of(loaded.flows).encode()).hexdigest()
 
 
-async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None) -> FileResult:
-    """Play the cases of a job in order, as often as it says."""
-    live = job.mode in ("live", "record")
-    player = Player(loaded, choose, host, timeout=TIMEOUT if live else None)
-    found: list[Result] = []
-    interrupted = False
-    try:
-        for play in loaded.plays:
-            await asyncio.sleep(0)  # where an interrupt is heard: scripted cases never wait
-            if job.names is not None and play.name not in job.names:
-                continue
-            runs = [await player.play(play) for _ in range(job.times if live else 1)]
-            result = runs[0] if len(runs) == 1 else counted(runs, job.threshold)
-            found.append(result if job.cover else replace(result, turns=()))
-            if job.stop and not result.passed:
-                break
-    except asyncio.CancelledError:  # what was played so far is worth a report
-        interrupted = True
-    finally:
-        await player.close()
-    covered = _covered(loaded, player, found) if job.cover else None
-    results = tuple(replace(result, turns=()) for result in found)
-    pointers = {result.pointer for result in results}
-    noticed = warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays if play.pointer in pointers))
-    return FileResult(
-        file=loaded.file, results=results, warnings=noticed, covered=covered, interrupted=interrupted
-    )
-
-
-def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Covered:
-    program = player.machine(handlers=False).program
-    coverage = coverage_of(
-        program, ((event for turn in result.turns for event in turn.events) for result in results)
-    )
-    definition = loaded.definition
-    return Covered(
-        file=loaded.definition_file or loaded.file,
-        name=definition.name,
-        sha256=definition.sha256,
-        coverage=coverage,
-        ways=ways(program, (name for kind in KINDS for name in coverage.missing(kind))),
-    )
-
-
-def play_suite(path: FilePath) -> tuple[Result, ...]:
-    """Play a file of conversation tests with its own replies or recording: how each case went.
-
-    Raises SuiteError with everything that is wrong with the file.
-    """
-    found = run_job(Job(file=os.fspath(path)))
-    if found.faults:
-        raise SuiteError(found.faults)
-    return found.results
-
-
-def player_of(loaded: Loaded) -> Player:
-    """A player of the cases of a file with its own replies or recording. Raises SuiteError for a bad recording."""
-    return Player(loaded, _from_files(Job(file=loaded.file), loaded))
-
-
-def counted(runs: Sequence[Result], threshold: float) -> Result:
-    """Several runs of one case as one result: the misses and words of the last that failed."""
+def _counted(runs: Sequence[Result], threshold: float) -> Result:
+    """Join several runs of one case; the failures and words are those of the last that failed."""
     failed = [run for run in runs if run.failures]
     shown = failed[-1] if failed else runs[-1]
     return replace(
@@ -264,56 +229,54 @@ def counted(runs: Sequence[Result], threshold: float) -> Result:
     )
 
 
-def run_jobs(jobs: Sequence[Job], run: Callable[[Job], FileResult], processes: int) -> Iterator[FileResult]:
-    """The results of jobs in order, in as many processes; with `stop`, none after the first that failed."""
-    if processes <= 1 or len(jobs) <= 1:
-        for job in jobs:
-            found = run(job)
-            yield found
-            if found.interrupted or (job.stop and not found.passed):
-                return
-        return
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:
-        waiting: list[Future[FileResult]] = [pool.submit(run, job) for job in jobs]
-        for job, future in zip(jobs, waiting, strict=True):
-            found = future.result()
-            yield found
-            if job.stop and not found.passed:
-                pool.shutdown(wait=False, cancel_futures=True)
-                return
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileResult:
+    """The results of a whole file. `covered` is None unless the options ask for it."""
+
+    results: tuple[Result, ...]
+    covered: Covered | None
+    recorded: str
+
+    @property
+    def passed(self) -> bool:
+        """True if no case failed."""
+        return all(result.passed for result in self.results)
 
 
-def split(job: Job, names: Sequence[str], parts: int) -> list[Job]:
-    """A job as several for as many processes, each of a worthwhile number of cases."""
-    count = max(1, min(parts, len(names) // _LEAST))
-    size = -(-len(names) // count)
-    return [replace(job, names=tuple(names[start : start + size])) for start in range(0, len(names), size)]
+def play_file(
+    path: FilePath, options: PlayOptions | None = None, *, names: Collection[str] | None = None
+) -> FileResult:
+    """Play the cases of a file, all of them or those with these names.
+
+    Raises:
+        SuiteError: With everything that is wrong with the file.
+        ConfigurationError: The live model cannot be used.
+    """
+    loaded, chosen = read_suite(path), options or PlayOptions()
+    session = Session(loaded, chosen)
+
+    async def played() -> FileResult:
+        try:
+            results = tuple([await session.play(play) for play in loaded.plays if names is None or play.name in names])
+            covered = session.covered() if chosen.cover else None
+        finally:
+            await session.close()
+        return FileResult(results=results, covered=covered, recorded=session.recorded)
+
+    return asyncio.run(played())
 
 
-def joined(results: Iterator[FileResult]) -> Iterator[FileResult]:
-    """Neighbours of one file as one."""
-    last: FileResult | None = None
-    for found in results:
-        if last is not None and last.file == found.file:
-            last = replace(
-                last,
-                results=(*last.results, *found.results),
-                faults=last.faults or found.faults,
-                warnings=tuple(dict.fromkeys((*last.warnings, *found.warnings))),
-                covered=together(last.covered, found.covered),
-            )
-            continue
-        if last is not None:
-            yield last
-        last = found
-    if last is not None:
-        yield last
+def play_suite(path: FilePath) -> tuple[Result, ...]:
+    """Play a file of conversation tests with its own replies or its recording.
 
+    Returns:
+        One result for each case, in the order of the file.
 
-def together(one: Covered | None, other: Covered | None) -> Covered | None:
-    """What both touched of one definition."""
-    if one is None or other is None:
-        return one or other
-    coverage = one.coverage.plus(other.coverage)
-    left = {name for kind in KINDS for name in coverage.missing(kind)}
-    return replace(one, coverage=coverage, ways={name: way for name, way in one.ways.items() if name in left})
+    Raises:
+        SuiteError: With everything that is wrong with the file.
+
+    Example:
+        >>> [result.name for result in play_suite("order.test.json") if not result.passed]  # doctest: +SKIP
+        []
+    """
+    return play_file(path).results

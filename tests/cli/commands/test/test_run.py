@@ -1,4 +1,4 @@
-"""`llm-fsm test`: what is played, how it is reported, and the exit codes, which are those of pytest."""
+"""`llm-fsm test`: selection, reports, options of its own, and the exit codes of pytest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 
 from cli_command import Desk, command, desk
 from llm_fsm.testing import HttpReply, serve_scripted
-from llm_fsm.testing.scenarios.selection import ExpressionError, wanted
 
 __all__ = ["desk"]
 
@@ -29,16 +28,50 @@ def suite(desk: Desk, *cases: Any, name: str = "greeter.test.json") -> str:
     return desk.write(name, json.dumps({"definition": "greeter.json", "cases": list(cases)}, indent=1))
 
 
-def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:
+def test_a_failed_case_shows_what_differs_where_and_the_conversation(desk: Desk) -> None:
     suite(desk, GOOD, BAD, SKIPPED)
     done = desk.run("test")
     assert done.code == 1
-    first, *_, last = done.out.splitlines()
-    assert first == "greeter.test.json .Fs"
-    assert last.startswith("1 failed, 1 passed, 1 skipped in ")
-    assert "FAILED greeter.test.json:20 bad" in done.out
-    assert 'greeter.test.json:33:15: step 1: expected the words to contain "Hello <b>"' in done.out
+    assert "\ngreeter.test.json .Fs " in done.out
+    assert " 1 failed, 1 passed, 1 skipped in " in done.out
+    assert 'greeter.test.json:33:15: step 1: expected the words to contain "Hello <b>", but the' in done.out
     assert "    user  I'm Ada\n    bot   Bye Ada.  [bye]\n" in done.out
+    assert "FAILED greeter.test.json::bad" in done.out
+
+
+def test_verbose_names_the_cases(desk: Desk) -> None:
+    suite(desk, GOOD, BAD, SKIPPED)
+    lines = desk.run("test", "-v").out.splitlines()
+    named = [" ".join(line.split()[:2]) for line in lines if line.startswith("greeter.test.json::")]
+    assert [name.partition("::")[2] for name in named] == ["good PASSED", "bad FAILED", "later SKIPPED"]
+
+
+def test_cases_are_chosen_by_name_and_by_expression(desk: Desk) -> None:
+    suite(desk, GOOD, BAD, SKIPPED)
+    for arguments in (("greeter.test.json::good",), (".", "-k", "good"), (".", "-k", "not (bad or later)")):
+        done = desk.run("test", *arguments)
+        assert (done.code, "1 passed" in done.out, "failed" in done.out) == (0, True, False), done.out
+
+
+def test_only_conversation_tests_are_collected_whatever_lies_beside_them(desk: Desk) -> None:
+    suite(desk, GOOD)
+    desk.write("conftest.py", "raise RuntimeError\n")
+    desk.write("test_mine.py", "def test_it():\n    assert False\n")
+    desk.write("pytest.ini", "[pytest]\naddopts = --nonsense\n")
+    (desk.folder / "bots").mkdir()
+    desk.write("bots/__init__.py", "raise RuntimeError\n")
+    desk.write("bots/b.test.json", {"definition": "../greeter.json", "cases": [GOOD]})
+    done = desk.run("test", ".")
+    assert (done.code, " 2 passed in " in done.out) == (0, True), done.out
+
+
+def test_a_control_character_does_not_reach_the_terminal(desk: Desk) -> None:
+    reply = {"to": "bye", "set": {"name": "Ada"}, "message": "\x1b[2JBye"}
+    suite(desk, {"name": "a\x1b[31m", "steps": [{"say": "\x07", "reply": reply, "expect": "hello"}]})
+    done = desk.run("test")
+    assert done.code == 1
+    assert "\x1b" not in done.out
+    assert "    user  \\x07\n    bot   \\x1b[2JBye  [bye]\n" in done.out
 
 
 @pytest.mark.parametrize(
@@ -47,25 +80,26 @@ def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:
         (("good.test.json",), 0, "1 passed"),
         (("bad.test.json",), 1, "1 failed"),
         (("typo.test.json",), 1, 'typo.test.json:1:32: error: unknown key "steeps"; did you mean "steps"?'),
-        (("good.test.json", "typo.test.json"), 1, "1 error, 1 passed"),
-        (("none.test.json",), 4, "none.test.json: there is no such file or folder"),
         (("--live", "--record"), 4, "--live and --record exclude one another"),
-        (("-n", "3"), 4, "-n is for --live and --simulate"),
-        (("--model", "offline"), 4, "--model is for --live, --record and --simulate"),
         (("--user-model", "offline"), 4, "--user-model is for --simulate"),
         (("--coverage", "x.txt"), 4, "--coverage writes a file that ends in .json"),
         (("--live", "--model", "ofline", "good.test.json"), 4, "did you mean 'offline'?"),
-        (("--nonsense",), 4, "No such option"),
-        (("-k", "good and (", "good.test.json"), 4, "something else is needed at its end"),
         (("--tools", "none.py", "good.test.json"), 4, "none.py: there is no such file"),
-        (("empty",), 5, "there is no test in empty"),
-        (("-k", "nothing", "good.test.json"), 5, "there is no test that -k nothing chooses in good.test.json"),
-        (("--generate", "--live"), 4, "--live is not for --generate"),
-        (("--watch", "--record", "--model", "offline"), 4, "--watch is not for --record"),
-        (("--simulate", "-x"), 4, "-x is not for --simulate"),
-        (("--simulate", "--format", "junit"), 4, "--simulate reports as text or json"),
-        (("-k", "not bad"), 1, "1 error, 1 passed"),
         (("-x", "bad.test.json", "good.test.json"), 1, "1 failed in"),
+        (("good.test.json", "typo.test.json"), 1, "1 passed, 1 error"),
+        (("greeter.json",), 1, "greeter.json:1:1: error: this is a definition, not a file of tests"),
+        (("none.test.json",), 4, "file or directory not found: none.test.json"),
+        (("--nonsense",), 4, "unrecognized arguments: --nonsense"),
+        (("-k", "good and (", "good.test.json"), 4, "Wrong expression passed to '-k'"),
+        (("empty",), 5, "no tests ran"),
+        (("-k", "nothing", "good.test.json"), 5, "1 deselected"),
+        (("--times", "3"), 4, "--times is for --live and --simulate"),
+        (("--model", "offline"), 4, "--model is for --live, --record and --simulate"),
+        (("-o", "x.json"), 4, "--output is for --generate"),
+        (("--generate", "--live"), 4, "--live and --generate exclude one another"),
+        (("--generate", "--fail-under", "9"), 4, "--fail-under is not for --generate"),
+        (("--generate", "-k", "x"), 4, "-k is not for --generate"),
+        (("--record", "--model", "offline", "-n", "2"), 4, "--record plays in one process: leave out -n"),
     ],
 )
 def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int, says: str) -> None:
@@ -84,18 +118,6 @@ def test_a_model_that_there_is_not_is_told_with_its_line(desk: Desk) -> None:
     assert "greeter.test.json:35:13: error: unknown model 'offlin'; did you mean 'offline'?" in done.out
 
 
-def test_an_interrupt_ends_with_2(desk: Desk) -> None:
-    suite(desk, GOOD)
-    process = subprocess.Popen(
-        command("test", "--watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk.folder
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 2
-    process.communicate()
-
-
 def test_what_was_played_before_an_interrupt_is_reported(desk: Desk) -> None:
     suite(desk, GOOD, {**GOOD, "name": "waits"})
     answer = {"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": ""}
@@ -108,71 +130,60 @@ def test_what_was_played_before_an_interrupt_is_reported(desk: Desk) -> None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (2, "llm-fsm: interrupted\n")
-    assert out.startswith("greeter.test.json .\n\n1 passed in ")
+    assert (process.returncode, err) == (2, "")
+    assert "greeter.test.json ." in out
+    assert " 1 passed in " in out
+    assert "KeyboardInterrupt" in out
 
 
-def test_watching_runs_again_when_a_file_changes(desk: Desk) -> None:
-    suite(desk, GOOD)
-    process = subprocess.Popen(
-        command("test", "--watch"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=desk.folder,
-        text=True,
-    )
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    time.sleep(0.05)
-    suite(desk, BAD)
-    lines = iter(process.stdout.readline, "")
-    second = next(line for line in lines if line.startswith("greeter.test.json"))
-    process.kill()
-    process.communicate()
-    assert (first, second) == ("greeter.test.json .\n", "greeter.test.json F\n")
-
-
-def test_reports_for_programs(desk: Desk) -> None:
+def test_pytest_writes_the_report_for_programs(desk: Desk) -> None:
     suite(desk, GOOD, BAD, SKIPPED)
     desk.write("typo.test.json", '{"definition": "greeter.json", "steeps": []}')
-    report = json.loads(desk.run("test", "--format", "json").out)
-    assert {name: report[name] for name in ("passed", "failed", "skipped", "errors")} == {
-        "passed": 1,
-        "failed": 1,
-        "skipped": 1,
-        "errors": 1,
-    }
-    good, bad, later = report["files"][0]["cases"]
-    assert (good["status"], bad["status"], later["skipped"]) == ("passed", "failed", "not yet")
-    assert (bad["failures"][0]["line"], bad["failures"][0]["pointer"]) == (33, "/cases/1/steps/0/expect/text")
-    assert report["files"][1]["errors"][0]["line"] == 1
-    root = ET.fromstring(desk.run("test", "--format", "junit").out)
-    assert (root.tag, root.attrib["tests"], root.attrib["failures"], root.attrib["errors"]) == (
-        "testsuites",
-        "4",
-        "1",
-        "1",
-    )
-    failure = root.find(".//failure")
-    assert failure is not None
-    assert "Hello <b>" in failure.attrib["message"]
-    github = desk.run("test", "--format", "github").out
-    assert "::error file=greeter.test.json,line=33,col=15,title=bad::step 1: expected the words" in github
-    assert "::error file=typo.test.json,line=1,col=32" in github
+    assert desk.run("test", "--junitxml=r.xml").code == 1
+    [found] = ET.parse(desk.folder / "r.xml").iter("testsuite")
+    assert [found.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    assert [case.get("name") for case in found.iter("testcase")][1:] == ["good", "bad", "later"]
+    [failure] = found.iter("failure")
+    assert "greeter.test.json:33:15: step 1: expected the words" in str(failure.text)
 
 
-def test_the_report_goes_to_a_file(desk: Desk) -> None:
-    suite(desk, GOOD)
-    done = desk.run("test", "--format", "json", "-o", "report.json")
-    assert (done.code, done.out) == (0, "")
-    assert json.loads((desk.folder / "report.json").read_text())["passed"] == 1
+def test_on_github_failures_stand_beside_their_lines(desk: Desk) -> None:
+    suite(desk, GOOD, BAD)
+    desk.write("typo.test.json", '{"definition": "greeter.json", "steeps": []}')
+    assert "::error" not in desk.run("test").out
+    desk.patch.setenv("GITHUB_ACTIONS", "true")
+    out = desk.run("test").out
+    assert "::error file=greeter.test.json,line=33,col=15,title=greeter.test.json%3A%3Abad::step 1: expected" in out
+    assert "::error file=typo.test.json,line=1,col=32,title=typo.test.json::error: unknown key" in out
 
 
-def test_many_processes_give_the_same_report(desk: Desk) -> None:
+def test_several_processes_report_the_same_and_share_their_coverage(desk: Desk) -> None:
     suite(desk, *({**(BAD if number == 30 else GOOD), "name": f"case {number}"} for number in range(50)))
-    alone, together = desk.run("test"), desk.run("test", "-j", "2")
-    assert (together.code, together.out.splitlines()[0]) == (1, alone.out.splitlines()[0])
-    assert together.out.splitlines()[2:7] == alone.out.splitlines()[2:7]
+    alone, together = desk.run("test", "--coverage", "a.json"), desk.run("test", "-n", "2", "--coverage", "b.json")
+    assert (alone.code, together.code) == (1, 1)
+    assert " 1 failed, 49 passed in " in together.out
+    assert "greeter.test.json::case 30" in together.out
+    assert json.loads((desk.folder / "a.json").read_text()) == json.loads((desk.folder / "b.json").read_text())
+
+
+def test_live_runs_are_counted(desk: Desk) -> None:
+    suite(desk, {**GOOD, "steps": [{"say": "I'm Ada", "expect": "bye"}]})
+    good = {"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": ""}
+    bad = {"transition": {"target_state": "hello", "context_update": {}}, "message": "Hm?"}
+    for threshold, code in (("0.5", 0), ("0.75", 1)):
+        with serve_scripted([good, bad]) as server:
+            live = ("--live", "--model", "m", "--base-url", server.base_url, "--times", "2")
+            done = desk.run("test", *live, "--threshold", threshold)
+        assert (done.code, "     1 of 2   50%  greeter.test.json::good\n" in done.out) == (code, True), done.out
+
+
+def test_a_recording_is_reported_and_replayed(desk: Desk) -> None:
+    suite(desk, {**GOOD, "steps": [{"say": "I'm Ada", "expect": "bye"}]})
+    good = {"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": ""}
+    with serve_scripted([good]) as server:
+        done = desk.run("test", "--record", "--model", "m", "--base-url", server.base_url)
+    assert (done.code, "recorded 1 of 1 case in greeter.cassette.jsonl\n" in done.out) == (0, True), done.out
+    assert desk.run("test").code == desk.run("test", "--replay").code == 0
 
 
 def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> None:
@@ -188,37 +199,10 @@ def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> N
     assert desk.run("test").code == 1
 
 
-def test_a_thousand_times_the_same(desk: Desk) -> None:
-    suite(desk, {**GOOD, "name": "n{{n}}", "table": [{"n": number} for number in range(200)]})
-    assert desk.run("test").out.startswith(f"greeter.test.json {'.' * 200}\n")
-
-
-@pytest.mark.parametrize(
-    ("expression", "names"),
-    [
-        ("book", ["Booking a table", "booking a room"]),
-        ("not book", ["cancel"]),
-        ("book and room", ["booking a room"]),
-        ("cancel or room", ["booking a room", "cancel"]),
-        ("book and not (table or cancel)", ["booking a room"]),
-    ],
-)
-def test_expressions_over_names(expression: str, names: list[str]) -> None:
-    fits = wanted(expression)
-    assert [name for name in ("Booking a table", "booking a room", "cancel") if fits(name)] == names
-
-
-@pytest.mark.parametrize("expression", ["", " ", "and", "a b", "(a", "a)", "not", "a or"])
-def test_what_is_no_expression(expression: str) -> None:
-    with pytest.raises(ExpressionError):
-        wanted(expression)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("--coverage", "greeter.json"), "--coverage writes a report, and greeter.json is a definition"),
-        (("-o", "good.test.json", "--format", "json"), "-o writes a report, and good.test.json is a file of tests"),
         (("--generate", "greeter.json", "-o", "good.test.json"), "good.test.json is a file of tests that --generate"),
     ],
 )

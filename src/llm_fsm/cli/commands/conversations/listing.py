@@ -13,17 +13,9 @@ import click
 
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
-from llm_fsm.cli.options import (
-    db_option,
-    known_id,
-    open_existing,
-    open_holding,
-    tell_unlisted,
-    unknown,
-    unlisted,
-)
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import known_id, open_existing, open_holding, tell_unlisted, unknown, unlisted
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition

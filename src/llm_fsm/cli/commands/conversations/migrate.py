@@ -14,9 +14,9 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, listed_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError

@@ -14,9 +14,9 @@ import click
 
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.model_call import ask

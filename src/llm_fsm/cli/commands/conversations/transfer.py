@@ -11,9 +11,9 @@ from typing import IO
 import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
-from llm_fsm.cli.options import db_option, known_id, listed_id, open_existing, open_store
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import known_id, listed_id, open_existing, open_store
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, take_in
 from llm_fsm.errors import ConversationNotFound, UnreadableError

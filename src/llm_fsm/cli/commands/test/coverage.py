@@ -16,7 +16,7 @@ from llm_fsm.testing.coverage.read import FORMAT
 from llm_fsm.testing.generate.fill_gaps import Completed, completed
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
-from llm_fsm.testing.scenarios.session import Covered, FileResult, together
+from llm_fsm.testing.scenarios.session import Covered
 
 _NAMES: Mapping[Kind, str] = {
     "states": "states",
@@ -29,14 +29,13 @@ _NAMES: Mapping[Kind, str] = {
 _LISTED = 40
 
 
-def covered(files: Iterable[FileResult]) -> list[Covered]:
-    """What was touched of each definition, by all files together."""
-    found: dict[tuple[str, str], Covered] = {}
-    for one in files:
-        if one.covered is not None:
-            place = (one.covered.file, one.covered.sha256)
-            found[place] = together(found.get(place), one.covered) or one.covered
-    return list(found.values())
+def joined(found: Iterable[Covered]) -> list[Covered]:
+    """Join what several files and processes touched, for each definition."""
+    whole: dict[tuple[str, str], Covered] = {}
+    for one in found:
+        place = (one.file, one.sha256)
+        whole[place] = whole[place].plus(one) if place in whole else one
+    return list(whole.values())
 
 
 def share(found: Sequence[Covered]) -> float:

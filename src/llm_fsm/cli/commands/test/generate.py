@@ -7,21 +7,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from llm_fsm.cli import destination, documents
-from llm_fsm.cli.commands.test import coverage as test_coverage
+from llm_fsm.cli import documents
+from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure
+from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.generate.fill_gaps import completed
 from llm_fsm.testing.generate.generator import Generated, generated
-from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError, plural
-from llm_fsm.testing.scenarios.session import Job, run_job
+from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
 
-SUITE = ".test.json"
-ENDING = ".generated.test.json"
+GENERATED = ".generated.test.json"
 MISSING = ".missing.test.json"
 _SHOWN = 10
 
@@ -31,10 +31,10 @@ def generate(paths: Sequence[str], output: str | None) -> None:
 
     For a file of tests they are those of what it does not touch.
     """
-    suites = [path for path in paths if path.endswith(SUITE) and os.path.isfile(path)]
+    suites = [path for path in paths if path.endswith(ENDING) and os.path.isfile(path)]
     try:
         given = [path for path in paths if path not in suites]
-        files = [file for path in given for file in definitions(path) if not file.endswith(SUITE)]
+        files = [file for path in given for file in definitions(path) if not file.endswith(ENDING)]
     except NoDefinitionError as error:
         raise Failure(str(error), USAGE) from error
     if output is not None and len(files) + len(suites) != 1:
@@ -43,7 +43,7 @@ def generate(paths: Sequence[str], output: str | None) -> None:
         complete(suites, output)
     faulty: list[str] = []
     for file in files:
-        place = output or file.removesuffix(".json") + ENDING
+        place = output or file.removesuffix(".json") + GENERATED
         try:
             definition = load(file)
             beside = os.path.relpath(file, os.path.dirname(place) or os.curdir)
@@ -68,16 +68,24 @@ def _tell_faults(faults: Sequence[str]) -> None:
 
 def complete(suites: Sequence[str], output: str | None) -> None:
     """Write tests of what files of tests leave out, for each definition that they test. Raises Failure."""
-    done = [run_job(Job(file=file, cover=True)) for file in suites]
-    _tell_faults([str(fault) for one in done for fault in one.faults])
-    found = test_coverage.covered(done)
+    faulty: list[str] = []
+    played: dict[str, Covered] = {}
+    for file in suites:
+        try:
+            covered = play_file(file, PlayOptions(cover=True)).covered
+        except SuiteError as error:
+            faulty += map(str, error.faults)
+        else:
+            played |= {file: covered} if covered is not None else {}
+    _tell_faults(faulty)
+    found = coverage_report.joined(played.values())
     if output is not None and len(found) > 1:
         raise Failure(f"-o takes the tests of one definition, here are {len(found)}", USAGE)
     for one in found:
-        first = next(each.file for each in done if each.covered is not None and each.covered.file == one.file)
-        place = output or first.removesuffix(SUITE) + MISSING
+        first = next(file for file, covered in played.items() if covered.file == one.file)
+        place = output or first.removesuffix(ENDING) + MISSING
         definition = read_suite(first).definition
-        inline = one.file.endswith(SUITE)
+        inline = one.file.endswith(ENDING)
         name = os.path.relpath(one.file, os.path.dirname(place) or os.curdir)
         made = completed(definition, one.coverage, name=name, place=one.file)
         left = f"; no way was found to: {', '.join(made.left)}" if made.left else ""
@@ -91,11 +99,11 @@ def complete(suites: Sequence[str], output: str | None) -> None:
 
 def _write(place: str, document: dict[str, Any]) -> None:
     """Write generated tests, also over older ones. Raises Failure where something else stands there."""
-    kept = None if place.endswith((ENDING, MISSING)) else documents.precious(place)
+    kept = None if place.endswith((GENERATED, MISSING)) else documents.precious(place)
     if kept is not None:
         raise Failure(f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE)
     marked = {documents.GENERATED: True, **document}
-    destination.write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
+    write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
 
 
 def _told(place: str, made: Generated) -> str:

@@ -6,8 +6,8 @@ import os
 from importlib import import_module
 
 from llm_fsm.cli.chat_session import Talk
-from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
+from llm_fsm.cli.output import write_new
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import definition_paths
 

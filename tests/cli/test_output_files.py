@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from cli_command import Desk, desk
-from llm_fsm.cli.destination import write_new, write_output
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
+from llm_fsm.cli.output import write_new, write_output
 
 __all__ = ["desk"]
 
