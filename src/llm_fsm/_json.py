@@ -6,31 +6,32 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, from_json, to_json
+import msgspec
+from pydantic_core import PydanticSerializationError, to_json
 
 
 def escape(key: str) -> str:
-    """A key as a segment of a JSON pointer."""
+    """Write a key as a segment of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
 
 def unescape(segment: str) -> str:
-    """The key that a segment of a JSON pointer means."""
+    """Return the key that a segment of a JSON pointer stands for."""
     return segment.replace("~1", "/").replace("~0", "~")
 
 
 def step(key: str | int) -> str:
-    """One step of a JSON pointer, its slash included."""
+    """Write one step of a JSON pointer, with its slash."""
     return "/" + escape(str(key))
 
 
 def steps(pointer: str) -> list[str]:
-    """The steps of a JSON pointer, unescaped."""
+    """Split a JSON pointer into its keys."""
     return [unescape(part) for part in pointer.split("/")[1:]]
 
 
 def places_of(pointer: str) -> Iterator[str]:
-    """A JSON pointer and those of all that it stands in, the whole document's last."""
+    """Yield a JSON pointer and the pointers of all values around it, the whole document last."""
     while pointer:
         yield pointer
         pointer = pointer.rpartition("/")[0]
@@ -38,7 +39,7 @@ def places_of(pointer: str) -> Iterator[str]:
 
 
 def value_at(value: Any, pointer: str) -> Any:
-    """What stands at a JSON pointer in a document; None where nothing does."""
+    """Return the value at a JSON pointer in a document; None if there is none."""
     for part in steps(pointer):
         if isinstance(value, Mapping):
             value = value.get(part)
@@ -54,26 +55,30 @@ _UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_cir
 
 
 def in_unicode(value: object) -> str:
-    """A JSON value as compact JSON that is valid in UTF-8: characters as they are, halves of surrogate pairs escaped.
+    """Write a JSON value as compact text that is valid in UTF-8.
 
-    One that circles is a RecursionError.
+    Characters stay as they are; halves of surrogate pairs are escaped.
+
+    Raises:
+        TypeError: The value has no JSON form.
+        RecursionError: The value contains itself.
     """
     try:
-        return to_json(value, inf_nan_mode="constants").decode()
+        return to_json(value, inf_nan_mode="constants").decode()  # msgspec would write NaN as null
     except PydanticSerializationError:
-        return _UNICODE.encode(value).encode("utf-8", "backslashreplace").decode()  # which is how JSON escapes them
+        return _UNICODE.encode(value).encode("utf-8", "backslashreplace").decode()  # the form that JSON escapes have
 
 
 def value_of(text: str | bytes) -> Any:
-    """What `json.loads` makes of a text, errors too, and in half the time where it is sound."""
+    """Read JSON as `json.loads` does, with the same errors, in less time if the text is sound."""
     try:
-        return from_json(text, cache_strings="keys")
-    except (TypeError, ValueError):
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError):
         return json.loads(text)
 
 
 def copied(value: Any) -> Any:
-    """A JSON value that shares no list and no object with this one, for hosts, who may change what they are given."""
+    """Copy a JSON value, so that a host may change the copy."""
     if isinstance(value, dict | Mapping):
         return {key: item if type(item) in SCALARS else value_of(in_unicode(item)) for key, item in value.items()}
     return value if type(value) in SCALARS else value_of(in_unicode(value))

@@ -1,8 +1,8 @@
-"""The context: which keys exist, who may write them, and what of an update is accepted.
+"""The context: its keys, who may write them, and which changes are accepted.
 
-A reply writes the declared keys of source `model`, or, without a `context_schema`, any well-formed
-key. Everything else it sends is kept under `_extra`, where a declared key still means that key; keys that
-begin with `_` are dropped. A value that its schema refuses is not stored, and the reason is kept for the model.
+A reply may write declared keys of source `model`; without a `context_schema`, any well-formed key. Other keys of a
+reply are stored under `_extra`, and keys that begin with `_` are dropped. A value that its schema refuses is not
+stored, and the model is told the reason.
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ _MISSING = object()
 
 
 def has(data: Mapping[str, Any], name: str) -> bool:
-    """True when a key is set and not null."""
+    """True if a key is set and not null."""
     return look_up(data, name) is not None
 
 
 def _bounded(value: object) -> Any:
-    """A JSON value of a context: finite, not too deep, not too long. Raises ValueFault."""
+    """Convert a value to JSON within the limits of a context.
+
+    Raises:
+        ValueFault: The value is not finite, too deep or too long.
+    """
     plain = to_json_value(value)
     if isinstance(plain, str):
         size = len(plain)
@@ -65,47 +69,47 @@ def _bounded(value: object) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The context keys of one definition, their schemas compiled."""
+    """The context keys of one definition, with compiled schemas."""
 
     declared: bool
-    """True when the definition has a `context_schema`."""
+    """True if the definition has a `context_schema`."""
     shapes: Mapping[str, Shape]
     sources: Mapping[str, str]
     secrets: frozenset[str]
     offered: Mapping[str, Mapping[str, Any]]
-    """Keys that a reply is told it may write, with their schemas ({} when undeclared)."""
+    """Keys that a reply may write, with their schemas ({} if undeclared)."""
     parts: Mapping[str, frozenset[Path]]
-    """Keys whose values are objects of which states and conditions name parts, with the paths of these."""
+    """Keys whose values are objects with parts that states or conditions name, with the paths of these parts."""
     reserved: Mapping[str, Iterable[str]]
-    """See `parts.reserved`."""
+    """See `llm_fsm.session.dotted_keys.reserved`."""
 
     def writable(self, key: str) -> bool:
-        """True when a reply may write this key."""
+        """True if a reply may write this key."""
         if self.declared:
             return self.sources.get(key) == "model"
         return KEY.fullmatch(key) is not None
 
     def is_free(self, name: str) -> bool:
-        """True when a reply could change what this name, plain or dotted, refers to."""
+        """True if a reply could change the value of this name, plain or dotted."""
         root = name.split(".", 1)[0]
         return root == EXTRA or self.writable(name) or self.writable(root)
 
     def is_secret(self, name: str) -> bool:
-        """True when the value must not be shown."""
+        """True if the value must not be shown."""
         return name.split(".", 1)[0] in self.secrets or name in self.secrets
 
     def schema(self, key: str) -> Mapping[str, Any]:
-        """The key's JSON Schema; {} when it has none."""
+        """Return the key's JSON Schema; {} if it has none."""
         shape = self.shapes.get(key)
         return {} if shape is None else shape.schema
 
     def fault(self, key: str, value: object) -> str | None:
-        """Why the key's schema refuses a value; None when it fits or has no schema."""
+        """Return why the key's schema refuses a value; None if it fits or has no schema."""
         shape = self.shapes.get(key)
         return None if shape is None else shape.fault(value)
 
     def visible(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
-        """The context without secrets and, given a scope, only its keys (dotted names look into objects)."""
+        """Return the context without secrets and, given a scope, only its keys. Dotted names look into objects."""
         if scope is None:
             if not self.secrets:
                 return dict(context)
@@ -114,9 +118,9 @@ class Keys:
         return {name: value for name, value in found.items() if value is not None}
 
     def shown(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
-        """What a prompt shows of the context: what is visible, and which secrets are known that a reply may write.
+        """Return the context that a prompt shows: visible values, and dots for known secrets that a reply may write.
 
-        A model that did not see of a secret that it is known would ask for it again.
+        Without the dots, the model would ask for the secret again.
         """
         found = self.visible(context, scope)
         if self.secrets:
@@ -125,12 +129,12 @@ class Keys:
         return found
 
     def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
-        """The values of secret keys as they could stand in somebody's words, longest first."""
+        """Return the values of secret keys as texts that a message may contain, longest first."""
         return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
 
 
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
-    """The keys of a definition; `mentioned` are names that its states use, for machines without a schema."""
+    """Compile the keys of a definition. `mentioned` names keys that its states use, for machines without a schema."""
     declared = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
     schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
@@ -154,7 +158,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
 
 @dataclass(slots=True)
 class _Update:
-    """A reply's update while it is sorted into what is stored, kept aside and refused."""
+    """A reply's update while its values are accepted, put under `_extra`, or refused."""
 
     keys: Keys
     context: Mapping[str, Any]
@@ -165,7 +169,7 @@ class _Update:
     dropped: set[str] = field(default_factory=set)
 
     def let_go(self, name: str) -> None:
-        """Take back a fact under `_extra`, or a part of an object by its dotted name."""
+        """Remove a fact under `_extra`, or a part of an object by its dotted name."""
         key, _, path = name.partition(".")
         rest = without_part(self.values.get(key, self.context.get(key)), path) if self.keys.writable(key) else None
         if name in (self.context.get(EXTRA) or {}):
@@ -189,7 +193,11 @@ class _Update:
             self.refuse(key, str(fault), told=True)
 
     def sort(self, key: str, plain: Any) -> None:
-        """Take or refuse a JSON value. Raises ValueFault for a text that is an object out of bounds."""
+        """Accept or refuse a JSON value.
+
+        Raises:
+            ValueFault: The value is text for an object that exceeds the limits.
+        """
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
         if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
@@ -202,7 +210,7 @@ class _Update:
         if reason is not None and isinstance(plain, dict):
             self.begin(key, plain, old, reason)
         elif reason is not None:
-            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: not mentioned
+            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: left out
         elif (taken := trespass(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
@@ -211,9 +219,10 @@ class _Update:
             self.values[key] = self.completed(key, plain)
 
     def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
-        """Refuse an object; those of its parts that only lack others wait for these, but for parts of secrets.
+        """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of secrets are not kept.
 
-        Raises ValueFault for one that is out of bounds with the parts that waited.
+        Raises:
+            ValueFault: The object exceeds the limits together with the parts kept before.
         """
         schema = self.keys.schema(key)
         whole = _bounded(next(meanings(schema, joined(value, old), None)))
@@ -229,14 +238,14 @@ class _Update:
         self.refuse(key, reason, told=told, begun=begun or None)
 
     def completed(self, key: str, value: Any) -> Any:
-        """An object with the parts that it had, where it lacks one of them that the definition asks for by name."""
+        """Add the object's known parts if a part is missing that the definition names."""
         wanted = self.keys.parts.get(key)
         if wanted is None or (whole := completed(value, self.context.get(key), wanted)) is value:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
     def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
-        """What a refused value says in the form that its schema asks for; else itself, and why not even that fits."""
+        """Convert a refused value to the form of its schema. If that fails, return the value and the reason."""
         faults = []
         for found in meanings(self.keys.schema(key), value, old):
             with suppress(ValueFault):
@@ -248,7 +257,7 @@ class _Update:
         return value, next(iter(faults), reason)
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
-        """Put a value under `_extra`; `named` when the reply itself put it there."""
+        """Put a value under `_extra`. `named`: the reply itself put it there."""
         if key.startswith("_") or self.keys.is_secret(key):
             self.refuse(key, "names that begin with _ belong to the system, and secrets have their own key")
             return
@@ -271,9 +280,16 @@ class _Update:
 def accept_reply(
     keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any], begun: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Event, ...]:
-    """What a reply's `context_update` does: at most one ContextSet, and a ContextRefused for each refusal.
+    """Accept or refuse each value of a reply's `context_update`.
 
-    `begun`: parts of objects that wait for those that these lack.
+    Args:
+        keys: The keys of the definition.
+        context: The context so far.
+        update: The reply's values by key.
+        begun: Parts of incomplete objects from earlier replies.
+
+    Returns:
+        At most one ContextSet, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
     if any("." in key for key in update):
@@ -281,7 +297,7 @@ def accept_reply(
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR):
             continue
-        if value == BLOT and keys.is_secret(key):  # the model repeats what it was shown instead of the value
+        if value == BLOT and keys.is_secret(key):  # the model repeats the dots that it was shown
             continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")
@@ -303,7 +319,7 @@ def accept_reply(
 
 
 def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The update with its dotted names, under which prompts ask for parts of objects, put into these objects."""
+    """Put values with dotted names into the objects that hold them."""
     found = dict(update)
     for name, value in update.items():
         key, dot, path = name.partition(".")
@@ -317,7 +333,7 @@ def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, A
 
 
 def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
-    """Take what a reply put under `_extra`."""
+    """Accept the facts that a reply put under `_extra`."""
     keys, extra = sorted_.keys, update.get(EXTRA) or {}
     if not isinstance(extra, dict):
         extra = pairs(extra) or {}
@@ -350,7 +366,7 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
 
 
 def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Event, ...]:
-    """What a handler's changes do: None deletes; a value that its schema refuses is recorded, not stored."""
+    """Accept or refuse a handler's changes. None deletes a key; refused values are recorded."""
     values: dict[str, Any] = {}
     removed: list[str] = []
     refused: list[Event] = []
@@ -383,7 +399,11 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
 
 
 def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The caller's context for a new conversation. Raises ValueError that names the key and what is wrong."""
+    """Check the caller's context for a new conversation.
+
+    Raises:
+        ValueError: A value is refused. The message names the key and the reason.
+    """
     accepted: dict[str, Any] = {}
     for key, value in (context or {}).items():
         if value is None:
@@ -396,7 +416,7 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
-    """The names of `wanted` that are not set."""
+    """Return the names of `wanted` that are not set."""
     return tuple([name for name in wanted if context.get(name) is None and not ("." in name and has(context, name))])
 
 

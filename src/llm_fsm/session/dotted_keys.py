@@ -1,6 +1,6 @@
-"""Parts of objects that states and conditions ask for by name (`address.city`), and that a reply may send so.
+"""Parts of objects with dotted names, such as `address.city`, in states, conditions and replies.
 
-A reply that changes one part often sends that part alone; the others that are asked for stay beside it, at each level.
+A reply that changes one part often sends only that part. The other named parts stay, at each level.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
-    """The parts that dotted names ask for, by the key that they are parts of."""
+    """Map each key to the parts that dotted names refer to."""
     found: dict[str, set[Path]] = {}
     for name in names:
         key, *path = name.split(".")
@@ -24,9 +24,9 @@ def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
 
 
 def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
-    """Keys that a model may write, with those declared by the names of their parts that it may not.
+    """Map keys that a model may write to declared dotted names that it may not.
 
-    `sources`: who writes each declared key. As long as such a key is not set, its name means the part.
+    `sources` maps each declared key to its source. While such a dotted key is not set, its name refers to the part.
     """
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
@@ -37,13 +37,13 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def trespass(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
-    """Why a model may not write this value: it has a part that is a key of the program. None: it may."""
+    """Return why a model may not write this value: a part of it belongs to the program. None: it may."""
     name = next((name for name in reserved.get(key, ()) if look_up({key: value}, name) is not None), None)
     return None if name is None else f"{name} is for the program to write"
 
 
 def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
-    """A value beside the parts that it had, at each level where it lacks one of the wanted ones that is known."""
+    """Add known parts to a value, at each level at which it lacks a wanted part."""
     if not (_is_object(value) and _is_object(old)):
         return value
     deeper: dict[str, set[Path]] = {}
@@ -59,7 +59,7 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
 
 
 def joined(value: Any, old: object) -> Any:
-    """An object beside the parts that it had, at each level; null says of a part that it is not mentioned."""
+    """Add known parts to an object, at each level. A null part counts as not mentioned."""
     if not (_is_object(value) and _is_object(old)):
         return value
     said = {name: item for name, item in value.items() if item is not None or name not in old}
@@ -67,7 +67,7 @@ def joined(value: Any, old: object) -> Any:
 
 
 def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
-    """An object with a part of it set by its dotted name; None where its schema has no such part."""
+    """Set a part of an object by its dotted name; None if the schema has no such part."""
     properties = schema.get("properties")
     if not (whole is None or _is_object(whole)) or not _is_object(properties):
         return None
@@ -83,7 +83,7 @@ def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) ->
 
 
 def without_part(whole: object, path: str) -> dict[str, Any] | None:
-    """An object without the part of a dotted name; None where it has no such part."""
+    """Remove a part of an object by its dotted name; None if there is no such part."""
     if not path or not _is_object(whole):
         return None
     if path in whole:
@@ -94,7 +94,7 @@ def without_part(whole: object, path: str) -> dict[str, Any] | None:
 
 
 def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    """The schema of a key, or of the part of one that a dotted name asks for; {} where it has none."""
+    """Return the schema of a key or of a part with a dotted name; {} if it has none."""
     if name in schemas:
         return schemas[name]
     key, *path = name.split(".")

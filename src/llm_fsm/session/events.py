@@ -1,7 +1,6 @@
-"""What happened in a conversation: frozen facts in the past tense.
+"""The events of a conversation: frozen facts in the past tense.
 
-A turn is a list of events; `llm_fsm.session.reducer.apply` folds them into the session, so everything that a
-session holds came in through one of them.
+A turn is a list of events. `llm_fsm.session.reducer.apply` folds them into the session, and nothing else changes it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_
 
 
 class Started(Event, frozen=True, kw_only=True):
-    """A conversation began, with the caller's context. `definition` is the definition's SHA-256."""
+    """A conversation began, with the caller's context. `definition` is the SHA-256 of the definition."""
 
     conversation_id: str
     definition: str
@@ -29,13 +28,13 @@ class Started(Event, frozen=True, kw_only=True):
 
 
 class RunResumed(Event, frozen=True, kw_only=True):
-    """A run without a user began, or went on, at `time` (seconds since the epoch)."""
+    """A run without a user began or resumed at `time` (seconds since the epoch)."""
 
     time: float
 
 
 class UserSaid(Event, frozen=True, kw_only=True):
-    """A message came in at `time` (seconds since the epoch)."""
+    """A message arrived at `time` (seconds since the epoch)."""
 
     text: str
     time: float
@@ -43,12 +42,12 @@ class UserSaid(Event, frozen=True, kw_only=True):
 
 
 class ModelReplied(Event, frozen=True, kw_only=True):
-    """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
+    """A model answered.
 
-    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.turn.prompt.render.call_sizes`).
-    `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
-    `finish_reason`: why the reply ends before its end, as providers say it: length (of its limit of tokens) or
-    content_filter. `cached_tokens`: those of the `input_tokens` that came from the provider's cache.
+    `asked_for` is turn, greeting, words, task, judge or summary. `prompt` maps each part of the prompt to its
+    estimated tokens. `calls` holds the tool calls that the model asked for, each {"id", "name", "arguments"} as sent.
+    `finish_reason` says why the reply was cut short, in the provider's words: length or content_filter.
+    `cached_tokens` is the part of `input_tokens` that the provider's cache served.
     """
 
     asked_for: str
@@ -67,27 +66,33 @@ class ModelReplied(Event, frozen=True, kw_only=True):
 
 
 class Recognised(Event, frozen=True, kw_only=True):
-    """The message is the value of `key` for certain: no model was asked. The value follows with the source user."""
+    """The message gave the value of `key` for certain, so no model was asked.
+
+    A ContextSet with the source user follows.
+    """
 
     key: str
 
 
 class ReplyRejected(Event, frozen=True, kw_only=True):
-    """A model's text was not a reply; `fault` is a short name, `reason` a sentence."""
+    """A model's text was not a valid reply. `fault` is a short name, `reason` a sentence."""
 
     fault: str
     reason: str
 
 
 class MovePicked(Event, frozen=True, kw_only=True):
-    """The model named a target (its own state: it stays), with its reasoning where it gave one."""
+    """The model named a target. Its own state means that it stays. `reasoning` is empty if it gave none."""
 
     target: str
     reasoning: str = ""
 
 
 class ContextSet(Event, frozen=True, kw_only=True):
-    """Values were accepted and keys removed. `source`: model, host, tool, answer, or user where no model was asked."""
+    """Values were accepted, and keys were removed.
+
+    `source` is model, host, tool, answer, or user if no model was asked.
+    """
 
     source: str
     values: Mapping[str, Any] = {}
@@ -95,9 +100,9 @@ class ContextSet(Event, frozen=True, kw_only=True):
 
 
 class ContextRefused(Event, frozen=True, kw_only=True):
-    """A value was not stored under its key, and why. `kept_in` names where it went instead, if anywhere.
+    """A value was not stored under its key. `kept_in` names the place where it was stored instead.
 
-    `told`: the next prompt tells the model. `begun`: the parts of an object that wait for those that it lacks.
+    If `told`, the next prompt tells the model. `begun` holds the accepted parts of an incomplete object.
     """
 
     key: str
@@ -109,7 +114,7 @@ class ContextRefused(Event, frozen=True, kw_only=True):
 
 
 class MoveRefused(Event, frozen=True, kw_only=True):
-    """A move did not stand. `by`: unknown, closed or veto."""
+    """A move was refused. `by` is unknown, closed or veto."""
 
     target: str
     reason: str
@@ -117,18 +122,17 @@ class MoveRefused(Event, frozen=True, kw_only=True):
 
 
 class ConditionFailed(Event, frozen=True, kw_only=True):
-    """A condition could not be evaluated and so did not hold."""
+    """A condition could not be evaluated, so it counts as false."""
 
     transition: str
     reason: str
 
 
 class StateEntered(Event, frozen=True, kw_only=True):
-    """The machine moved; `transition` is its place in the definition, if one was taken.
+    """The machine moved. `transition` is the JSON pointer of the transition in the definition, if one was taken.
 
-    `by`: model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that
-    needed no model), or the repair pattern that moved.
-    `on_path`: kept, as a correction may have to go back on it.
+    `by` is model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that needed no model),
+    or the name of a repair pattern. `on_path` is true if the session's path keeps the step for later corrections.
     """
 
     state: str
@@ -139,7 +143,7 @@ class StateEntered(Event, frozen=True, kw_only=True):
 
 
 class HandlerFailed(Event, frozen=True, kw_only=True):
-    """A handler raised or ran out of time, and the turn went on without it."""
+    """A handler raised or timed out, and the turn went on without it."""
 
     handler: str
     point: str
@@ -147,7 +151,7 @@ class HandlerFailed(Event, frozen=True, kw_only=True):
 
 
 class TurnFailed(Event, frozen=True, kw_only=True):
-    """The turn could not be finished; an ERROR handler gave the words that were shown."""
+    """The turn could not be finished. An ERROR handler gave the words that were shown."""
 
     error: str
     message: str
@@ -161,10 +165,11 @@ class LimitReached(Event, frozen=True, kw_only=True):
 
 
 class BotSaid(Event, frozen=True, kw_only=True):
-    """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps.
+    """The words of the turn.
 
-    `fallback`: they are the definition's or ours, as no reply of a model gave any that could be said.
-    `kept_user`, `kept_text`: what it keeps of the user's message and of these words, where a secret stands in them.
+    `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are the definition's or
+    this package's, because no model gave usable ones. `kept_user` and `kept_text` replace the user's message and
+    these words in the history if a secret is in them.
     """
 
     text: str
@@ -175,30 +180,33 @@ class BotSaid(Event, frozen=True, kw_only=True):
 
 
 class HistoryTrimmed(Event, frozen=True, kw_only=True):
-    """The oldest exchanges left the prompt's window; turn records still hold them."""
+    """The oldest exchanges left the history that prompts show. Turn records still hold them."""
 
     dropped: int
 
 
 class Ended(Event, frozen=True, kw_only=True):
-    """The conversation is over. `outcome`: final, stuck, host, passed, exhausted, limited, expired, or of a pattern:
-    cancelled, handover, given_up, silent."""
+    """The conversation is over.
+
+    `outcome` is final, stuck, host, passed, exhausted, limited or expired. A repair pattern gives cancelled, handover,
+    given_up or silent.
+    """
 
     outcome: str
 
 
 class TurnUndone(Event, frozen=True, kw_only=True):
-    """The turn of record `record` was taken back; `session` is the session document before it."""
+    """The turn of record number `record` was undone. `session` is the session before it, in its JSON form."""
 
     record: int
     session: Mapping[str, Any]
 
 
 class Migrated(Event, frozen=True, kw_only=True):
-    """The conversation goes on under another definition, of the SHA-256 `definition`.
+    """The conversation continues under another definition, whose SHA-256 is `definition`.
 
-    `states`: old state id to new one; `keys`: old context key to new one, None: dropped; `removed`: keys whose
-    values the new definition refuses; `unwatched`: nothing happens any more if the user says nothing.
+    `states` maps old state ids to new ones. `keys` maps old context keys to new ones; None drops the key. `removed`
+    names keys whose values the new definition refuses. `unwatched` is true if silence has no consequence any more.
     """
 
     definition: str
@@ -209,7 +217,7 @@ class Migrated(Event, frozen=True, kw_only=True):
 
 
 class ToolRefused(Event, frozen=True, kw_only=True):
-    """A call did not run: unknown or out-of-scope name, arguments that do not fit, or a person's no."""
+    """A tool call did not run: the name, the scope or the arguments were wrong, or a person refused it."""
 
     name: str
     reason: str
@@ -217,7 +225,10 @@ class ToolRefused(Event, frozen=True, kw_only=True):
 
 
 class ToolReturned(Event, frozen=True, kw_only=True):
-    """A call ran. `result` is shortened where it is long; `seconds`: how long it took; `key`: idempotency key."""
+    """A tool call ran. `key` is its idempotency key.
+
+    A long `result` is shortened. `seconds` is the time that the call took.
+    """
 
     name: str
     arguments: Mapping[str, Any]
@@ -228,35 +239,35 @@ class ToolReturned(Event, frozen=True, kw_only=True):
 
 
 class MemorySet(Event, frozen=True, kw_only=True):
-    """The working memory changed: the parts of its document that are new, and those that are gone."""
+    """The working memory changed. `values` holds new parts of its JSON form, `removed` names dropped parts."""
 
     values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
 class SharedSet(Event, frozen=True, kw_only=True):
-    """Values that states share beside the context changed."""
+    """Values changed that states share beside the context."""
 
     values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
 class Progressed(Event, frozen=True, kw_only=True):
-    """What a state's function reported of its progress."""
+    """A state's function reported its progress."""
 
     state: str
     report: Any
 
 
 class AttemptBegun(Event, frozen=True, kw_only=True):
-    """A task is tried; what context, memory and shared values are now is what a failure goes back to."""
+    """A task is tried. If the attempt fails, context, memory and shared values return to what they are now."""
 
     state: str
     attempt: int
 
 
 class KeyResultChecked(Event, frozen=True, kw_only=True):
-    """An acceptance criterion was checked. `by`: logic, registered or judge."""
+    """An acceptance criterion was checked. `by` is logic, registered or judge."""
 
     name: str
     passed: bool
@@ -265,7 +276,7 @@ class KeyResultChecked(Event, frozen=True, kw_only=True):
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True):
-    """An attempt failed and its changes were taken back. `failures`: {"name", "reason"} each; `last`: no more."""
+    """An attempt failed, and its changes were undone. Each failure is {"name", "reason"}. `last`: no more attempts."""
 
     state: str
     attempt: int
@@ -274,14 +285,14 @@ class AttemptFailed(Event, frozen=True, kw_only=True):
 
 
 class TaskPassed(Event, frozen=True, kw_only=True):
-    """All key results of a task passed; its output is the next state's input."""
+    """All key results of a task passed. Its output is the next state's input."""
 
     state: str
     output: Any
 
 
 class TaskExhausted(Event, frozen=True, kw_only=True):
-    """No attempt passed. `then`: raise, continue or a state id; `output`: what the last attempt gave."""
+    """No attempt passed. `then` is raise, continue or a state id. `output` is that of the last attempt."""
 
     state: str
     then: str
@@ -289,7 +300,7 @@ class TaskExhausted(Event, frozen=True, kw_only=True):
 
 
 class Summarised(Event, frozen=True, kw_only=True):
-    """A summary of what happened so far, and the new to-do list (None: as before). `of`: a state id or history."""
+    """The work so far was summarised, and the to-do list replaced (None: it stays). `of`: a state id, or history."""
 
     of: str
     summary: str
@@ -299,8 +310,8 @@ class Summarised(Event, frozen=True, kw_only=True):
 class Paused(Event, frozen=True, kw_only=True):
     """The run waits for an answer; see `llm_fsm.session.messages.Paused`.
 
-    `reminders`: when to remind, in seconds since the epoch. `loop`: the calls and messages under way.
-    `spent`: what the run has used of its limits so far.
+    `reminders` are times in seconds since the epoch. `loop` holds the calls and messages of a paused tool loop.
+    `spent` is what the run has used of its limits so far.
     """
 
     id: str
@@ -332,7 +343,7 @@ class TimedOut(Event, frozen=True, kw_only=True):
 
 
 class Reminded(Event, frozen=True, kw_only=True):
-    """It was time to remind of the pause `id`; `due`: when exactly."""
+    """A reminder of the pause `id` was due. `due` is its exact time."""
 
     id: str
     due: float
@@ -342,7 +353,7 @@ class Reminded(Event, frozen=True, kw_only=True):
 class MessageDelta(Event, frozen=True, kw_only=True):
     """Words on their way to the user, while streaming. Never part of a turn record.
 
-    `provisional`: the turn is not saved yet. `restart`: the words so far are withdrawn, and these stand instead.
+    `provisional` is true until the turn is saved. `restart` withdraws all words so far; these replace them.
     """
 
     text: str
@@ -351,12 +362,12 @@ class MessageDelta(Event, frozen=True, kw_only=True):
 
 
 class FlowPushed(Event, frozen=True, kw_only=True):
-    """The state was put on the stack, to come back to. `kind`: subflow or digression.
+    """The current state was put on the stack, to return to. `kind` is subflow or digression.
 
-    A subflow begins the definition `flow` in its state `entered`, with a `context` of its own; `sources`: key to
-    who once wrote its value. A digression stays in its definition and begins in `entered`; `asked`: what the user was
-    asked last, `wanted`: for which keys. `caller`: the place on the stack of the definition in which it takes place,
-    where that is one that waits for the one that was left.
+    A subflow begins the definition `flow` in its state `entered`, with its own `context`. `sources` maps each key to
+    the source of its value. A digression stays in its definition and begins in `entered`. `asked` is the last question
+    to the user, and `wanted` names the keys it asked for. `caller` is the place on the stack of the definition in
+    which the digression takes place, if that is one that waits for the current one.
     """
 
     kind: str
@@ -371,12 +382,17 @@ class FlowPushed(Event, frozen=True, kw_only=True):
 
 
 class FlowReturned(Event, frozen=True, kw_only=True):
-    """The conversation came back to `state` on the stack, from the state `ended`.
+    """The conversation returned to `state` on the stack, from the state `ended`.
 
-    `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, corrected, when an answer
-    from before it leads another way, handover, when a caller hands over, or resumed, when the user chose what to
-    come back to; what the definition at work left open then stays so, beneath the flow that is come back to.
-    `frame`: the place on the stack, -1 the topmost.
+    `kind` is as in FlowPushed. `flow` is the definition that was left. `how` is one of:
+
+    - final: the flow reached its end;
+    - cancelled: the user cancelled it;
+    - corrected: an earlier answer changed, and leads another way;
+    - handover: a caller hands over to a person;
+    - resumed: the user chose what to return to. Places that the current definition left open stay open.
+
+    `frame` is the place on the stack; -1 is the topmost.
     """
 
     kind: str
@@ -388,10 +404,10 @@ class FlowReturned(Event, frozen=True, kw_only=True):
 
 
 class Corrected(Event, frozen=True, kw_only=True):
-    """Answers were changed that had been given before. `named`: the model said so itself.
+    """Earlier answers changed. `named` is true if the model named the correction itself.
 
-    `back_to`: the state from which the way is decided again, "" where it stays; `dropped`: the keys that were
-    collected on the way that is no longer taken.
+    The path is decided again from `back_to`; "" keeps the path. `dropped` names keys collected on the part of the
+    path that is no longer taken.
     """
 
     keys: tuple[str, ...]
@@ -401,40 +417,40 @@ class Corrected(Event, frozen=True, kw_only=True):
 
 
 class AnswersChanged(Event, frozen=True, kw_only=True):
-    """Answers were changed that a definition holds which waits for the one at work. `frame`: its place on the stack."""
+    """Answers changed in a definition that waits for the current one. `frame` is its place on the stack."""
 
     frame: int
     values: Mapping[str, Any]
 
 
 class Repaired(Event, frozen=True, kw_only=True):
-    """A repair pattern did what it is there for. `how`: what exactly, where there are several possibilities."""
+    """A repair pattern was applied. `how` says which variant, if it has several."""
 
     pattern: str
     how: str = ""
 
 
 class KeysSkipped(Event, frozen=True, kw_only=True):
-    """The user will not answer these; they are not asked for any more, unless they come by themselves."""
+    """The user will not answer these keys. They are not asked for again, but accepted if given."""
 
     keys: tuple[str, ...]
 
 
 class Missed(Event, frozen=True, kw_only=True):
-    """The user was not understood. `count`: how many times in a row."""
+    """The user was not understood, for the `count`-th time in a row."""
 
     count: int
 
 
 class Restarted(Event, frozen=True, kw_only=True):
-    """Everything begins again in `state`, with `context`: what the caller and the host gave, and what came with it."""
+    """The conversation begins again in `state`. `context` holds the values that the caller and the host gave."""
 
     state: str
     context: Mapping[str, Any] = {}
 
 
 class SilenceWatched(Event, frozen=True, kw_only=True):
-    """If nobody says anything until then (seconds since the epoch): when to remind, and when to close."""
+    """Reminders and closing are scheduled for a silent user, in seconds since the epoch."""
 
     reminders: tuple[float, ...] = ()
     closes: float | None = None

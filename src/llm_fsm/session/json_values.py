@@ -1,7 +1,4 @@
-"""Values of Python in the JSON form in which they are kept.
-
-What hosts, tools and people give comes in here: contexts, inputs, outputs, answers and results.
-"""
+"""Convert Python values from hosts, tools and people to JSON: contexts, inputs, outputs, answers and results."""
 
 from __future__ import annotations
 
@@ -23,13 +20,14 @@ _MAX_INT = 2**63
 
 
 class ValueFault(ValueError):
-    """A value has no such form; the message says why."""
+    """A value has no JSON form. The message says why."""
 
 
 def to_json_value(value: object, depth: int = 0) -> Any:
-    """A Python value as JSON: dates as ISO 8601, sets as lists, decimals as numbers, …
+    """Convert a Python value to JSON: dates as ISO 8601, sets as lists, decimals as numbers, and so on.
 
-    Raises ValueFault for what has no JSON form, is not finite, too large or too deep.
+    Raises:
+        ValueFault: The value has no JSON form, is not finite, too large or too deep.
     """
     if value is None or isinstance(value, bool):
         return value

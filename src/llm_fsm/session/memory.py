@@ -1,7 +1,7 @@
 """Working memory: ten numbered buckets of text, and the background of the work.
 
-Both are frozen values inside one conversation; every change gives a new value. The model reaches the buckets
-by the tools of `SPECS`, whose calls `call` performs without touching the world.
+Both are frozen values; every change gives a new value. The model reaches the buckets by the tools in `SPECS`.
+`call` performs such a tool call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_BACKGROUND = 16_000
 
 
 class MemoryFault(ValueError):
-    """Memory cannot take or hold this; the message says why, and what would be right."""
+    """The memory cannot hold this. The message says why, and what would be right."""
 
 
 class Memory(Struct, frozen=True):
@@ -35,7 +35,11 @@ class Memory(Struct, frozen=True):
     buckets: tuple[str, ...] = ("",) * BUCKETS
 
     def set(self, index: int, content: str) -> Memory:
-        """With this content in a bucket, whatever was there. Raises MemoryFault; nothing is ever cut."""
+        """Replace the content of a bucket.
+
+        Raises:
+            MemoryFault: The number, the type or the length is wrong. Nothing is ever cut.
+        """
         number = _index(index)
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")
@@ -49,35 +53,51 @@ class Memory(Struct, frozen=True):
         return Memory((*self.buckets[:number], content, *self.buckets[number + 1 :]))
 
     def append(self, index: int, content: str) -> Memory:
-        """With the content added as further lines. Raises MemoryFault."""
+        """Add the content as further lines.
+
+        Raises:
+            MemoryFault: The number, the type or the length is wrong.
+        """
         old = self.get(index)
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")
         return self.set(index, f"{old}\n{content}" if old and content else old or content)
 
     def get(self, index: int) -> str:
-        """What a bucket holds; "" when it is empty. Raises MemoryFault for another number than 0 to 9."""
+        """Return the content of a bucket; "" if it is empty.
+
+        Raises:
+            MemoryFault: The number is not 0 to 9.
+        """
         return self.buckets[_index(index)]
 
     def clear(self, index: int) -> Memory:
-        """With this bucket empty. Raises MemoryFault."""
+        """Empty a bucket.
+
+        Raises:
+            MemoryFault: The number is not 0 to 9.
+        """
         return self.set(index, "")
 
     def non_empty(self) -> dict[int, str]:
-        """Bucket number to content, for the buckets that hold something."""
+        """Map bucket numbers to contents, without empty buckets."""
         return {index: content for index, content in enumerate(self.buckets) if content}
 
     def to_context(self) -> dict[str, str]:
-        """What a prompt shows: {"bucket 3": content}; empty buckets are hidden."""
+        """Return the content of a prompt: {"bucket 3": content} without empty buckets."""
         return {f"bucket {index}": content for index, content in self.non_empty().items()}
 
     def to_dict(self) -> dict[str, str]:
-        """The JSON form: {"3": content} without empty buckets."""
+        """Return the JSON form: {"3": content} without empty buckets."""
         return {str(index): content for index, content in self.non_empty().items()}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Memory:
-        """The memory of a JSON form. Raises MemoryFault."""
+        """Return the memory of a JSON form.
+
+        Raises:
+            MemoryFault: The document is no memory.
+        """
         memory = cls()
         for index, content in document.items():
             memory = memory.set(_index(index), content)
@@ -85,7 +105,7 @@ class Memory(Struct, frozen=True):
 
 
 def _index(value: object) -> int:
-    """A bucket's number; models also write it as text or with a decimal point."""
+    """Return a bucket's number. Models also write it as text or with a decimal point."""
     if isinstance(value, str) and len(value) == 1 and value in "0123456789":
         return int(value)
     if isinstance(value, float) and value.is_integer():
@@ -104,7 +124,7 @@ def _is_text(content: str) -> bool:
 
 
 class Background(Struct, frozen=True, kw_only=True):
-    """What the work is for. `custom_fields`: names to JSON values."""
+    """The purpose of the work. `custom_fields` maps names to JSON values."""
 
     vision_mission: str = ""
     goals: tuple[str, ...] = ()
@@ -112,11 +132,15 @@ class Background(Struct, frozen=True, kw_only=True):
     custom_fields: Mapping[str, Any] = {}
 
     def with_todo_list(self, todo_list: tuple[str, ...] | list[str]) -> Background:
-        """With another to-do list. Raises MemoryFault."""
+        """Replace the to-do list.
+
+        Raises:
+            MemoryFault: The list holds other things than text, or is too long.
+        """
         return Background.from_dict({**self.to_dict(), "todo_list": list(todo_list)})
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, without empty fields."""
+        """Return the JSON form, without empty fields."""
         document: dict[str, Any] = {
             "vision_mission": self.vision_mission,
             "goals": list(self.goals),
@@ -127,7 +151,11 @@ class Background(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Background:
-        """The background of a JSON form. Raises MemoryFault."""
+        """Return the background of a JSON form.
+
+        Raises:
+            MemoryFault: The document is no background. The message names the field.
+        """
         if not isinstance(document, Mapping):
             raise MemoryFault(f"the background is an object, not {type(document).__name__}")
         known = cls.__struct_fields__
@@ -212,9 +240,11 @@ _WANTED = {spec.name: tuple(spec.parameters["properties"]) for spec in SPECS}
 
 
 def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
-    """Perform a model's call of one of `SPECS`: the memory after it, and what to tell the model.
+    """Perform a model's call of a tool in `SPECS`.
 
-    What cannot be done leaves the memory as it is and is told in a text that begins with "error: ".
+    Returns:
+        The memory after the call, and the text for the model. If the call fails, the memory stays as it is, and the
+        text begins with "error: ".
     """
     try:
         return _perform(memory, name, arguments)

@@ -1,4 +1,4 @@
-"""What passes between the engine and a model, and what a caller reads of a conversation."""
+"""Messages: the values between the engine and a model, and the values that a caller reads of a conversation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A call that a model asked for. `arguments` is JSON text as the model sent it, unchecked."""
+    """A tool call that a model asked for. `arguments` is JSON text as the model sent it, unchecked."""
 
     id: str
     name: str
@@ -19,7 +19,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as a model is told of it. `parameters` is the JSON Schema of its arguments object."""
+    """A tool as the model sees it. `parameters` is the JSON Schema of its arguments object."""
 
     name: str
     description: str
@@ -32,7 +32,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 class LLMMessage(Struct, frozen=True):
     """One message as a chat-completions API takes it.
 
-    An assistant's message may carry `tool_calls`; a message of role tool answers the call `tool_call_id`.
+    A message of the assistant may carry `tool_calls`. A message of role tool answers the call `tool_call_id`.
     """
 
     role: Role
@@ -41,7 +41,7 @@ class LLMMessage(Struct, frozen=True):
     tool_call_id: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form of OpenAI's chat completions."""
+        """Return the message in the JSON form of OpenAI's chat completions."""
         document: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             document["tool_calls"] = [
@@ -58,7 +58,7 @@ class LLMMessage(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """One message of a conversation as its caller reads it."""
+    """One message of a conversation. `turn` counts from 1; the greeting is turn 0."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -66,12 +66,17 @@ class Message(Struct, frozen=True):
 
 
 class Paused(Struct, frozen=True, kw_only=True):
-    """What a run waits for, as its caller reads it and `answer` is checked against.
+    """The question or approval that a run waits for.
 
-    `kind`: wait (a state that waits), approval (before a tool runs: answer {"approved": …}), break (a tool or
-    function that asks), unknown_outcome (a call that a crash interrupted and that must not be repeated blindly).
-    `what`: a name or a sentence. `call`: the tool call in question as {"name", "arguments"}, with "result" where it
-    has run. `schema`: JSON Schema of the answer. `expires`: seconds since the epoch, None: never.
+    Attributes:
+        id: Id of the pause.
+        kind: wait (a state that waits), approval (before a tool runs; the answer is {"approved": …}), break (a tool or
+            function asks), or unknown_outcome (a crash interrupted a call that must not be repeated blindly).
+        what: A name or a sentence.
+        state: Id of the state that waits.
+        call: The tool call in question as {"name", "arguments"}, with "result" if it ran.
+        schema: JSON Schema of the answer.
+        expires: Seconds since the epoch; None: never.
     """
 
     id: str
@@ -84,9 +89,10 @@ class Paused(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What was spent: `calls` counts replies asked for, `attempts` counts requests sent for them.
+    """Model calls and their cost.
 
-    `seconds` is time spent waiting for models; `cost` is in US dollars, 0 where none is reported.
+    `calls` counts replies asked for, and `attempts` the requests sent for them. `seconds` is time spent waiting for
+    models. `cost` is in US dollars; it is 0 if the provider reports none.
     """
 
     calls: int = 0
@@ -108,7 +114,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class ReplySchema(Struct, frozen=True, kw_only=True):
-    """The JSON Schema of the reply that is wanted; `text` is its JSON, the same bytes each time."""
+    """The JSON Schema of the reply that is wanted. `text` is its JSON, always the same bytes."""
 
     name: str
     schema: Mapping[str, Any]
@@ -116,28 +122,28 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """A transition as the plain view shows it. `judged`: only words say when to take it."""
+    """A transition as the plain view shows it. `judged`: only its description says when to take it."""
 
     target_state: str
     description: str
     open: bool
     judged: bool
     arrival: str
-    """What the target says or is there for, in the definition's own words; fixed replies are rendered."""
+    """The target's fixed reply or purpose, in the definition's own words; fixed replies are rendered."""
     requires: tuple[str, ...] = ()
     logic: tuple[Any, ...] = ()
     fixed: bool = False
-    """The target has a fixed reply, which follows by itself."""
+    """The target has a fixed reply, which follows without a model."""
     wanted: Mapping[str, Mapping[str, Any]] = {}
-    """Keys that the target collects and that are missing now, with their schemas."""
+    """Missing keys that the target collects, with their schemas."""
 
 
 class TurnView(Struct, frozen=True, kw_only=True):
     """The turn without the prompt's wording, for adapters that work without a model.
 
-    `wanted`: keys to collect here that are still missing, with their JSON Schemas ({} when undeclared).
-    `writable`: all keys that a reply may write, with their schemas. `speak`: words only, no move is possible.
-    `user` is None where nobody has spoken (the greeting).
+    `wanted` holds missing keys to collect here, with their JSON Schemas ({} if undeclared). `writable` holds all keys
+    that a reply may write, with their schemas. `speak`: only words are wanted, and no move is possible. `user` is None
+    if nobody has spoken (the greeting).
     """
 
     state: str
@@ -152,15 +158,15 @@ class TurnView(Struct, frozen=True, kw_only=True):
     writable: Mapping[str, Mapping[str, Any]]
     choices: tuple[Choice, ...]
     refused: tuple[str, ...] = ()
-    """Why the previous reply to the same message was not accepted."""
+    """Why earlier replies to the same message were not accepted."""
     task: bool = False
-    """A task asks: the reply is its output, in plain words, not a reply in the form of a turn."""
+    """A task asks: the reply is its output in plain words."""
     patterns: tuple[str, ...] = ()
     """Repair patterns that a reply may name instead of a state."""
 
 
 class LLMRequest(Struct, frozen=True, kw_only=True):
-    """One question to a model. `timeout` is the time left for it in seconds; None: no limit."""
+    """One question to a model. `timeout` is the time left for it, in seconds; None: no limit."""
 
     messages: tuple[LLMMessage, ...]
     schema: ReplySchema | None = None
@@ -169,22 +175,23 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     timeout: float | None = None
     tools: tuple[ToolSpec, ...] = ()
-    """Tools that the model may call instead of answering in the form of `schema`."""
+    """Tools that the model may call instead of replying in the form of `schema`."""
     conversation_id: str = ""
     state: str = ""
-    """Id of the state that asks, for adapters that record or replay."""
+    """Id of the current state, for adapters that record or replay."""
     sizes: Mapping[str, int] = {}
-    """Estimated tokens of the prompt's parts, tools apart: system, schema, and sections of the user message."""
+    """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the user message."""
     view: TurnView | None = None
-    """Given to adapters with a true attribute `reads_view`."""
+    """Given to adapters that have a true attribute `reads_view`."""
     options: Mapping[str, Any] = {}
-    """Further settings of a chat client, as its caller gave them; other adapters ignore them."""
+    """Further settings of a chat client; other adapters ignore them."""
 
 
 class ModelReply(Struct, frozen=True, kw_only=True):
-    """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took.
+    """A model's answer.
 
-    `cached_tokens`: those of the `input_tokens` that came from the provider's cache.
+    `text` is the raw reply. `mode` says how its form was requested. `seconds` is the time that it took.
+    `cached_tokens` is the part of `input_tokens` that the provider's cache served.
     """
 
     text: str
@@ -198,11 +205,11 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     cached_tokens: int = 0
     tool_calls: tuple[ToolCall, ...] = ()
-    """Calls that the model asks for; the text beside them is not a reply."""
+    """Tool calls that the model asks for. The text beside them is not a reply."""
 
     @property
     def usage(self) -> Usage:
-        """What this one reply took."""
+        """The usage of this one reply."""
         return Usage(
             calls=1,
             attempts=self.attempts,

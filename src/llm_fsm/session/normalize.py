@@ -1,7 +1,6 @@
-"""What values of replies mean that stand in another form than their schema's: in that of strict modes, or as said.
+"""Convert values of replies to the form of their schemas: from strict mode's form, or from a spoken form.
 
-What may be meant in two ways (`2.300`, `03/04/2026`) stays as it is. Whether what was found fits is
-for the schema to tell.
+An ambiguous value (`2.300`, `03/04/2026`) stays as it is. The schema decides whether the result fits.
 """
 
 from __future__ import annotations
@@ -24,73 +23,73 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 _YES = "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
 _NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
 _YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
-"""What a model may write for a boolean in the user's language; not "tak", which is yes in Polish and no in Malay."""
+"""A boolean in the user's language. "tak" is missing: it means yes in Polish and no in Malay."""
 _BETWEEN = re.compile("[\\s_\u2010-\u2015\u2212-]+")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
-"""Apostrophes as typography has them."""
+"""Typographic apostrophes."""
 _INSIDE = re.compile(r"(?<=[^\W\d]) (?=\w)|(?<=\w) (?=[^\W\d])")
-"""What parts words, which many languages may write as one; between digits it parts numbers."""
+"""A space between words, which many languages may leave out. A space between digits separates numbers."""
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
-"""A number that is a thousand times as large where a point stands between thousands."""
+"""Ambiguous: a thousand times larger if the point separates thousands."""
 _DAY = re.compile(
     r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
     r"(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?"
 )
-"""A day that begins with its year, which nobody reads in two ways, also with no time of it."""
+"""A date that begins with its year, which is never ambiguous; a time of midnight may follow."""
 _DAY_OR_MONTH = re.compile(r"([0-9]{1,2})\s*([-/.])\s*([0-9]{1,2})\s*\2\s*([0-9]{4})")
-"""A day that ends with its year: which number is the month is certain where the other is none."""
+"""A date that ends with its year. Its month is certain if the other number exceeds 12."""
 _TIME = re.compile(r"([01]?[0-9]|2[0-3])[:.h]([0-5][0-9](?::[0-5][0-9])?)")
-"""A time, also without the zero before ten o'clock, with a point (Greek, German) or an h (French, Vietnamese)."""
+"""A time. Accepted are a missing zero, a point (Greek, German) and an h (French, Vietnamese)."""
 _HALF_DAY = re.compile(r"(0?[1-9]|1[0-2]):([0-5][0-9])\s*([AaPp])\.?[Mm]\.?")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-"""Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
+"""Accents of Latin, Greek and Cyrillic letters. In other scripts, such marks change the sound."""
 _BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
-"""Latin letters that Unicode takes for one with no mark: those of Vietnamese, Polish, Danish and Turkish."""
+"""Letters with strokes that Unicode does not decompose: Vietnamese, Polish, Danish and Turkish."""
 _GROUP = "[0-9]{1,12}"
 _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
-"""A number as people write long ones, in groups."""
+"""A long number in groups."""
 _CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}")
-"""A number that begins with letters, in groups: an account, an order, a passport."""
+"""A number in groups that begins with letters: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
 _MONTHS, _DAYS = 12, 31
 _LONG = range(9, 17)
-"""How many digits a number in groups has: fewer may be a day, more may be two numbers."""
+"""Digits of a number in groups. Fewer may be a date, more may be two numbers."""
 _GROUP_DIGITS = 6
-"""At most so many stand in a group; two numbers one after the other have larger ones."""
+"""Most digits of one group. Two numbers in a row have longer groups."""
 _SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
-"""Full-width signs, and the minus of typography, as JSON writes them."""
+"""Full-width signs and the typographic minus."""
 _PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?")
-"""A number, also with zeros or a plus before it, which JSON does not take."""
+"""A number, with leading zeros or a plus if it has them; JSON accepts neither."""
 _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)?")
-"""A number with the separator that Arabic script has for thousands alone."""
+"""A number with the Arabic thousands separator."""
 _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
-"""A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
+"""A number with the Arabic decimal separator, or with a comma that cannot separate thousands."""
 _EXACT = 2**53
-"""Below it no whole number is told from another by its last digits alone."""
+"""Floats below it hold every whole number exactly."""
 _LONGEST_WORD = 4
-"""How many times as long as the longest word of an enum a text may be that is one in other letters."""
+"""A text longer than this many times the longest enum word cannot be one of the words."""
 _TEXTS = ({"string"}, {"string", "null"})
 _FORMS = ("pattern", "enum")
-"""What says of a text that it may be written in digits; a number for a name is a mistake of the model."""
+"""Schema keys that say that a text may consist of digits. Without them, a number for a text is the model's mistake."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
-"""What stands between several things in one text."""
+"""Separators between several values in one text."""
 _MOST_CHOICES = 100
 
 
 def pairs(value: object) -> dict[str, Any] | None:
-    """The object that a list of {"key", "value"} stands for; None when it is not such a list."""
+    """Return the object of a list of {"key", "value"}; None if the list has another form."""
     if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
         return {item["key"]: item.get("value") for item in value}
     return None
 
 
 def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
-    """A value as the key's own schema means it: pairs become objects, and nulls for "not given" go.
+    """Undo strict mode: pairs become objects, and nulls for missing values are removed.
 
-    Strict modes send an open object as pairs and every property of a closed one, null where it is optional.
+    Strict modes send an open object as pairs, and every property of a closed one, with null if it is optional.
     """
     if depth >= MAX_DEPTH:
         return value
@@ -111,16 +110,22 @@ def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any
 
 
 def _whole(schema: Mapping[str, Any], value: Any) -> Any:
-    """A whole number without the `.0` with which some models write it, which fixed replies would say."""
+    """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
     if type(value) is float and "integer" in types_of(schema) and value.is_integer() and abs(value) < _EXACT:
         return int(value)
     return value
 
 
 def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
-    """What a value that its schema refuses may say instead, the likeliest first; `old` is the value before.
+    """Yield other forms of a value that its schema refuses, the likeliest first.
 
-    Parts of an object stand beside the parts that it has already. Whether something fits is for the schema to tell.
+    Args:
+        schema: The schema that refuses the value.
+        value: The value of the reply.
+        old: The value before. Parts of an object are added to its known parts.
+
+    Yields:
+        Candidates. The schema decides whether one fits.
     """
     yield _meant(schema, value)
     if isinstance(value, str):
@@ -132,7 +137,7 @@ def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[
 
 
 def _in_plain_digits(value: Any, depth: int = 0) -> Any:
-    """A value with the digits of every script as ASCII, but for words among the parts of a larger one."""
+    """Write digits of every script as ASCII, except in words within a larger value."""
     if isinstance(value, str):
         return value if depth and any(map(str.isalpha, value)) else plain_digits(value)
     if depth >= MAX_DEPTH or not isinstance(value, dict | list):
@@ -143,7 +148,7 @@ def _in_plain_digits(value: Any, depth: int = 0) -> Any:
 
 
 def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
-    """A value in the form that its schema asks for, so far as it says that in another one."""
+    """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
     if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
@@ -167,7 +172,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
 
 
 def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
-    """Choices that stand in one text; as it is where a choice has itself what parts them, or there are too many."""
+    """Split a text into choices. It stays whole if a choice contains a separator, or if there are too many."""
     enum, parts = items["enum"], _SEVERAL.split(text, _MOST_CHOICES)
     if len(parts) > _MOST_CHOICES or any(isinstance(word, str) and _SEVERAL.search(word) for word in enum):
         return [text]
@@ -175,7 +180,7 @@ def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
 
 
 def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
-    """A whole number as a text, where that cannot have begun with a zero, as many phone numbers do: JSON has none."""
+    """Write a whole number as text, unless a leading zero may have been lost: JSON has none."""
     text, zero = (f"{'-' * (number < 0)}{more}{abs(number)}" for more in ("", "0"))
     known = schema["enum"] if isinstance(schema.get("enum"), list) else None
     lost = any(_fitting(schema, [zero])) if known is None else zero in known
@@ -183,7 +188,7 @@ def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
 
 
 def _has_form(schema: Mapping[str, Any], value: object) -> bool:
-    """True when a value is of the type that a schema names, and one of its enum."""
+    """True if a value has the type that a schema names, and is in its enum."""
     kind, enum = schema.get("type"), schema.get("enum")
     if isinstance(enum, list) and value not in enum:
         return False
@@ -193,7 +198,7 @@ def _has_form(schema: Mapping[str, Any], value: object) -> bool:
 
 
 def _said(schema: Mapping[str, Any], text: str) -> Any:
-    """What a text says as a word of an enum in other letters, as yes or no, or as JSON."""
+    """Read a text as a word of an enum with other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same: list[str] = []
@@ -215,15 +220,15 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _counts(schema: Mapping[str, Any]) -> bool:
-    """True for the schema of a number that is none of a list as well: `0,5` may be either."""
+    """True for the schema of a number that cannot be a list: `0,5` may be either."""
     kinds = types_of(schema)
     return "array" not in kinds and not kinds.isdisjoint(("integer", "number"))
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a text with plain digits is for certain, in a form that JSON does not have; None: it is none.
+    """Read a number that JSON would not accept; None if it is ambiguous or no number.
 
-    One comma with one digit on each side may part two numbers ("2,3 days"), and before three digits stand thousands.
+    A comma between single digits may separate two numbers ("2,3 days"). Before three digits, it separates thousands.
     """
     plain = text.replace("\u066c", "") if _THOUSANDS.fullmatch(text) else text
     if found := _DECIMAL.fullmatch(plain):
@@ -235,15 +240,14 @@ def _number(text: str) -> int | float | None:
 
 
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
-    """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
+    """Write a date or a time as ISO 8601, and a number without its groups, if the text is unambiguous.
 
-    A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
-    a number of its own: "10000-20000" may be two. So is one that begins with letters ("TR33 0006 1005"),
-    unless any group could be one: "AB12 34" may be a code and how many. Where the pattern takes letters and digits in
-    any place, a group of letters may be a word: "BUY 100 MSFT".
+    A pattern may ask for a number without spaces. Groups that may be numbers of their own stay: "10000-20000" may be
+    two numbers. After letters, "TR33 0006 1005" is one number, but "AB12 34" may be a code and a count.
+    If the pattern accepts letters and digits anywhere, a group of letters may be a word: "BUY 100 MSFT".
     """
     plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
-    if patterned and any(_fitting(schema, [text])):  # what is refused is another part of the same value
+    if patterned and any(_fitting(schema, [text])):  # the text fits, so another part of the value was refused
         return text
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
@@ -269,7 +273,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
 
 
 def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
-    """True where groups of digits, after a sign, are one number for certain."""
+    """True if groups of digits, after a sign, are certainly one number."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
         cuts = range(1, len(groups))
@@ -279,23 +283,23 @@ def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
 
 
 def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
-    """Of each text, whether it fits by itself."""
+    """Yield for each text whether it fits the schema by itself."""
     shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
     return (shape.fault(text) is None for text in texts)
 
 
 def letters(text: str) -> str:
-    """A text whatever its case and what stands between its words."""
+    """Fold case and the separators between words."""
     return _BETWEEN.sub(" ", normalize("NFKC", text).casefold().translate(_QUOTES))
 
 
 def _bare(text: str) -> str:
-    """The letters of a text without accents, which names of choices often lack."""
+    """Remove accents from the letters of a text. Names of choices often lack them."""
     return _ACCENTS.sub("", normalize("NFD", letters(text))).translate(_BARRED)
 
 
 def _joined(text: str) -> str:
-    """The letters of a text without what stands between its words."""
+    """Remove the separators between words."""
     return _INSIDE.sub("", _bare(text))
 
 

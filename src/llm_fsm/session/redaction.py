@@ -1,4 +1,4 @@
-"""Values of secret keys as they stand in somebody's words, and those words without them."""
+"""Find the values of secret keys in text, and replace them with dots."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from llm_fsm.conditions.coercion import plain_digits
 MIN_SECRET_CHARS = 3
 BLOT = "•••"
 _MIN_SPELLED = 6
-"""Letters and digits of a secret that is known however it is written: of fewer, other words may consist."""
+"""Fewer letters and digits than this are only found as written: other words may contain them."""
 _PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
-"""A letter or digit, or what is too much between two of them: up to three spaces or such marks are not."""
+"""A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do not."""
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every scalar in a JSON value, as it could stand in somebody's words."""
+    """Yield every scalar of a JSON value as text."""
     if isinstance(value, Mapping):
         for item in value.values():
             yield from _texts(item)
@@ -31,13 +31,13 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def texts_in(values: Iterable[object]) -> tuple[str, ...]:
-    """What of secret values could stand in somebody's words, longest first; the shortest texts stand everywhere."""
+    """Return secret values as texts, longest first, without the shortest, which would match everywhere."""
     found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
     return tuple(sorted(found, key=len, reverse=True))
 
 
 def without(secrets: Iterable[str], text: str) -> str | None:
-    """The text with secrets blotted out; None when it holds none."""
+    """Replace secrets in a text with dots; None if it holds none."""
     blotted = text
     for secret in secrets:
         blotted = blotted.replace(secret, BLOT)
@@ -47,9 +47,9 @@ def without(secrets: Iterable[str], text: str) -> str | None:
 
 
 def spelled(secret: str, text: str) -> list[tuple[int, int]]:
-    """Where a secret stands as people may write it: in groups, with other marks between, in capitals or not.
+    """Find a secret as people may write it: in groups, with other marks between, in capitals or not.
 
-    A short one is not looked for. In time that grows with the length of both alone.
+    Short secrets are not searched for. The time grows linearly with both lengths.
     """
     letters = _letters(secret)
     if len(letters) < _MIN_SPELLED or letters not in _letters(text):
@@ -66,13 +66,13 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
 
 
 def _letters(text: str) -> str:
-    if text.isascii():  # in bytes that takes a twentieth of the time
+    if text.isascii():  # on bytes, this takes a twentieth of the time
         return text.encode().translate(None, _MARKS).lower().decode()
     return _folded("".join(filter(str.isalnum, plain_digits(text))))
 
 
 def _folded(text: str) -> str:
-    """The text, as long as it is, with small letters for capitals."""
+    """Lower the case of a text without changing its length."""
     folded = text.casefold()
     if len(folded) == len(text):
         return folded
@@ -80,7 +80,7 @@ def _folded(text: str) -> str:
 
 
 def blotted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
-    """A JSON value whose texts have secrets blotted out; its names, too, where they are `foreign`, each as one."""
+    """Replace secrets in all texts of a JSON value. Names that are `foreign` are replaced too, each by its own."""
     if isinstance(value, str):
         found = without(secrets, value)
         return value if found is None else found
@@ -90,7 +90,7 @@ def blotted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool
             name = without(secrets, key) if foreign is not None else None
             if name is None or foreign is None or not foreign(key):
                 name = key
-            while name in members:  # accounts by their numbers, say
+            while name in members:  # for example, several accounts named by their numbers
                 name += BLOT
             members[name] = blotted(secrets, item, foreign=foreign)
         return members

@@ -1,4 +1,4 @@
-"""How a session changes: each event that happened changes it in its own way, and nothing else does."""
+"""How a session changes: one function for each event that changes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_fsm.session.serialization import session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, moved_callers
 
 MAX_PATH = 64
-"""The most steps of its way that a session keeps."""
+"""The longest path that a session keeps, in steps."""
 
 
 def _started(_: Session, event: ev.Started) -> Session:
@@ -52,7 +52,7 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
 
 
 def _recognised(session: Session, event: ev.Recognised) -> Session:
-    """What was refused for this key before is no news any more."""
+    """Drop earlier refusals of this key."""
     notes = tuple(note for note in session.notes if note[0] != event.key)
     return session if notes == session.notes else replace(session, notes=notes)
 
@@ -90,7 +90,7 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
 
 
 def _way(session: Session, event: ev.StateEntered) -> tuple[tuple[str, str], ...]:
-    """The path with one more step, without the round that it closes."""
+    """Return the path with one more step, without the cycle that the step closes."""
     path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
     again = next((number for number, (state, _) in enumerate(path) if state == event.state), len(path))
     return path[:again][-MAX_PATH:]
@@ -223,7 +223,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         begun=_renamed(session.begun, event),
-        path=(),  # it names transitions of the definition before
+        path=(),  # the path names transitions of the old definition
         silence=None if event.unwatched else session.silence,
     )
 
@@ -264,7 +264,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
 
 
 def _taken_up(session: Session, begun: Frame) -> Session:
-    """Without the place in which the definition had left this digression open, before it called another one."""
+    """Remove the place in which the definition had left this digression open, before it called another one."""
     if begun.caller is None:
         return session
     waits = session.of_caller(begun.caller)
@@ -280,7 +280,7 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     lowered = session.lowered(event.frame) if event.frame >= 0 else session
     frames = list(lowered.stack)
     frame = frames.pop(-1 if lowered is not session else event.frame)
-    if frame.caller is not None:  # what waits there keeps what the digression made of it
+    if frame.caller is not None:  # the waiting definition keeps the changes that the digression made
         waits = frames[frame.caller]
         made = session.saved(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, kept={**waits.kept, **made})
@@ -367,15 +367,15 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Restarted: _restarted,
     ev.SilenceWatched: _silence_watched,
 }
-"""What changes a session, by the event that does."""
+"""Event to the function that changes the session."""
 
 
 def apply(session: Session, event: ev.Event) -> Session:
-    """The session after an event. Events that only record something leave it as it is."""
+    """Return the session after an event. An event that only records a fact leaves it unchanged."""
     change = CHANGES.get(type(event))
     return session if change is None else change(session, event)
 
 
 def fold(session: Session, events: Iterable[ev.Event]) -> Session:
-    """The session after all events, in order."""
+    """Return the session after all events, in order."""
     return reduce(apply, events, session)

@@ -1,9 +1,9 @@
-"""The JSON Schema of a state's reply, inside what every provider's strict mode accepts.
+"""The JSON Schema of a state's reply, within the limits of every provider's strict mode.
 
-Every object is closed, every property is required, and null or an empty list where it is optional; there are no
-bounds, patterns, descriptions or references: the prompt's key list says those, and values are checked locally.
-The schema of a state is the same in every turn of that state, byte for byte, because providers key their caches
-by it; all states of a region have the same one (see `llm_fsm.turn.prompt.regions`).
+Every object is closed, and every property is required; optional ones take null or an empty list. There are no bounds,
+patterns, descriptions or references: the prompt's key list states them, and values are checked locally. A state's
+schema never changes by a byte, because providers use it as a cache key. All states of a region share one schema
+(see `llm_fsm.turn.prompt.regions`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """One key's schema in the strict subset; what has no place there becomes any scalar."""
+    """Convert one key's schema to the strict subset. Parts outside the subset become any scalar."""
     kind = schema.get("type")
     kinds = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
     enum = schema.get("enum")
@@ -86,9 +86,13 @@ def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 def reply_schema(
     *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, name: str
 ) -> ReplySchema:
-    """The schema of a reply; `name` is part of its own name.
+    """Make the schema of a reply.
 
-    `targets`: every state that it may name; `reasoning`: none, first, last.
+    Args:
+        targets: Every state that the reply may name.
+        keys: Keys that it may write, with their schemas.
+        reasoning: Where it puts its reasoning: none, first or last.
+        name: Part of the schema's own name.
     """
     update = {key: strict(schema) for key, schema in keys.items()}
     update["_extra"] = {"type": "array", "items": _PAIRS}
@@ -123,14 +127,14 @@ def reply_schema(
 
 
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
-    """The schema of a reply that may name further states."""
+    """Return the schema of a reply that may name further states."""
     further = tuple(names)
     return _with_targets(schema.name, schema.text, further) if further else schema
 
 
 @lru_cache(maxsize=64)
 def _with_targets(name: str, text: str, names: tuple[str, ...]) -> ReplySchema:
-    """Asked for in each turn of a flow or digression, where making it takes half as long as all else."""
+    """Cached, because each turn of a flow or digression asks for it, and it takes half of the turn's own time."""
     whole = json.loads(text)
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
