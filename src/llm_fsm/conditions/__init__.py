@@ -1,8 +1,9 @@
 """JsonLogic conditions, compiled once to closures and evaluated often.
 
-A rule and a context go in; a JSON value or a `ConditionError` comes out. Evaluation is pure, total and bounded.
-Open `compiler.py` first. `operators.py` computes, `closures.py` holds the shapes of closures, `coercion.py` reads one
-kind of value as another, and `infix.py` writes a rule as people say it.
+Enters: a rule and data. Leaves: a JSON value or a `ConditionError`. Evaluation is pure, total and bounded.
+Open `compiler.py` first. `operators.py` computes values, `closures.py` holds the operators that decide what to
+evaluate, and `nodes.py` the compiled parts. `coercion.py` converts between kinds of values as JavaScript does, and
+`infix.py` writes rules as people write expressions.
 """
 
 from llm_fsm.conditions.compiler import evaluate

@@ -1,8 +1,7 @@
-"""The closures that operators become.
+"""Operators that decide which arguments to evaluate, and against which data.
 
-A closure takes the data in scope (the element inside a loop's body) and the meter. What needs only
-its arguments' values comes from the table of operators; the forms here decide themselves what they
-evaluate, and against which data.
+A closure takes the data in scope and the meter; in the body of a loop, the data is the element. Operators that only
+need the values of their arguments are in `operators.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def _matches(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
 
 
 def _junction(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: ARG001
-    """`and` gives the first falsy value, `or` the first truthy one; else the last."""
+    """Return the first falsy value (`and`) or the first truthy one (`or`); otherwise the last."""
     runs = [node.run for node in nodes]
     stop = operator == "or"
 
@@ -73,7 +72,7 @@ def _name(value: Any, meter: Meter) -> str:
 
 
 def _names(node: Node) -> list[str] | None:
-    """The names that a node gives as literals; None when they are computed."""
+    """Return the names that a node gives as literals; None if they are computed."""
     if node.literal is ABSENT:
         return None
     values = node.literal if isinstance(node.literal, list) else [node.literal]
@@ -81,7 +80,7 @@ def _names(node: Node) -> list[str] | None:
 
 
 def _reads(names: list[str] | None, place: Place) -> dict[str, Any]:
-    """What reading these names at this place adds to what a rule reads."""
+    """Return the names that this part adds to the rule's reads."""
     if place.inside:
         return {}
     return {"reads": names or (), "reads_unknown": names is None or "" in names}
@@ -167,7 +166,7 @@ def _missing_some(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
 
 
 def _context(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
-    """`has_context` and `context_length`: of a name, or of an object and a name in it."""
+    """Compile `has_context` or `context_length`: of a name, or of an object and a name in it."""
     if len(nodes) > 1 and nodes[0].literal is not ABSENT:
         raise Fault(f'"{operator}" takes a name, or {{"var": ""}} and a name')
     measures = operator == "context_length"
@@ -189,7 +188,7 @@ def _loop(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
     source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
 
     def each(data: Any, meter: Meter) -> Iterator[tuple[Any, Any]]:
-        """The elements with the body's value for each; nothing for what is no list."""
+        """Return the elements with the value of the body for each; nothing if the value is no list."""
         items = source(data, meter)
         for item in items if isinstance(items, (list, tuple)) else ():
             meter.spend(cost)

@@ -1,8 +1,7 @@
-"""How JsonLogic reads one kind of JSON value as another, within a meter.
+"""Convert JSON values from one kind to another as JsonLogic does, within a meter.
 
-Source of the semantics: json-logic-js, the reference implementation, whose values behave as
-JavaScript's do (ECMA-262: ToNumber, ToString, parseFloat). All work is metered. Reasons of faults
-name kinds of values, never values: those may be secret.
+Source: json-logic-js, the reference implementation, whose values behave as JavaScript's do (ECMA-262: ToNumber,
+ToString, parseFloat). All work is metered. Error messages name kinds of values and never values, which may be secret.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SAFE_INTEGER = 2**53
 
 
 class Fault(Exception):
-    """An operator cannot give a value; the compiler adds where it stands in the rule."""
+    """An operator cannot give a value. The compiler adds its place in the rule."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -42,9 +41,9 @@ class Fault(Exception):
 
 
 class Meter:
-    """What one evaluation may still use: steps of work, and bytes of texts and lists built.
+    """The remaining budget of one evaluation: steps of work, and bytes of new texts and lists.
 
-    `root` is the data of the whole evaluation, whatever a loop's body sees.
+    `root` is the data of the whole evaluation, also in the body of a loop.
     """
 
     __slots__ = ("output", "root", "steps")
@@ -55,20 +54,28 @@ class Meter:
         self.output = MAX_OUTPUT
 
     def spend(self, steps: int) -> None:
-        """Count work; raises Fault when none is left."""
+        """Count work.
+
+        Raises:
+            Fault: No steps are left.
+        """
         self.steps -= steps
         if self.steps < 0:
             raise Fault(f"it takes more than {MAX_STEPS:,} steps")
 
     def build(self, size: int) -> None:
-        """Count bytes of output; raises Fault when none are left."""
+        """Count bytes of output.
+
+        Raises:
+            Fault: No bytes are left.
+        """
         self.output -= size
         if self.output < 0:
             raise Fault(f"it builds more than {MAX_OUTPUT // 1024} KiB")
 
 
 def truthy(value: Any) -> bool:
-    """JsonLogic's truth: null, false, 0, NaN, "" and [] are false; "0" and {} are true."""
+    """Return JsonLogic's truth: null, false, 0, NaN, "" and [] are false; "0" and {} are true."""
     if value is True or value is False:
         return value is True
     if value is None:
@@ -81,12 +88,12 @@ def truthy(value: Any) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """True for a JSON number, which true and false are not."""
+    """True for a JSON number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def kind_of(value: Any) -> str:
-    """The JSON kind of a value, as messages name it."""
+    """Return the JSON kind of a value, as messages name it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -101,10 +108,10 @@ def kind_of(value: Any) -> str:
 
 
 def look_up(data: Any, name: str, default: Any = None) -> Any:
-    """The value that a dotted name has in `data`; "" is the whole.
+    """Return the value of a dotted name in `data`; "" is the whole.
 
-    Names look into objects by key and into lists by index. At each level a key that equals all that
-    is left of the name, dots included, wins.
+    Names look into objects by key and into lists by index. At each level, a key that equals the whole rest of the
+    name takes precedence, dots included.
     """
     if name == "":
         return data
@@ -136,7 +143,7 @@ def _index(text: str) -> int | None:
 
 
 def number_text(value: Number) -> str:
-    """A number as JavaScript writes it (ECMA-262, Number::toString), `1` for 1.0."""
+    """Write a number as JavaScript does (ECMA-262, Number::toString): `1` for 1.0."""
     if isinstance(value, int) and -(10**21) < value < 10**21:
         return str(value)
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
@@ -155,7 +162,7 @@ def number_text(value: Number) -> str:
 
 
 def text_of(meter: Meter, value: Any, depth: int = 0) -> str:
-    """A value as text, by JavaScript's String(): lists are joined by commas, null in them is ""."""
+    """Convert a value to text by JavaScript's String(): lists are joined by commas, and null in them is ""."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -179,7 +186,7 @@ def byte_length(text: str) -> int:
 
 
 def number_of(meter: Meter, value: Any) -> Number:
-    """A value as number, by JavaScript's Number(); NaN for what is none."""
+    """Convert a value to a number by JavaScript's Number(); NaN if it is none."""
     if value is None:
         return 0
     if isinstance(value, (int, float)):
@@ -201,7 +208,11 @@ def _parsed(text: str) -> Number:
 
 
 def operand(value: Number, given: Any) -> Number:
-    """A number fit for arithmetic; Fault for NaN, infinity and what no float can hold."""
+    """Convert a value to a finite number for arithmetic.
+
+    Raises:
+        Fault: It is NaN, infinite, or too large for a float.
+    """
     if isinstance(value, int):
         if value.bit_length() > _INTEGER_BITS:
             raise Fault("a number is too large")
@@ -225,7 +236,7 @@ def finite_number(meter: Meter, value: Any) -> Number:
 
 
 def leading_number(meter: Meter, value: Any) -> Number:
-    """By JavaScript's parseFloat: the number that the text begins with."""
+    """Read the number at the beginning of a text by JavaScript's parseFloat."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return operand(value, value)
     found = _LEADING_NUMBER.match(text_of(meter, value).lstrip(_SPACE))
@@ -233,7 +244,7 @@ def leading_number(meter: Meter, value: Any) -> Number:
 
 
 def plain_digits(text: str) -> str:
-    """The text, as long as it is, with the decimal digits of every script as ASCII."""
+    """Write the decimal digits of every script as ASCII. The length stays the same."""
     return text if text.isascii() else _FOREIGN_DIGIT.sub(_plain_digit, text)
 
 
@@ -242,7 +253,7 @@ def _plain_digit(found: re.Match[str]) -> str:
 
 
 def joined(text: str) -> str:
-    """The text with both halves of a surrogate pair as the one character that they are once they went through JSON."""
+    """Join the halves of surrogate pairs, as a round trip through JSON does."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -251,7 +262,10 @@ def joined(text: str) -> str:
 
 
 def mended(text: str) -> str:
-    """The text `joined`, with U+FFFD for a half that has no other: no file, terminal or socket takes one."""
+    """Join the halves of surrogate pairs, and replace single halves by U+FFFD.
+
+    No file, terminal or socket accepts single halves.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -260,7 +274,7 @@ def mended(text: str) -> str:
 
 
 def may_be_halved(document: str) -> bool:
-    """True where JSON text may hold halves of characters, as they are or as escapes."""
+    """True if JSON text may contain halves of surrogate pairs, as they are or escaped."""
     try:
         document.encode()
     except UnicodeEncodeError:
@@ -269,7 +283,7 @@ def may_be_halved(document: str) -> bool:
 
 
 def all_mended(value: Any) -> Any:
-    """A JSON value with all of its texts and keys `mended`."""
+    """Mend all texts and keys of a JSON value."""
     if isinstance(value, str):
         return mended(value)
     if isinstance(value, dict):

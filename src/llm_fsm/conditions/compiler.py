@@ -1,10 +1,9 @@
-"""Conditions: JsonLogic rules, compiled once to closures and evaluated often.
+"""Compile JsonLogic rules to closures, and evaluate them.
 
-Source: jsonlogic.com; the extensions stand in the format's section "Conditions". Evaluation is pure,
-total and bounded: 64 levels, 10,000 steps and 64 KiB of output; whatever goes wrong is a
-ConditionError with its reason. A rule costs one step per JSON value in it, and each turn of a loop
-(map, filter, reduce, all, none, some) costs as many steps as its body has operators; work that grows
-with the data costs steps as well.
+Source: jsonlogic.com; the definition format lists the extensions under "Conditions". Evaluation is pure, total and
+bounded: 64 levels, 10,000 steps and 64 KiB of output. Every failure is a ConditionError with its reason. A rule costs
+one step per JSON value in it. Each turn of a loop (map, filter, reduce, all, none, some) costs one step per operator
+in its body. Work that grows with the data costs further steps.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "regex": "matches", "length": "len", "size": "len", "concat": "cat", "exists": "has_context",
     }
 )  # fmt: skip
-"""What the operators are called elsewhere."""
+"""Names that other languages use for the operators."""
 
 
 _LEAST: Final[Mapping[str, int]] = MappingProxyType(
@@ -64,22 +63,22 @@ _LEAST: Final[Mapping[str, int]] = MappingProxyType(
         "matches": 2,
     }
 )
-"""Every operator, and how many arguments it cannot do without."""
+"""Operator to the least number of its arguments."""
 
 _SCALARS: Final = frozenset({str, bool, int, type(None)})
 
 _LOOKED_INTO: Final = frozenset({"!", "!!", "and", "or", "if", "?:"})
 
 _HOLDS, _FAILS, _BREAKS = 1, 2, 4
-"""Bits of the set of outcomes that a part of a rule can have: truthy, falsy, an error."""
+"""Bits of the set of outcomes that a part of a rule can have: truthy, falsy, error."""
 
 
 class Rule(NamedTuple):
-    """A compiled rule; calling it with data gives a JSON value or raises ConditionError.
+    """A compiled rule. Call it with data to get a JSON value.
 
-    `reads` are the names, as written ("address.city"), that the rule reads from its data by literal
-    `var`, `missing`, `missing_some`, `has_context` and `context_length`; bodies of loops read elements
-    and do not count. `reads_unknown`: it also reads names that are computed, or the data as a whole.
+    `reads` holds the names, as written ("address.city"), that the rule reads from its data by literal `var`,
+    `missing`, `missing_some`, `has_context` and `context_length`. Bodies of loops read elements and do not count.
+    `reads_unknown` is true if it also reads computed names, or the data as a whole.
     """
 
     node: Node
@@ -92,11 +91,21 @@ class Rule(NamedTuple):
 
     @property
     def reads_unknown(self) -> bool:
-        """True when it cannot be known beforehand what the rule reads."""
+        """True if the rule also reads names that only evaluation shows."""
         return self.node.reads_unknown
 
     def __call__(self, data: Any) -> Any:
-        """The value of the rule for `data`: new, plain JSON. Raises ConditionError only."""
+        """Evaluate the rule.
+
+        Args:
+            data: The context, with the system names.
+
+        Returns:
+            New, plain JSON.
+
+        Raises:
+            ConditionError: The rule has no value for these data; nothing else is raised.
+        """
         value = self.node.run(data, Meter(data, self.steps))
         if value is None or value is True or value is False:
             return value
@@ -107,14 +116,18 @@ class Rule(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a rule holds. `error`: why it could not be evaluated, in which case it does not hold."""
+    """The truth of a rule. If it could not be evaluated, it does not hold, and `error` says why."""
 
     holds: bool
     error: str | None = None
 
 
 def compile_rule(rule: Any, /) -> Rule:
-    """Compile a JSON value to a rule; raises the first ConditionError of `collect_faults`."""
+    """Compile a JSON value to a rule.
+
+    Raises:
+        ConditionError: The first fault of `collect_faults`.
+    """
     compiler = _Compiler()
     node = compiler.compile(rule)
     if compiler.faults:
@@ -123,19 +136,34 @@ def compile_rule(rule: Any, /) -> Rule:
 
 
 def collect_faults(rule: Any) -> list[ConditionError]:
-    """Everything that keeps a rule from being compiled, in the order in which it is written."""
+    """Return every fault that prevents compilation, in the order of the rule's text."""
     compiler = _Compiler()
     compiler.compile(rule)
     return compiler.faults
 
 
 def evaluate(rule: Any, data: Any) -> Any:
-    """Compile a rule and evaluate it once: the JSON value that it gives. Raises ConditionError."""
+    """Compile a rule and evaluate it once.
+
+    Args:
+        rule: A JsonLogic rule as JSON data.
+        data: The data that it reads, by key.
+
+    Returns:
+        A JSON value that shares nothing with the rule or the data.
+
+    Raises:
+        ConditionError: The rule cannot be compiled, or has no value for these data.
+
+    Example:
+        >>> evaluate({">=": [{"var": "age"}, 18]}, {"age": 36})
+        True
+    """
     return compile_rule(rule)(data)
 
 
 def test(rule: Rule, data: Any) -> Verdict:
-    """Whether the rule's value is truthy; an error means that it does not hold, and says why."""
+    """Return whether the rule's value is truthy. A rule that fails does not hold; the verdict says why."""
     try:
         value = rule.node.run(data, Meter(data, rule.steps))
         if isinstance(value, float):
@@ -148,11 +176,13 @@ def test(rule: Rule, data: Any) -> Verdict:
 
 
 def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
-    """Whether a rule holds whatever values the free names take.
+    """Decide a rule for all values of its free names.
 
-    True: it holds in any case. False: it cannot hold. None: it depends on free names. `and`, `or`,
-    `!`, `!!`, `if` and `?:` are looked into (Kleene's three-valued logic; one name in two places
-    counts as two); what else reads a free name can go either way, and what reads none is evaluated.
+    `and`, `or`, `!`, `!!`, `if` and `?:` use Kleene's three-valued logic, and one name in two places counts as two.
+    Another operator that reads a free name can go either way. One that reads none is evaluated.
+
+    Returns:
+        True: it always holds. False: it never holds. None: it depends on free names.
     """
     outcomes = _outcomes(rule.node, data, Meter(data, rule.steps), is_free)
     if outcomes == _HOLDS:
@@ -161,7 +191,7 @@ def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | 
 
 
 def _outcomes(node: Node, data: Any, meter: Meter, is_free: Callable[[str], bool]) -> int:
-    """The set of outcomes that a part of a rule can have, as bits."""
+    """Return the set of outcomes that a part of a rule can have, as bits."""
     parts = node.arguments
     match node.operator:
         case "!" | "!!" if parts:
@@ -200,7 +230,11 @@ def _swapped(outcomes: int) -> int:
 
 
 def _plain(meter: Meter, value: Any, depth: int) -> Any:
-    """A copy that shares nothing with the rule or the data; Fault for what is too large or not JSON."""
+    """Copy a value, so that it shares nothing with the rule or the data.
+
+    Raises:
+        Fault: It is too large or not JSON.
+    """
     if isinstance(value, str):
         meter.build(byte_length(value))
         return value
@@ -221,14 +255,14 @@ def _plain(meter: Meter, value: Any, depth: int) -> Any:
 
 
 class _Compiler:
-    """Compiles one rule. `faults` are all that was found; `values` is how many JSON values it has."""
+    """Compile one rule. `faults` collects all faults; `values` counts JSON values."""
 
     def __init__(self) -> None:
         self.faults: list[ConditionError] = []
         self.values = 0
 
     def compile(self, rule: Any) -> Node:
-        """The rule's node; usable only if there are no faults."""
+        """Compile the rule's node. It is only usable if there are no faults."""
         return self._node(rule, Place())
 
     def _fault(self, reason: str, place: Place, hint: str | None = None) -> Node:
@@ -277,7 +311,7 @@ class _Compiler:
         return constant({key: self._data(item, place.under(key)) for key, item in rule.items()})
 
     def _data(self, value: Any, place: Place) -> Any:
-        """A value inside an object that is no operation: it stays as it is written."""
+        """Compile a value inside an object that is no operation: it stays as written."""
         if isinstance(value, (list, tuple)) and place.depth <= MAX_DEPTH:
             self.values += 1
             return [self._data(item, place.under(index)) for index, item in enumerate(value)]

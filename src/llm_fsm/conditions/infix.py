@@ -1,8 +1,8 @@
-"""Rules as people write them: JsonLogic to `age >= 18 && country == "IE"`, and back.
+"""Write JsonLogic as people write expressions, `age >= 18 && country == "IE"`, and read such expressions.
 
-`write` gives the common part of ECMAScript expressions, or None for a rule that goes beyond it; with
-`loose=True` it always gives a text, in which `x in [1, 2]` and other operators as `name(arguments)` occur.
-`read` takes both. It also takes `and`, `or`, `not`, `=`, single quotes, `===` and `!==`.
+`write` uses the common part of ECMAScript expressions, and returns None if a rule goes beyond it. With `loose=True`
+it always returns text, which may contain `x in [1, 2]` and other operators as `name(arguments)`. `read` accepts both,
+and also `and`, `or`, `not`, `=`, single quotes, `===` and `!==`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RESERVED = frozenset({*_WORDS, *_LITERALS, "in"})
 
 
 def write(rule: Any, *, loose: bool = False) -> str | None:
-    """The rule as an expression; None when it has none (never with `loose`)."""
+    """Write a rule as an expression; None if it has none (never with `loose`)."""
     try:
         return _Writer(loose).of(rule, 0, 0)
     except _NoExpressionError:
@@ -50,10 +50,13 @@ def write(rule: Any, *, loose: bool = False) -> str | None:
 
 
 def read(text: str, *, bare: bool = False) -> Any:
-    """The rule of an expression. Raises ValueError for what is none.
+    """Read the rule of an expression.
 
-    A name alone is taken for a condition (`ready`, `!ready`) only if `bare`: in a diagram it is more often the
-    name of a guard than of a context key. `!!ready` is always taken.
+    `bare` accepts a single name as a condition (`ready`, `!ready`). In a diagram, a single name is more often the
+    name of a guard than of a context key. `!!ready` is always accepted.
+
+    Raises:
+        ValueError: The text is no expression.
     """
     if len(text) > _MAX_CHARS:
         raise ValueError(f"the expression is longer than {_MAX_CHARS} characters")
@@ -68,7 +71,7 @@ def read(text: str, *, bare: bool = False) -> Any:
 
 
 class _NoExpressionError(Exception):
-    """The rule cannot be written."""
+    """The rule has no expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class _Writer:
     loose: bool
 
     def of(self, rule: Any, around: int, depth: int) -> str:
-        """`around`: how tightly the place holds what stands in it."""
+        """Write a value. `around` is the precedence of the place that it stands in."""
         if depth > _MAX_DEPTH:
             raise _NoExpressionError
         if not isinstance(rule, Mapping):
@@ -136,7 +139,7 @@ class _Writer:
 
 
 def _is_name(parts: Sequence[Any]) -> bool:
-    """True for the one name of a key, such as `order.number`."""
+    """True for the name of one key, such as `order.number`."""
     name = parts[0] if len(parts) == 1 else None
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in _RESERVED
 
@@ -154,7 +157,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Reader:
-    """Reads operators by precedence (Pratt 1973)."""
+    """Read operators by precedence (Pratt 1973)."""
 
     def __init__(self, tokens: tuple[tuple[str, str], ...], bare: bool) -> None:
         self.tokens = tokens
@@ -200,7 +203,7 @@ class _Reader:
         raise ValueError(f"unexpected {word!r}")
 
     def several(self, closer: str, depth: int) -> list[Any]:
-        """Expressions between commas, up to a closing sign."""
+        """Read expressions between commas, up to a closing sign."""
         found: list[Any] = []
         while not self.sign(closer):
             if found and not self.sign(","):
@@ -224,7 +227,7 @@ class _Reader:
         return {"var": word}
 
     def check(self, rule: Any) -> None:
-        """Refuse names, texts and numbers that stand where only yes or no makes sense."""
+        """Refuse names, texts and numbers in a place that needs a condition."""
         if isinstance(rule, dict):
             [(name, parts)] = rule.items()
             if name in ("and", "or", "!"):

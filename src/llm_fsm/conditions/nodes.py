@@ -1,6 +1,6 @@
-"""The compiled parts of a rule and how they are put together.
+"""The compiled parts of a rule, and the functions that combine them.
 
-A part is a closure over the data in scope (the element inside a loop's body) and the meter.
+A part is a closure over the data in scope and the meter. In the body of a loop, the data is the element.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ Run = Callable[[Any, Meter], Any]
 
 
 class ConditionError(ValueError):
-    """A rule that cannot be compiled, or cannot be evaluated for some data.
+    """A rule that cannot be compiled, or not be evaluated for some data.
 
-    `pointer`: JSON pointer, inside the rule, of what is at fault ("" is the rule itself); for an
-    operator it ends in the operator's key. `hint`: what would be right, if that can be guessed.
+    Attributes:
+        reason: What is wrong.
+        pointer: JSON pointer, inside the rule, of the faulty part; "" is the rule itself. For an operator, it ends in
+            the operator's key.
+        hint: What would be right, if it can be guessed.
     """
 
     def __init__(self, reason: str, pointer: str = "", hint: str | None = None) -> None:
@@ -33,8 +36,8 @@ class ConditionError(ValueError):
 class Node(NamedTuple):
     """One compiled part of a rule.
 
-    `operator` is "" for literals and lists. `name`: what a `var` with a literal name reads. `size`:
-    operators in it. `reads`, `reads_unknown`: as `Rule` has them.
+    `operator` is "" for literals and lists. `name` is the literal name that a `var` reads. `size` counts operators.
+    `reads` and `reads_unknown` are as in `Rule`.
     """
 
     run: Run
@@ -48,9 +51,9 @@ class Node(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the compiler is: a step below another place.
+    """The compiler's place, one step below another place.
 
-    `inside`: in the body of a loop, where names read the element.
+    `inside`: in the body of a loop, in which names read the element.
     """
 
     above: Place | None = None
@@ -60,7 +63,7 @@ class Place(NamedTuple):
 
     @property
     def pointer(self) -> str:
-        """The JSON pointer, put together only for who asks."""
+        """The JSON pointer, joined only on demand."""
         steps: list[str] = []
         place = self
         while place.above is not None:
@@ -69,18 +72,18 @@ class Place(NamedTuple):
         return "".join(reversed(steps))
 
     def under(self, step: str | int) -> Place:
-        """One level down: in an operator, a list or an object."""
+        """Step one level down: into an operator, a list or an object."""
         return Place(self, step, self.depth + 1, self.inside)
 
     def argument(self, index: int | None, *, inside: bool) -> Place:
-        """An operator's argument, on the operator's level; None: the one that stands without a list."""
+        """Step to an operator's argument, on the same level. None: the argument that has no list around it."""
         if index is None:
             return Place(self.above, self.step, self.depth, self.inside or inside)
         return Place(self, index, self.depth, self.inside or inside)
 
 
 def constant(value: Any) -> Node:
-    """What is a literal."""
+    """Make the node of a literal."""
 
     def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
         return value
@@ -100,7 +103,7 @@ def joined(
     reads: Iterable[str] = (),
     reads_unknown: bool = False,
 ) -> Node:
-    """A node that reads what its arguments read, and what is said here."""
+    """Make a node that reads what its arguments read, and these names."""
     names = frozenset(reads)
     size = 1
     for node in nodes:
@@ -112,7 +115,7 @@ def joined(
 
 
 def guarded(compute: Run, operator: str, place: Place) -> Run:
-    """The same closure, with faults raised as errors that say where."""
+    """Wrap a closure so that its faults become errors with a place."""
 
     def run(data: Any, meter: Meter) -> Any:
         try:
@@ -124,7 +127,7 @@ def guarded(compute: Run, operator: str, place: Place) -> Run:
 
 
 def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
-    """A list, whose elements may be operations."""
+    """Make the node of a list, which may contain operations."""
     if all(node.literal is not ABSENT for node in nodes):
         return constant([node.literal for node in nodes])
     runs = [node.run for node in nodes]
@@ -137,7 +140,7 @@ def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
 
 
 def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
-    """An operator of the table."""
+    """Make the node of an operator of the table."""
     operation = OPERATIONS[operator]
     return joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
 

@@ -1,9 +1,8 @@
-"""What the operators of JsonLogic compute: pure functions over JSON values, and their table.
+"""The operators of JsonLogic as pure functions over JSON values, and their table.
 
-Source of the semantics: jsonlogic.com and its reference implementation json-logic-js. Three things
-differ on purpose: a number that is not finite is a fault, lists and objects are equal when their
-contents are, and characters are code points. Every function takes the meter first; all raise only
-Fault.
+Source: jsonlogic.com and its reference implementation json-logic-js. Three things differ on purpose: a number that is
+not finite is a fault, lists and objects are compared by content, and characters are code points. Every function takes
+the meter first, and raises only Fault.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ from llm_fsm.conditions.coercion import (
 )
 
 ABSENT: Final = object()
-"""Stands for an argument that was not given, where null is a value."""
+"""Marks an argument that was not given. Null is a value."""
 
 SLOT: Final = 8
-"""What one element of a built list counts, in bytes of output."""
+"""Bytes of output that one element of a built list counts."""
 
 _PATTERN_MEMORY = 1 << 20
-"""Bytes that RE2 may use for one pattern; keeps programs small enough to be run on long texts."""
+"""Bytes that RE2 may use for one pattern. Small programs run fast on long texts."""
 
 
 def add(meter: Meter, *values: Any) -> Number:
-    """The sum; one value alone is turned into a number."""
+    """Add. A single value is converted to a number."""
     total: Number = 0
     for value in values:
         total = result(total + leading_number(meter, value))
@@ -50,7 +49,7 @@ def add(meter: Meter, *values: Any) -> Number:
 
 
 def multiply(meter: Meter, *values: Any) -> Number:
-    """The product."""
+    """Multiply."""
     total: Number = 1
     for value in values:
         total = result(total * leading_number(meter, value))
@@ -58,13 +57,13 @@ def multiply(meter: Meter, *values: Any) -> Number:
 
 
 def subtract(meter: Meter, first: Any, second: Any = ABSENT) -> Number:
-    """The difference; of one value alone, its negative."""
+    """Subtract. A single value is negated."""
     number = finite_number(meter, first)
     return result(-number if second is ABSENT else number - finite_number(meter, second))
 
 
 def divide(meter: Meter, first: Any, second: Any) -> Number:
-    """The quotient: an integer where it is exact."""
+    """Divide. An exact quotient is an integer."""
     number, divisor = finite_number(meter, first), finite_number(meter, second)
     if divisor == 0:
         raise Fault("it divides by zero")
@@ -74,7 +73,7 @@ def divide(meter: Meter, first: Any, second: Any) -> Number:
 
 
 def remainder(meter: Meter, first: Any, second: Any) -> Number:
-    """The remainder with the sign of the first value."""
+    """Return the remainder with the sign of the first value."""
     number, divisor = finite_number(meter, first), finite_number(meter, second)
     if divisor == 0:
         raise Fault("it divides by zero")
@@ -85,17 +84,17 @@ def remainder(meter: Meter, first: Any, second: Any) -> Number:
 
 
 def greatest(meter: Meter, *values: Any) -> Number:
-    """The largest of the values as numbers."""
+    """Return the largest of the values as numbers."""
     return result(max(finite_number(meter, value) for value in values))
 
 
 def smallest(meter: Meter, *values: Any) -> Number:
-    """The smallest of the values as numbers."""
+    """Return the smallest of the values as numbers."""
     return result(min(finite_number(meter, value) for value in values))
 
 
 def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
-    """Strict equality (===): of one kind and equal; lists and objects are compared by content."""
+    """Strict equality (===): the same kind, and equal. Lists and objects are compared by content."""
     if x is y:
         return x == x if isinstance(x, float) else True  # noqa: PLR0124
     if isinstance(x, bool) or isinstance(y, bool) or x is None or y is None:
@@ -120,7 +119,7 @@ def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
 
 
 def alike(meter: Meter, x: Any, y: Any) -> bool:
-    """Loose equality (==): as JavaScript converts; null equals only null."""
+    """Loose equality (==) with JavaScript's conversions. Null only equals null."""
     if type(x) is type(y) and isinstance(x, (str, int, float)):
         return bool(x == y)
     if x is None or y is None:
@@ -139,7 +138,7 @@ def alike(meter: Meter, x: Any, y: Any) -> bool:
 
 
 def _ordered(meter: Meter, x: Any, y: Any) -> tuple[Any, Any]:
-    """Two values ready for < and <=: two texts, or two numbers (NaN compares false)."""
+    """Prepare two values for < and <=: two texts, or two numbers (NaN compares false)."""
     x = text_of(meter, x) if isinstance(x, (list, tuple, Mapping)) else x
     y = text_of(meter, y) if isinstance(y, (list, tuple, Mapping)) else y
     if isinstance(x, str) and isinstance(y, str):
@@ -148,21 +147,21 @@ def _ordered(meter: Meter, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def less(meter: Meter, x: Any, y: Any, z: Any = ABSENT) -> bool:
-    """x < y, and y < z if there is a z."""
+    """Return x < y, and y < z if there is a z."""
     a, b = _ordered(meter, x, y)
     return bool(a < b) and (z is ABSENT or less(meter, y, z))
 
 
 def at_most(meter: Meter, x: Any, y: Any, z: Any = ABSENT) -> bool:
-    """x <= y, and y <= z if there is a z."""
+    """Return x <= y, and y <= z if there is a z."""
     a, b = _ordered(meter, x, y)
     return bool(a <= b) and (z is ABSENT or at_most(meter, y, z))
 
 
 def contained(meter: Meter, part: Any, whole: Any) -> bool:
-    """`in`: the part is an element of the list, or occurs in the text; false in anything else.
+    """Implement `in`: an element of a list, or a part of a text.
 
-    Null occurs in no text.
+    It is false for other values, and for null in a text.
     """
     if isinstance(whole, str):
         meter.spend(len(whole) >> 10)
@@ -174,7 +173,7 @@ def contained(meter: Meter, part: Any, whole: Any) -> bool:
 
 
 def count(meter: Meter, whole: Any, part: Any) -> int:
-    """How often the part occurs in the text (without overlap) or as an element of the list; 0 in null."""
+    """Count a part in a text (without overlap) or an element in a list; 0 for null."""
     if whole is None:
         return 0
     if isinstance(whole, str):
@@ -188,7 +187,7 @@ def count(meter: Meter, whole: Any, part: Any) -> int:
 
 
 def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
-    """Characters of a text, elements of a list, keys of an object; 0 for null."""
+    """Count the characters of a text, the elements of a list or the keys of an object; 0 for null."""
     if value is None:
         return 0
     if isinstance(value, (str, list, tuple, Mapping)):
@@ -197,14 +196,14 @@ def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
 
 
 def lower(meter: Meter, value: Any) -> str:
-    """The text in lower case; "" for null."""
+    """Return a text in lower case; "" for null."""
     text = "" if value is None else text_of(meter, value).lower()
     meter.build(byte_length(text))
     return text
 
 
 def date(meter: Meter, value: Any) -> Number:  # noqa: ARG001
-    """Seconds since the epoch of an ISO 8601 text; without an offset it is UTC."""
+    """Return the seconds since the epoch of an ISO 8601 text. Without an offset, it is UTC."""
     if not isinstance(value, str):
         raise Fault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
     try:
@@ -216,7 +215,7 @@ def date(meter: Meter, value: Any) -> Number:  # noqa: ARG001
 
 
 def now(meter: Meter) -> Number:
-    """Seconds since the epoch of the turn: `_timestamp` of the whole data."""
+    """Return the time of the turn in seconds since the epoch: `_timestamp` of the whole data."""
     moment = meter.root.get("_timestamp") if isinstance(meter.root, Mapping) else None
     if isinstance(moment, bool) or not isinstance(moment, (int, float)):
         raise Fault("the time of the turn (_timestamp) is not known")
@@ -225,12 +224,16 @@ def now(meter: Meter) -> Number:
 
 @cache
 def _re2() -> Any:
-    """The library RE2, loaded with the first regular expression, which few rules have."""
+    """Return the library RE2. It is loaded on first use, because few rules have regular expressions."""
     return import_module("re2")
 
 
 def pattern_of(source: Any) -> Any:
-    """The compiled RE2 pattern; Fault for what RE2 does not accept."""
+    """Compile an RE2 pattern.
+
+    Raises:
+        Fault: RE2 does not accept it.
+    """
     if not isinstance(source, str):
         raise Fault(f"the regular expression is {kind_of(source)}, it must be a text")
     re2 = _re2()
@@ -248,7 +251,7 @@ def pattern_of(source: Any) -> Any:
 
 
 def found(meter: Meter, value: Any, pattern: Any) -> bool:
-    """True when the compiled pattern is found anywhere in the text; false for null."""
+    """True if the compiled pattern occurs anywhere in the text; false for null."""
     if value is None:
         return False
     if isinstance(value, (list, tuple, Mapping)):
@@ -263,14 +266,14 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
 
 
 def matches(meter: Meter, value: Any, source: Any) -> bool:
-    """As `found`, with a pattern that is known only now."""
+    """Match a pattern that is only known at evaluation."""
     pattern = pattern_of(source)
     meter.spend(20 + len(source) + (pattern.programsize >> 4))
     return found(meter, value, pattern)
 
 
 def concatenate(meter: Meter, *values: Any) -> str:
-    """`cat`: the texts of all values; null is ""."""
+    """Implement `cat`: join the texts of all values; null is ""."""
     parts = []
     for value in values:
         if value is not None:
@@ -281,7 +284,7 @@ def concatenate(meter: Meter, *values: Any) -> str:
 
 
 def merge(meter: Meter, *values: Any) -> list[Any]:
-    """One list of all elements; what is no list counts as one element."""
+    """Join all elements into one list. A value that is no list counts as one element."""
     merged: list[Any] = []
     for value in values:
         items = value if isinstance(value, (list, tuple)) else (value,)
@@ -292,7 +295,9 @@ def merge(meter: Meter, *values: Any) -> list[Any]:
 
 
 def substring(meter: Meter, value: Any, start: Any = ABSENT, end: Any = ABSENT) -> str:
-    """`substr`: from `start` (negative: from the end) `end` characters, or up to `end` before the end."""
+    """Implement `substr`: `end` characters from `start`. A negative `start` counts from the end of the text, and a
+    negative `end` leaves out characters at the end.
+    """
     text = text_of(meter, value)
     first = 0 if start is ABSENT else _offset(meter, start)
     tail = text[first:] if first >= 0 else text[max(0, len(text) + first) :]
@@ -311,7 +316,7 @@ def _offset(meter: Meter, value: Any) -> int:
 
 
 class Operation(NamedTuple):
-    """An operator that needs only its arguments' values. Arguments beyond `most` are ignored."""
+    """An operator that only needs the values of its arguments. Arguments beyond `most` are ignored."""
 
     call: Callable[..., Any]
     least: int
