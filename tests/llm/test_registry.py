@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm import installed
+from llm_fsm.llm import registry
 from llm_fsm.llm.registry import resolve, resolve_all
 from llm_fsm.llm.router import Router
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -32,8 +32,8 @@ def kind_of(llm) -> str:
 
 @pytest.fixture
 def echo_installed(monkeypatch):
-    point = EntryPoint(name="echo", value=f"{__name__}:Echo", group=installed.GROUP)
-    monkeypatch.setattr(installed, "entry_points", lambda **chosen: EntryPoints([point]).select(**chosen))
+    point = EntryPoint(name="echo", value=f"{__name__}:Echo", group=registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda **chosen: EntryPoints([point]).select(**chosen))
 
 
 @pytest.mark.parametrize(

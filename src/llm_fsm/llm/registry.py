@@ -3,9 +3,12 @@
     offline                      no model at all
     scripted:FILE, replay:FILE   replies from a file
     any name with a base_url     an OpenAI-compatible server, directly
-    NAME:…, NAME/…               an adapter that another package brings, see `llm_fsm.llm.installed`
+    NAME:…, NAME/…               an adapter of another package
     provider/model, model        a provider: directly where `llm_fsm.llm.providers` has it, else through litellm
     litellm:provider/model       a provider, through litellm
+
+Another package brings an adapter by the entry point group `llm_fsm.llms`. The entry point's name stands before the
+first ":" or "/" of the model's name. It refers to a callable `(model, *, api_key, environ) -> LLM`.
 
 An adapter's module is imported only when it is chosen: aiohttp and litellm are slow to import.
 """
@@ -16,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from operator import attrgetter
 from typing import Any
 
@@ -42,7 +46,7 @@ _BY_LITELLM = "litellm:"
 OFFLINE = "llm_fsm.llm.offline.model:OfflineLLM"
 COMPAT = "llm_fsm.llm.openai.client:CompatLLM"
 LITELLM = "llm_fsm.llm.litellm.adapter:LiteLLM"
-INSTALLED = "llm_fsm.llm.installed"
+ENTRY_POINTS = "llm_fsm.llms"
 
 
 def resolve(
@@ -52,10 +56,16 @@ def resolve(
     api_key: str | None = None,
     environ: Mapping[str, str],
 ) -> LLM:
-    """The adapter for `model`: a name as above, or an object with `complete`, which is given back.
+    """Return the adapter for a model.
 
-    None stands for `LLM_FSM_MODEL`, a missing `base_url` for `LLM_FSM_BASE_URL`; with either, the key is
-    `api_key` or `LLM_FSM_API_KEY`. Raises ConfigurationError when there is no model, no such adapter, or no key for it.
+    Args:
+        model: A name as above, or an object with `complete`, which is returned. None stands for `LLM_FSM_MODEL`.
+        base_url: Address of an OpenAI-compatible server. None stands for `LLM_FSM_BASE_URL`.
+        api_key: The key for it. With an address, None stands for `LLM_FSM_API_KEY`.
+        environ: The environment variables.
+
+    Raises:
+        ConfigurationError: There is no model, no such adapter, or no key for it.
     """
     if not isinstance(model, str | None):
         return _checked(model, "the model")
@@ -92,9 +102,13 @@ def resolve_all(
     api_key: str | None = None,
     environ: Mapping[str, str],
 ) -> LLM:
-    """One adapter for models of which each is asked when those before it fail for good.
+    """Return one adapter for several models: each is asked when those before it fail for good.
 
-    Without an address `api_key` is for models of the provider of the first one that is named, and for no other.
+    Args:
+        models: As for `resolve`.
+        base_url: As for `resolve`.
+        api_key: Without an address, the key is for models of the first named one's provider, and for no other.
+        environ: The environment variables.
     """
     named = [environ.get("LLM_FSM_MODEL", "") if model is None else model for model in models]
     owner = next((_owner(name) for name in named if isinstance(name, str)), "")
@@ -155,7 +169,7 @@ def _installed(name: str) -> Callable[..., Any] | None:
     scheme, separator = _scheme(name)
     if not scheme or (separator != ":" and (is_known(scheme) or provider_of(scheme))):
         return None
-    found = _load(f"{INSTALLED}:find")(scheme)
+    found = next(iter(entry_points(group=ENTRY_POINTS, name=scheme)), None)
     if found is None:
         return None
     adapter: Callable[..., Any] = found.load()
@@ -173,7 +187,7 @@ def _check_name(name: str) -> None:
         return
     if separator == ":" and is_known(scheme):
         raise ConfigurationError(f"unknown model {name!r}; did you mean {name.replace(':', '/', 1)!r}?")
-    known = ["offline", *WITH_FILE, *KEY_VARIABLES, *OTHERS, *_load(f"{INSTALLED}:names")()]
+    known = ["offline", *WITH_FILE, *KEY_VARIABLES, *OTHERS, *entry_points(group=ENTRY_POINTS).names]
     for near in get_close_matches(scheme.lower(), known, n=1, cutoff=0.75):
         raise ConfigurationError(f"unknown model {name!r}; did you mean {near + name[len(scheme) :]!r}?")
     if separator == ":":

@@ -1,7 +1,7 @@
 """When a request to a provider is sent again, and how long to wait before that.
 
-Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015); a
-provider's Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline.
+Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015); a provider's
+Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline. tenacity runs the loop.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from msgspec.structs import replace
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from llm_fsm._async import in_words
 from llm_fsm.errors import ModelError
@@ -25,12 +26,19 @@ T = TypeVar("T")
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 MAX_RETRY_AFTER = 60.0
-"""Seconds that are waited at a provider's wish where the caller gave no limit."""
+"""Seconds that are waited at a provider's wish if the caller gave no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """`attempts`: requests sent for one reply; `base`, `cap`, `attempt_timeout`: seconds."""
+    """How often a request is sent again.
+
+    Args:
+        attempts: Requests sent for one reply, at most.
+        base: Longest wait after the first failure, in seconds; it doubles with each further one.
+        cap: Longest wait, in seconds.
+        attempt_timeout: Seconds that one request may take.
+    """
 
     attempts: int = 4
     base: float = 0.5
@@ -38,14 +46,14 @@ class RetryPolicy:
     attempt_timeout: float = 60.0
 
     def wait(self, failures: int, retry_after: float | None, chance: float) -> float:
-        """Seconds to wait after so many failures; `chance` is a random number of [0, 1)."""
+        """Return the seconds to wait after so many failures; `chance` is a random number of [0, 1)."""
         jittered = chance * min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
         return max(jittered, retry_after or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """Where time and chance come from: `now` in seconds of a steady clock."""
+    """Sources of time and chance: `now` in seconds of a steady clock."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -53,12 +61,12 @@ class Pacing:
 
 
 def is_retryable(status: int) -> bool:
-    """Whether the same request may succeed later."""
+    """Return true if the same request may succeed later."""
     return status >= 500 or status in RETRYABLE_STATUS
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Seconds to wait by a Retry-After header: a number, or an HTTP date; `now` in seconds of the epoch."""
+    """Return the seconds to wait by a Retry-After header: a number or an HTTP date; `now` in seconds of the epoch."""
     if not value:
         return None
     try:
@@ -72,20 +80,19 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
 
 
 class Retries:
-    """One call's requests: how many were sent, and until when more may be. `timeout`: seconds, or None."""
+    """The requests of one call, and the time until when more may be sent. `timeout`: seconds, or None."""
 
-    __slots__ = ("_deadline", "_failures", "_pacing", "_policy", "_started", "sent")
+    __slots__ = ("_deadline", "_pacing", "_policy", "_started", "sent")
 
     def __init__(self, policy: RetryPolicy, timeout: float | None, pacing: Pacing) -> None:
         self.sent = 0
-        self._failures = 0
         self._policy = policy
         self._pacing = pacing
         self._started = pacing.now()
         self._deadline = math.inf if timeout is None else self._started + timeout
 
     def __enter__(self) -> None:
-        """Tell the ModelError with which this ends what it took."""
+        """Add what this call took to the ModelError with which it ends."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, ModelError):
@@ -93,67 +100,61 @@ class Retries:
             error.seconds = self.seconds
 
     async def instead(self, call: Awaitable[ModelReply]) -> ModelReply:
-        """The reply of another call that this one gives way to, with what both took. Raises its ModelError."""
+        """Await another call that replaces this one, and add what this one took. Raises its ModelError."""
         with self:
             reply = await call
         return replace(reply, attempts=self.sent + reply.attempts, seconds=self.seconds)
 
     @property
     def seconds(self) -> float:
-        """Time since the call began."""
+        """Seconds since the call began."""
         return self._pacing.now() - self._started
 
     async def run(self, attempt: Callable[[float], Awaitable[T]]) -> T:
         """Await `attempt(seconds it may take)` until it succeeds.
 
-        Raises its ModelError when that is not retryable or the attempts are used up, and a retryable
-        ModelError when the time is.
+        Raises:
+            ModelError: Its error, if that is not retryable or the attempts are used up; a retryable one, if the time
+                is.
         """
-        last: ModelError | None = None
-        while True:
-            seconds = self.begin(last)
-            try:
-                return await attempt(seconds)
-            except ModelError as error:
-                last = error
-            await self.pause(last)
 
-    def begin(self, last: ModelError | None) -> float:
-        """Count a request, the first one or another after `last` failed: the seconds that it may take.
+        async def once() -> T:
+            self.sent += 1
+            return await attempt(min(max(self._left(), 0.0), self._policy.attempt_timeout))
 
-        Raises ModelError when there are none left.
-        """
-        left = self._left()
-        if left <= 0:
-            with self:
-                raise self._out_of_time(last)
-        self.sent += 1
-        return min(left, self._policy.attempt_timeout)
+        with self:
+            if self._left() <= 0:
+                raise self._out_of_time(None)
+            return await AsyncRetrying(
+                sleep=self._pacing.sleep,
+                retry=retry_if_exception(_may_pass),
+                wait=self._wait,
+                stop=self._is_over,
+                retry_error_callback=self._give_up,
+            )(once)
 
     def _left(self) -> float:
         return self._deadline - self._pacing.now()
 
-    async def pause(self, last: ModelError) -> None:
-        """Wait before the next request. Raises ModelError, `last` itself where another one is of no use."""
-        with self:
-            seconds = self._wait(last)
-        await self._pacing.sleep(seconds)
+    def _wait(self, state: RetryCallState) -> float:
+        return self._policy.wait(state.attempt_number, _failure(state).retry_after, self._pacing.chance())
 
-    def _wait(self, last: ModelError) -> float:
-        """The seconds until the next request. Raises as `pause`."""
-        if not last.retryable:
-            raise last
-        self._failures += 1
-        if self._failures >= self._policy.attempts:
-            raise _again(f"{last} (after {self._count()})", last) from last
-        seconds = self._policy.wait(self._failures, last.retry_after, self._pacing.chance())
-        asked = last.retry_after or 0.0
+    def _is_over(self, state: RetryCallState) -> bool:
+        too_often = state.attempt_number >= self._policy.attempts
+        return too_often or self._asks_too_much(_failure(state)) or state.upcoming_sleep >= self._left()
+
+    def _asks_too_much(self, last: ModelError) -> bool:
         most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
-        if asked and asked > most:
-            raise _again(f"{last}; it asks to wait {asked:.0f} s, longer than may be waited", last) from last
-        if seconds >= self._left():
-            raise self._out_of_time(last) from last
-        return seconds
+        return (last.retry_after or 0.0) > most
+
+    def _give_up(self, state: RetryCallState) -> NoReturn:
+        last = _failure(state)
+        if state.attempt_number >= self._policy.attempts:
+            raise _again(f"{last} (after {self._count()})", last) from last
+        if self._asks_too_much(last) and last.retry_after:
+            said = f"{last}; it asks to wait {last.retry_after:.0f} s, longer than may be waited"
+            raise _again(said, last) from last
+        raise self._out_of_time(last) from last
 
     def _out_of_time(self, last: ModelError | None) -> ModelError:
         limit = self._deadline - self._started
@@ -163,6 +164,16 @@ class Retries:
 
     def _count(self) -> str:
         return f"{self.sent} attempt{'' if self.sent == 1 else 's'}"
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, ModelError) and error.retryable
+
+
+def _failure(state: RetryCallState) -> ModelError:
+    error = None if state.outcome is None else state.outcome.exception()
+    assert isinstance(error, ModelError)
+    return error
 
 
 def _again(message: str, last: ModelError | None) -> ModelError:

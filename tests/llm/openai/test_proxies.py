@@ -15,7 +15,7 @@ from llm_fsm.engine.outbox.sinks import Delivery
 from llm_fsm.engine.outbox.webhook import RefusedError, Webhook
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.client import CompatLLM
-from llm_fsm.llm.openai.proxies import proxy_for
+from llm_fsm.llm.openai.connection import proxy_for
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.testing.server.server import serve_scripted
 from llm_requests import request
@@ -39,11 +39,6 @@ ADA = "Basic " + b64encode(b"ada:pw").decode()
         ({"all_proxy": "http://p", "no_proxy": "api.example:8000"}, "http://api.example:8000/v1", None),
         ({"all_proxy": "http://p", "no_proxy": "api.example:443"}, "https://api.example./v1", None),
         ({"all_proxy": "http://p", "no_proxy": "api.example:80"}, "https://api.example/v1", "http://p"),
-        ({"all_proxy": "http://p", "no_proxy": "other/8, 10.0.0.0/8"}, "http://10.1.2.3:8000/v1", None),
-        ({"all_proxy": "http://p", "no_proxy": "10.0.0.0/8"}, "http://11.1.2.3/v1", "http://p"),
-        ({"all_proxy": "http://p", "no_proxy": "2001:db8::/32"}, "http://[2001:db8::1]/v1", None),
-        ({"all_proxy": "http://p", "no_proxy": "[2001:db8::1]"}, "http://[2001:db8::1]/v1", None),
-        ({"all_proxy": "http://ada:12#pw@p/x"}, "http://api.example/v1", "http://ada:12"),
         *(
             ({"all_proxy": "http://p"}, f"http://{host}:11434/v1", None)
             for host in ("localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "127.8.9.1", "[::1]", "0.0.0.0")
@@ -56,7 +51,7 @@ def test_an_address_is_asked_through_the_proxy_that_the_environment_names(
     for name, value in set_to.items():
         monkeypatch.setenv(name, value)
     proxy = proxy_for(URL(url))
-    assert (None if proxy is None else str(proxy.url)) == found
+    assert (None if proxy is None else str(proxy).rstrip("/")) == found
 
 
 @pytest.mark.parametrize("named", ["socks5://ada:pw@p:1080", "http://", "http://p:port"])

@@ -1,7 +1,7 @@
 """A sink that is an address: each event is one `POST` of JSON, with its key as the header `Idempotency-Key`.
 
 Any status of 200 to 299 says that it was taken; everything else, redirects included, is tried again later.
-Proxies are those of `llm_fsm.llm.openai.proxies`.
+The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from yarl import URL
 from llm_fsm._text import is_address
 from llm_fsm.engine.outbox.sinks import Delivery
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm.openai.proxies import proxy_for
+from llm_fsm.llm.openai.connection import proxy_for
 
 
 class RefusedError(Exception):
@@ -37,11 +37,8 @@ class Webhook:
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
         self._headers = {"User-Agent": "llm-fsm", **headers}
         self._options: dict[str, Any] = {"allow_redirects": False}
-        proxy = proxy_for(URL(self._url))
-        if proxy is not None:
-            self._options |= {"proxy": proxy.url, "proxy_headers": proxy.headers}
-            if parts.scheme == "http":
-                self._headers |= proxy.headers
+        if (proxy := proxy_for(URL(self._url))) is not None:
+            self._options["proxy"] = proxy
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
             WeakKeyDictionary()
         )

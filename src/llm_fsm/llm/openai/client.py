@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions, directly over HTTP.
 
 One request is `POST {base_url}/chat/completions`. The key goes to this address only, redirects are not
-followed, and nothing about the conversation but its messages is sent. Proxies are those of `proxies`.
+followed, and nothing about the conversation but its messages is sent. The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.litellm.providers import marked, provider_of, takes_marks
 from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
-from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers
-from llm_fsm.llm.openai.proxies import proxy_for
+from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers, proxy_for
 from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
@@ -89,7 +88,7 @@ class CompatLLM:
         self._url, self.where = _endpoint(base_url)
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
-            self.where += f" (through the proxy {self._proxy.url})"
+            self.where += f" (through the proxy {self._proxy.origin()})"
         self._key_variable = next(iter(self._habits.keys), "LLM_FSM_API_KEY")
         self._key = _checked_key(api_key)
         self._headers = checked_headers(_headers(self._key, headers or {}))
@@ -111,23 +110,18 @@ class CompatLLM:
         return self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
-        """One form's reply. The loop is that of `Retries.run`, without its frames for each conversation that waits."""
+        """Ask for one form's reply; once more at once where the server says how else to ask for the same."""
         asked = Asked(model, mode, bool(request.tools))
-        limit = self._limit(request, model)
         heat = None if model in self._modes.untempered else request.temperature
-        body = _body(request, model, mode, limit, heat, marks=self._marks)
-        last: ModelError | None = None
         while True:
-            seconds = retries.begin(last)
+            limit = self._limit(request, model)
+            body = _body(request, model, mode, limit, heat, marks=self._marks)
             try:
-                return self._priced(await self._send(body, asked, retries, seconds), model)
+                reply = await retries.run(partial(self._send, body, asked, retries))
+                return self._priced(reply, model)
             except ModelError as error:
-                last = self._named(error)
-            if self._learnt(last, model, limit):
-                limit = self._limit(request, model)
-                body = _body(request, model, mode, limit, heat, marks=self._marks)
-            else:
-                await retries.pause(last)
+                if not self._learnt(error, model, limit):
+                    raise
 
     def _name(self, request: LLMRequest) -> str:
         """The model's name as its provider knows it."""
@@ -240,11 +234,11 @@ class CompatLLM:
                         rejected = await self._rejected(response, asked)
                 finally:
                     response.close()
-            if _is_good(response.status) and len(answer) > MAX_ANSWER:
-                raise no_completion(f"more than {MAX_ANSWER} bytes")
         except _FAILURES as error:
             raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
         try:
+            if _is_good(response.status) and len(answer) > MAX_ANSWER:
+                raise no_completion(f"more than {MAX_ANSWER} bytes")
             return read_completion(
                 gathered(answer) if _is_good(response.status) else rejected,
                 model=asked.model,

@@ -1,16 +1,20 @@
 """POST requests to one address, over connections that are kept.
 
-What every request has in common is written once: the head but for its last line. Names, connecting and TLS are
-aiohttp's `TCPConnector`, reading an answer is its parser; of the rest that an aiohttp session does for each request
-(cookies, redirects, proxies, traces, headers put together anew) nothing is needed here, and it takes as long as a
-quarter of a turn.
+aiohttp's `TCPConnector` resolves names, connects and does TLS, and its parser reads the answers. The head of all
+requests is written once. An aiohttp session would write it anew for each, and handle cookies, redirects and traces,
+which takes a quarter of the time of a turn.
+
+A proxy is read from the environment once. `trust_env` of an aiohttp session would read it in a thread for each
+request, and would refuse a request with a key to a host that `.netrc` names.
 """
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -19,8 +23,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from llm_fsm._text import is_local
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm.openai.proxies import Proxy
 
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _IDLE = 15.0
@@ -82,7 +86,7 @@ class Post:
     Raises ConfigurationError for an impossible header.
     """
 
-    def __init__(self, url: URL, headers: Mapping[str, str], proxy: Proxy | None = None) -> None:
+    def __init__(self, url: URL, headers: Mapping[str, str], proxy: URL | None = None) -> None:
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._kept: deque[tuple[float, Connection]] = deque()
@@ -92,14 +96,12 @@ class Post:
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
         place = url.raw_path_qs
-        told: CIMultiDict[str] = CIMultiDict()
-        if proxy is not None and url.scheme == "http":  # it reads what is sent, and passes it on
+        if proxy is not None and url.scheme == "http":  # it reads the request, and passes it on
             place = str(url)
-            named.update(proxy.headers)
-        elif proxy is not None:
-            told.update(proxy.headers)
-        via = None if proxy is None else proxy.url
-        self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop, proxy=via, proxy_headers=told)
+            if proxy.user is not None:
+                who = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+                named["Proxy-Authorization"] = f"Basic {who}"
+        self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop, proxy=proxy)
         lines = [f"POST {place} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in self._target.headers.items() if name.lower() not in _OURS]
         self._head = "\r\n".join((*lines, "Content-Length: ")).encode()
@@ -202,6 +204,31 @@ def _ends(connection: Connection) -> tuple[ResponseHandler, asyncio.Transport]:
     if protocol is None or transport is None:
         raise aiohttp.ServerDisconnectedError
     return protocol, transport
+
+
+def proxy_for(url: URL) -> URL | None:
+    """Return the proxy that the environment names for an address; None if it is asked directly.
+
+    `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy` count, and the settings of macOS and Windows. Addresses of
+    this machine are always asked directly. Raises ConfigurationError for a proxy that cannot be used.
+    """
+    host, named = (url.host or "").rstrip("."), getproxies()
+    if is_local(str(url)) or proxy_bypass(host) or proxy_bypass(f"{host}:{url.port}"):
+        return None
+    text = named.get(url.scheme) or named.get("all")
+    if not text:
+        return None
+    try:
+        proxy = URL(text if "://" in text else f"http://{text}")
+        shown = str(proxy.origin())
+    except ValueError:
+        proxy, shown = URL(), "in the environment"
+    if proxy.scheme not in {"http", "https"} or not proxy.host:
+        raise ConfigurationError(
+            f"the proxy {shown} ({url.scheme}_proxy, all_proxy) cannot be used for {host}: "
+            f"it must be an http:// or https:// one; no_proxy={host} asks directly"
+        )
+    return proxy
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
