@@ -266,16 +266,20 @@ def test_secrets_are_replaced_however_they_are_written(secret: str, said: str, k
     assert step["say"] == kept
 
 
-def test_a_secret_number_that_no_model_read_is_another_number_in_the_test_too(tmp_path: Path) -> None:
-    schema = {"type": "object", "properties": {"age": {"type": "integer", "x-secret": True, "x-fast": True}}}
-    needs = [{"requires_context_keys": ["age"]}]
+def test_a_secret_value_that_no_model_read_is_another_value_in_the_test_too(tmp_path: Path) -> None:
+    born = {"type": "string", "format": "date", "x-secret": True, "x-fast": True}
+    schema = {"type": "object", "properties": {"born": born}}
+    needs = [{"requires_context_keys": ["born"]}]
     states = {
-        "ask": {"purpose": "Ask", "required_context_keys": ["age"],
+        "hello": {"purpose": "Greet", "transitions": [{"target_state": "ask"}]},
+        "ask": {"purpose": "Ask", "reply": "When were you born?", "required_context_keys": ["born"],
                 "transitions": [{"target_state": "done", "conditions": needs}]},
         "done": {"reply": "Thanks."},
     }  # fmt: skip
-    document = saved({"name": "age", "initial_state": "ask", "context_schema": schema, "states": states}, [], "42")
-    assert document["cases"][0]["steps"][0]["expect"]["context"] == {"age": 11}
+    definition = {"name": "born", "initial_state": "hello", "context_schema": schema, "states": states}
+    greets = {"transition": {"target_state": "ask", "context_update": {}}, "message": ""}
+    document = saved(definition, [greets], "hi", "1990-05-17")
+    assert document["cases"][0]["steps"][1]["expect"]["context"] == {"born": "1111-11-11"}
     assert played(document, tmp_path).passed
 
 
