@@ -10,7 +10,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm.testing.coverage.collect import Coverage
-from llm_fsm.testing.generate.fill_gaps import Completing
+from llm_fsm.testing.generate.generator import Conversation
 from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
 
 __all__ = ["desk"]
@@ -223,20 +223,20 @@ def test_conversations_that_reach_what_is_missing_are_shown_and_written(shop: De
     [one] = json.loads((shop.folder / "cov.json").read_text())["definitions"]
     told = [name for each in one["conversations"] for name in each["reaches"]]
     assert {each["name"] for each in one["missing"]} - set(told) == {"/global_transitions/0"}
-    assert "  no way was found to: /global_transitions/0\n" in shown
+    assert "  not reached: /global_transitions/0\n" in shown
     done = shop.run("test", "--generate", "a.test.json")
     assert (done.code, "wrote a.missing.test.json: " in done.err) == (0, True)
     whole = shop.run("test", "--fail-under", "90")
     assert (whole.code, "reached by" in whole.out) == (0, False)
     again = shop.run("test", "--generate", "a.test.json", "a.missing.test.json")
-    assert again.err == "llm-fsm: nothing to add for shop.json; no way was found to: /global_transitions/0\n"
+    assert again.err == "llm-fsm: nothing to add for shop.json; not reached: /global_transitions/0\n"
 
 
 def test_what_no_conversation_reaches_is_said(desk: Desk) -> None:
     states = {**SHOP["states"], "never": {"reply": "Never."}}
     desk.write("a.test.json", {"definition": {**SHOP, "states": states}, "cases": [age(20)]})
     done = desk.run("test", "--generate", "a.test.json", "-o", "more.test.json")
-    assert done.err.endswith("; no way was found to: /states/never, /global_transitions/0\n")
+    assert done.err.endswith("; not reached: /states/never, /global_transitions/0\n")
     assert desk.run("test", "more.test.json").code == 0
 
 
@@ -247,7 +247,7 @@ def test_what_happens_on_the_way_is_told_in_one_line() -> None:
         "start": {"reply": {"raw": "[]"}},
         "steps": [{"answer": True}, {"wait": 61.0}, {"say": "x", "replies": [{"raw": "{"}, {"message": "y"}]}],
     }
-    told = Completing(case=case, reaches=()).told()
+    told = Conversation(case=case, reaches=()).summary()
     assert told == 'in sign; with {"age": 3}; "[]"; answer true; wait 61 s; say → "{", stays'
 
 

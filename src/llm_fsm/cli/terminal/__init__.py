@@ -1,1 +1,1 @@
-"""Terminal."""
+"""What a person sees and types on a terminal, for all commands."""

@@ -38,6 +38,14 @@ class Coverage:
         """What was never touched."""
         return [name for name, count in self.counts[kind].items() if not count]
 
+    def untouched(self) -> list[str]:
+        """Return everything that was never touched."""
+        return [name for kind in KINDS for name in self.missing(kind)]
+
+    def touches(self, name: str) -> bool:
+        """Return True if this element was touched."""
+        return any(self.counts[kind].get(name) for kind in KINDS)
+
     def share(self, kind: Kind | None = None) -> float:
         """What part was touched, in percent; 100 where there is nothing to touch."""
         kinds = KINDS if kind is None else (kind,)

@@ -1,147 +1,207 @@
-"""Tests made from a definition: plans are played on the real machine, and what happens is what is expected.
+"""Make tests from a definition: conversations that touch every state, transition and whatever else coverage counts.
 
-So a generated test says what the machine does today. It passes, and fails once the machine does something else.
+`generated` plans conversations state by state, nearest first, and plays each plan on the real machine. It keeps a
+conversation if it touches something that none before it touched, and writes down what happened as what is expected. So
+a generated test says what the machine does today, and fails once the machine does something else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+from llm_fsm._json import steps
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.lint.solver.cases import put
-from llm_fsm.llm.base import LLM
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
-from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.coverage.collect import Coverage, coverage_of
+from llm_fsm.testing.generate.improviser import Improviser
 from llm_fsm.testing.generate.paths import Act
-from llm_fsm.testing.generate.plan import Plan
-from llm_fsm.testing.generate.planner import Planner
-from llm_fsm.testing.generate.solutions import BEGINNING, SAID
-from llm_fsm.testing.generate.values import samples
+from llm_fsm.testing.generate.planner import Plan, Planner
+from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
-from llm_fsm.testing.scenarios.fixtures import Stage
-from llm_fsm.testing.scenarios.loader import Loaded, Play, suite_of
-from llm_fsm.testing.scenarios.models import Reply
+from llm_fsm.testing.scenarios.loader import Play, suite_of
+from llm_fsm.testing.scenarios.models import Case, merged
 from llm_fsm.testing.scenarios.player import Player
-from llm_fsm.testing.scenarios.runner import Rehearsal
-from llm_fsm.testing.scenarios.scripted_model import CaseLLM
-from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.testing.scenarios.runner import CaseRunner
 
-_MOST_REPLIES = 12
-"""Replies that a step may ask for before its plan is given up."""
-_AT_REST = ("state", "context_exact", "ended", "paused", "open", "missing", "shown")
-"""What is expected where nothing happened."""
-_WORDS = "All right."
-_NO_REPLY = "{"
-_TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded")
+_MOST_TRIED = 400
+"""Plans that are tried in one state."""
+_EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
+    ev.FlowPushed: ("kind", "context"),
+    ev.ContextRefused: ("key",),
+    ev.AttemptFailed: ("attempt", "last"),
+    ev.MoveRefused: (),
+    ev.ConditionFailed: (),
+    ev.LimitReached: (),
+    ev.TimedOut: (),
+    ev.Reminded: (),
+}
+"""Events that a test expects again, each with the fields that it compares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """A conversation that was kept: its case as it stands in a file of tests, and what it is the first to touch."""
+
+    case: Mapping[str, Any]
+    reaches: tuple[str, ...]
+
+    def summary(self) -> str:
+        """Return the conversation in one line."""
+        begin, known = self.case.get("state"), self.case.get("context")
+        parts = [*([f"in {begin}"] if begin else []), *([f"with {_json(known)}"] if known else [])]
+        return "; ".join([*parts, *map(_reply_of, _replies(self.case.get("start", {}))),
+                          *map(_step_of, self.case.get("steps", ()))])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """A file of tests as a document, and what of the definition they touch."""
+    """A file of tests.
 
-    document: dict[str, Any]
-    coverage: Coverage
-
-
-Played = tuple[dict[str, Any], Sequence[Turn]]
-"""A case as a document, and the turns that it came to."""
-
-
-def generated(definition: Definition, *, name: str, file: str, place: str | None = None) -> Generated:
-    """Tests for a definition. `name`: what the file is to call it; `file`: where the tests will stand.
-
-    `place`: the definition's own file, which others that it calls are found by.
+    Args:
+        document: The JSON object of the file.
+        conversations: Its cases, in the same order.
+        coverage: What the cases touch of the definition.
+        left: What was wanted and no case touches.
     """
-    return asyncio.run(_generated(Maker(definition, file if place is None else place), name))
+
+    document: Mapping[str, Any]
+    conversations: tuple[Conversation, ...]
+    coverage: Coverage
+    left: tuple[str, ...]
 
 
-async def _generated(maker: Maker, name: str) -> Generated:
-    cases: list[dict[str, Any]] = []
-    turns: list[Sequence[Turn]] = []
-    async for case, happened in maker.played(maker.planner.plans()):
-        cases.append(case)
-        turns.append(happened)
-    coverage = coverage_of(maker.program, ((event for turn in one for event in turn.events) for one in turns))
-    return Generated(document=maker.document(name, cases), coverage=coverage)
+def generated(
+    definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None
+) -> Generated:
+    """Make tests for a definition.
+
+    Args:
+        definition: The definition.
+        name: How the file of tests names the definition.
+        place: A path in the folder in which the definitions that it calls are found.
+        missing: The elements to touch, named as coverage names them; None for all.
+    """
+    return asyncio.run(_generated(_Maker(definition, place), name, missing))
 
 
-class Maker:
-    """Makes cases of plans for one definition. `place`: what files that it calls are found by."""
+async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
+    nothing = coverage_of(maker.player.machine(handlers=False).program, [])
+    left = dict.fromkeys(nothing.untouched() if missing is None else missing)
+    coverage, found = nothing, list[Conversation]()
+    try:
+        for plan in maker.plans(left):
+            case, turns = await maker.played(plan)
+            touched = maker.coverage(turns) if turns else nothing
+            reached = tuple(item for item in left if touched.touches(item))
+            if reached:
+                found.append(Conversation(case=case, reaches=reached))
+                coverage = coverage.plus(touched)
+                for item in reached:
+                    del left[item]
+    finally:
+        await maker.player.close()
+    cases = _numbered([one.case for one in found])
+    kept = tuple(replace(one, case=case) for one, case in zip(found, cases, strict=True))
+    document = {"definition": name, **maker.host, "cases": cases}
+    return Generated(document=document, conversations=kept, coverage=coverage, left=tuple(left))
+
+
+class _Maker:
+    """Plays plans for one definition on one machine, and writes them down as cases."""
 
     def __init__(self, definition: Definition, place: str) -> None:
         self.definition = definition
-        self.place = place
         flows = gather(definition, file=place)
         within: dict[str, dict[str, Planner]] = {name: {} for name in flows.called}
-        called = {
-            name: Planner(one.definition, one.definition.document, within[name])
-            for name, one in flows.called.items()
-        }
+        called = {name: Planner(one.definition, within[name]) for name, one in flows.called.items()}
         for name, one in flows.called.items():
             within[name].update({state: called[flow] for state, flow in one.calls.items()})
-        document = definition.document
-        self.planner = Planner(definition, document, {state: called[flow] for state, flow in flows.root.calls.items()})
-        self._document = document
-        called_ones = ((one.definition, called[name].journeys.full) for name, one in flows.called.items())
+        self.planner = Planner(definition, {state: called[flow] for state, flow in flows.root.calls.items()})
         self._tasks = tasks_of(flows)
-        self._works = [(definition, self.planner.journeys.full), *called_ones]
-        self._host = _host(self._works)
+        self._every = [definition, *(one.definition for one in flows.called.values())]
+        values = [self.planner.paths.full, *(called[name].paths.full for name in flows.called)]
+        self.host = _host(zip(self._every, values, strict=True))
+        text = json.dumps({"definition": definition.document, **self.host, "cases": [{"name": "none", "steps": []}]})
+        self.player = Player(suite_of(text, file=place, drafts=True))
+        self._keys = compile_keys(definition, ())
 
-    @cached_property
-    def program(self) -> CompiledMachine:
-        """The machine."""
-        return self._loaded([]).machine(handlers=False).program
+    def plans(self, left: Mapping[str, None]) -> Iterator[Plan]:
+        """Yield plans for the states, nearest first, while something that may be touched there is left."""
+        yield Plan(name="begins", greet=True)
+        near = [*self.planner.paths.shortest]
+        for state in (*near, *(state for state in self.definition.states if state not in near)):
+            for tried, plan in enumerate(self.planner.plans(state)):
+                if tried >= _MOST_TRIED or not any(self._may_touch(item, state) for item in left):
+                    break
+                if all(self._keys.fault(*item) is None for item in plan.context.items()):
+                    yield plan
 
-    def document(self, name: str, cases: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """A file of tests with these cases. `name`: what it calls the definition."""
-        return {"definition": name, **self._host, "cases": _numbered(cases)}
+    def _may_touch(self, item: str, state: str) -> bool:
+        kind = self.definition.kind_of(state)
+        if "#" in item:
+            return kind == "subflow"
+        if not item.startswith("/states/"):
+            return kind in ("converse", "subflow")
+        place = steps(item.split(" ", 1)[0])[1]
+        return place == state or (item.count("/") == 2 and state in self.planner.before(place))
 
-    def _loaded(self, skeletons: Sequence[dict[str, Any]]) -> Player:
-        cases = skeletons or [{"name": "none", "steps": []}]
-        text = json.dumps({"definition": self._document, **self._host, "cases": cases})
-        return Player(suite_of(text, file=self.place, drafts=True))
+    def coverage(self, turns: Iterable[Turn]) -> Coverage:
+        """Return what the turns of one conversation touch."""
+        events = [event for turn in turns for event in turn.events]
+        return coverage_of(self.player.machine(handlers=False).program, [events])
 
-    async def played(self, plans: Iterable[Plan]) -> AsyncIterator[Played]:
-        """The cases that plans come to, each once; those that cannot be played are left out."""
-        keys = compile_keys(self.definition, ())
-        fitting = [plan for plan in plans if all(keys.fault(*item) is None for item in plan.context.items())]
-        every = [definition for definition, _ in self._works]
-        skeletons = [_skeleton(every, self._tasks, plan, number) for number, plan in enumerate(fitting)]
-        player = self._loaded(skeletons)
-        seen: set[str] = set()
+    async def played(self, plan: Plan) -> tuple[dict[str, Any], Sequence[Turn]]:
+        """Return the case of a plan and its turns; no turns if it could not be played."""
+        skeleton = self._skeleton(plan)
+        case = Case.model_validate(skeleton)
+        play = Play(name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.suite, case))
+        machine = self.player.prepared(play.setup)
+        spoken = [state for state, execute in self._tasks.items() if execute is None]
+        model = Improviser(self._tasks, spoken, plan)
+        machine.llm = model.llm
+        run = _WritingRunner(machine, play, model, self.player.stage)
         try:
-            for plan, skeleton, play in zip(fitting, skeletons, player.loaded.plays, strict=False):
-                case, happened = await _played(player, player.loaded, plan, skeleton, play)
-                mark = json.dumps({key: value for key, value in case.items() if key != "name"}, sort_keys=True)
-                if happened and mark not in seen:
-                    seen.add(mark)
-                    yield case, happened
+            await run.run()
+            turns = () if run.chat is None else await run.chat.turns()
         finally:
-            await player.close()
+            await machine.delete(run.id)
+        if run.missed or not run.notes:
+            return {}, ()
+        return run.case(skeleton, greet=plan.greet), turns
 
-
-def _numbered(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cases with names of their own."""
-    used: dict[str, int] = {}
-    found = []
-    for case in cases:
-        base = case["name"].rpartition(" (")[0] or case["name"]
-        used[base] = used.get(base, 0) + 1
-        found.append({**case, "name": base if used[base] == 1 else f"{base} ({used[base]})"})
-    return found
+    def _skeleton(self, plan: Plan) -> dict[str, Any]:
+        """Return the case without replies and expectations."""
+        initial = self.definition.initial_state
+        begins = not plan.state or (plan.state == initial and self.definition.kind_of(initial) != "decide")
+        functions: dict[str, Any] = {}
+        for state, output in (*plan.outputs, *(work for act in plan.acts for work in act.outputs)):
+            execute = self._tasks.get(state)
+            if execute is not None:
+                functions.setdefault(execute, []).append({"output": output})
+        if plan.refuses == "checks":
+            checks = (name for one in self._every for name, is_check in function_names(one).items() if is_check)
+            functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
+        return {
+            "name": plan.name,
+            **({"context": dict(plan.context)} if plan.context else {}),
+            **({} if begins else {"state": plan.state}),
+            **({"greet": True} if plan.greet else {}),
+            **({} if plan.input is None else {"input": plan.input}),
+            **({"functions": functions} if functions else {}),
+            "steps": [_step(act) for act in plan.acts],
+        }
 
 
 def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Tools and functions that do something plain, for definitions, each with one value of every key."""
+    """Make tools and functions that do something plain, for definitions with a value of each key."""
     tools: dict[str, Any] = {}
     functions: dict[str, Any] = {}
     for definition, values in works:
@@ -153,7 +213,7 @@ def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, An
 
 
 def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A result in which an output mapping finds something."""
+    """Make a result in which an output mapping finds something."""
     result: dict[str, Any] = {"ok": True}
     for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
@@ -162,125 +222,80 @@ def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, A
     return result
 
 
-def _skeleton(every: Sequence[Definition], tasks: Mapping[str, str | None], plan: Plan, number: int) -> dict[str, Any]:
-    """A case without replies of its own and without expectations. `every`: the definition, and all that it calls."""
-    case: dict[str, Any] = {"name": f"{plan.name} ({number})"}
-    case |= {"context": dict(plan.context)} if plan.context else {}
-    initial = every[0].initial_state
-    begins = not plan.state or (plan.state == initial and every[0].kind_of(initial) != "decide")
-    case |= {} if begins else {"state": plan.state}
-    case |= {"greet": True} if plan.greet else {}
-    case |= {} if plan.input is None else {"input": plan.input}
-    functions: dict[str, Any] = {}
-    for state, output in (*plan.outputs, *(work for act in plan.acts for work in act.outputs)):
-        execute = tasks.get(state)
-        if execute is not None:
-            functions.setdefault(execute, []).append({"output": output})
-    if not plan.checks:
-        checks = (name for one in every for name, is_check in function_names(one).items() if is_check)
-        functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
-    case |= {"functions": functions} if functions else {}
-    case |= {"tools": {name: {"result": result} for name, result in plan.results.items()}} if plan.results else {}
-    case |= {"handlers": [_handler(number, values) for number, values in enumerate(plan.host, 1)]} if plan.host else {}
-    return {**case, "steps": [_step(act) for act in plan.acts]}
-
-
-def _handler(turn: int, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the host sets when a message comes in."""
-    return {"at": "pre_processing", "when": {"==": [{"var": "_turn"}, turn]}, "set": dict(values)}
-
-
 def _step(act: Act) -> dict[str, Any]:
     if act.kind == "answer":
         return {"answer": act.answer}
-    return {"wait": act.wait} if act.kind == "wait" else {"say": act.said or SAID}
+    return {"wait": act.wait} if act.kind == "wait" else {"say": SAID}
 
 
-async def _played(
-    player: Player, loaded: Loaded, plan: Plan, skeleton: dict[str, Any], play: Play
-) -> tuple[dict[str, Any], Sequence[Turn]]:
-    """The case with replies and expectations, and its turns; none where it could not be played."""
-    player.stage.now = BEGINNING
-    player.stage.set(play.setup["tools"], play.setup["functions"], play.setup["handlers"])
-    machine = player.machine(handlers=bool(plan.host))
-    model = _Improvised(loaded, plan)
-    machine.llm = model.llm
-    noted = _Noting(machine, play, model, player.stage)
-    try:
-        await noted.run()
-        turns = () if noted.chat is None else await noted.chat.turns()
-    finally:
-        await machine.delete(noted.id)
-    if noted.missed or not noted.notes:
-        return {}, ()
-    noted.notes[-1].expect |= noted.asked_next()
-    start, *steps = noted.notes
-    case = {key: value for key, value in skeleton.items() if key != "steps"}
-    if start.replies or (start.turn is not None and (start.turn.text or len(start.turn.events) > 1)):
-        case |= {**({} if plan.greet else {"greet": False}), "start": start.given()}
-    if not steps and "start" not in case:
-        case["expect"] = {key: start.expect[key] for key in _AT_REST if key in start.expect}
-    case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], steps, strict=False)]
-    return case, turns
+def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give each case a name of its own."""
+    used: dict[str, int] = {}
+    found = []
+    for case in cases:
+        name = case["name"]
+        used[name] = used.get(name, 0) + 1
+        found.append({**case, "name": name if used[name] == 1 else f"{name} ({used[name]})"})
+    return found
 
 
-class _Note:
-    """What a step asked for and came to."""
+class _Note(NamedTuple):
+    """The replies that a step asked for, and what it came to."""
 
-    def __init__(self, replies: Sequence[dict[str, Any]], expect: dict[str, Any], turn: Turn | None) -> None:
-        self.replies = replies
-        self.expect = expect
-        self.turn = turn
+    replies: Sequence[dict[str, Any]]
+    expect: dict[str, Any]
+    says: bool
 
     def given(self) -> dict[str, Any]:
         one = {"reply": self.replies[0]} if len(self.replies) == 1 else {"replies": list(self.replies)}
         return {**(one if self.replies else {}), "expect": self.expect}
 
 
-def _absent(turn: Turn | None) -> list[str]:
-    """Events that did not happen and easily could have; without a turn time has passed, and nothing was due."""
-    if turn is None:
-        return ["Reminded", "TimedOut"]
-    return [] if any(isinstance(event, ev.MoveRefused) for event in turn.events) else ["MoveRefused"]
+class _WritingRunner(CaseRunner):
+    """Writes down what happens in a case."""
 
-
-class _Noting(Rehearsal):
-    """A rehearsal that writes down what happens."""
-
-    def __init__(self, machine: Any, play: Play, model: _Improvised, stage: Stage) -> None:
+    def __init__(self, machine: Any, play: Play, model: Improviser, stage: Any) -> None:
         super().__init__(machine, play, model, stage)
-        self.improvised = model
+        self.improviser = model
         self.notes: list[_Note] = []
 
     def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
-        """Note the step as it went."""
-        expect: dict[str, Any] = {}
-        if error is not None:
-            expect["error"] = error.partition(":")[0]
-        elif self.chat is not None:
+        """Note a step; an error is what is expected of it."""
+        expect: dict[str, Any] = {"error": error.partition(":")[0]} if error is not None else {}
+        if error is None and self.chat is not None:
             expect = self.expected(turn)
-        self.notes.append(_Note(self.improvised.asked(), expect, turn))
+        says = turn is not None and bool(turn.text or len(turn.events) > 1)
+        self.notes.append(_Note(self.improviser.told, expect, says))
         super().close(at, turn, error)
         if error is not None:
             self.missed = [miss for miss in self.missed if "it failed" not in miss[1].message]
 
+    def case(self, skeleton: Mapping[str, Any], *, greet: bool) -> dict[str, Any]:
+        """Return the case with its replies and expectations."""
+        self.notes[-1].expect.update(self.asked_next())
+        start, *rest = self.notes
+        case = {key: value for key, value in skeleton.items() if key != "steps"}
+        if start.replies or start.says:
+            case |= {**({} if greet else {"greet": False}), "start": start.given()}
+        elif not rest:
+            case["expect"] = start.expect
+        case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], rest, strict=False)]
+        return case
+
     def expected(self, turn: Turn | None) -> dict[str, Any]:
+        """Return what happened in a step as an expectation; without a turn, time passed and nothing was due."""
         seen = self.seen(turn, None)
         entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
-        told = [one for event in seen.events if (one := self.told(event)) is not None]
-        tools = [
-            {"name": event.name, "error": isinstance(event, ev.ToolRefused) or event.error is not None}
-            for event in seen.events
-            if isinstance(event, ev.ToolReturned | ev.ToolRefused)
-        ]
+        events = [one for event in seen.events if (one := self.told(event)) is not None]
+        refused = any(isinstance(event, ev.MoveRefused) for event in seen.events)
+        absent = ["Reminded", "TimedOut"] if turn is None else [] if refused else ["MoveRefused"]
         return {
             "state": seen.state,
             "path": entered,
             "context_exact": dict(seen.context),
             **({"text": {"equals": seen.text}} if turn is not None else {}),
-            **({"events": told} if told else {}),
-            **({"not": {"events": absent}} if (absent := _absent(turn)) else {}),
-            **({"tools": tools} if tools else {}),
+            **({"events": events} if events else {}),
+            **({"not": {"events": absent}} if absent else {}),
             "ended": seen.ended,
             "calls": seen.calls,
             **({"outcome": seen.outcome} if turn is not None else {}),
@@ -288,27 +303,24 @@ class _Noting(Rehearsal):
         }
 
     def asked_next(self) -> dict[str, Any]:
-        """What the model is going to be asked with; nothing where the conversation does not talk any more."""
+        """Return what the next prompt offers, if the conversation still talks."""
         chat = self.chat
         if chat is None or chat.ended or chat.paused is not None or chat.kind != "converse":
             return {}
         return {"open": list(chat.ahead.open), "missing": list(chat.ahead.missing), "shown": list(chat.ahead.shown)}
 
     def told(self, event: ev.Event) -> dict[str, Any] | None:
-        """An event as it is expected again; None for those that other expectations cover."""
+        """Return an event as it is expected again; None for one that other expectations cover."""
         kind = type(event).__name__
         if isinstance(event, ev.StateEntered):
             return {"type": kind, "transition": event.transition} if self.one_of_several(event) else None
-        if isinstance(event, ev.FlowPushed):
-            return {"type": kind, "kind": event.kind, "context": dict(event.context)}
-        if isinstance(event, ev.ContextRefused):
-            return {"type": kind, "key": event.key}
-        if isinstance(event, ev.AttemptFailed):
-            return {"type": kind, "attempt": event.attempt, "last": event.last}
-        return {"type": kind} if kind in _TOLD else None
+        fields = _EXPECTED.get(type(event))
+        if fields is None:
+            return None
+        return {"type": kind, **{name: _plain(getattr(event, name)) for name in fields}}
 
     def one_of_several(self, event: ev.StateEntered) -> bool:
-        """Whether other transitions lead to the same state, so that the path does not say which was taken."""
+        """Return True if other transitions lead to the same state, so that the path does not name the one taken."""
         definition = self.machine.definition
         source = definition.states.get(event.previous)
         if source is None or not event.transition:
@@ -317,80 +329,29 @@ class _Noting(Rehearsal):
         return sum(one.target_state == event.state for one in offered) > 1
 
 
-class _Improvised:
-    """A model that tries what a plan wants first, and answers plainly to whatever else it is asked."""
-
-    def __init__(self, loaded: Loaded, plan: Plan) -> None:
-        self._tasks = tasks_of(loaded.flows)
-        self._model = _Improviser(self._tasks, passes=plan.judged)
-        self.llm: LLM = self._model
-        self._plan = plan
-
-    def begin(self, play: Play) -> None:
-        """Nothing is to be prepared."""
-
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
-        """Have the reply ready that the plan wants."""
-        act = self._plan.acts[number - 1] if number else None
-        wanted: list[dict[str, Any]] = []
-        if act is None:
-            wanted += [{"calls": [{"name": name, "arguments": {}} for name in one]} for one in self._plan.calls]
-        elif act.garbled:
-            wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
-        elif act.kind == "say":
-            reply = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
-            wanted.append({**reply, **({"to": act.to} if act.to is not None else {})})
-        works = self._plan.outputs if act is None else act.outputs
-        wanted += [{"raw": _as_text(output)} for output in self._spoken(works)]
-        self._model.ready(wanted)
-
-    def _spoken(self, works: Sequence[tuple[str, Any]]) -> list[Any]:
-        """What those tasks put out that a model works on."""
-        return [output for state, output in works if self._tasks.get(state) is None]
-
-    def asked(self) -> Sequence[dict[str, Any]]:
-        """The replies that were given in the step."""
-        return self._model.told
-
-    def done(self, secrets: Any) -> str | None:  # noqa: ARG002
-        """A plan whose replies nobody asks for, or that asks for too many, is none."""
-        return self._model.lacking
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
 
 
-def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+def _replies(step: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    replies: Sequence[Mapping[str, Any]] = step.get("replies", [step["reply"]] if "reply" in step else [])
+    return replies
 
 
-class _Improviser(CaseLLM):
-    """Gives the wanted reply, then plain ones; `told`: what it gave; `passes`: what it says as a judge."""
+def _step_of(step: Mapping[str, Any]) -> str:
+    if "answer" in step:
+        return ", ".join([f"answer {_json(step['answer'])}", *map(_reply_of, _replies(step))])
+    if "wait" in step:
+        return f"wait {step['wait']:g} s"
+    return f"say → {', '.join(map(_reply_of, _replies(step))) or 'no reply'}"
 
-    def __init__(self, tasks: Collection[str], *, passes: bool) -> None:
-        super().__init__(lambda state: state in tasks)
-        self._passes = passes
-        self._wanted: list[dict[str, Any]] = []
-        self.told: list[dict[str, Any]] = []
 
-    def ready(self, wanted: Sequence[dict[str, Any]]) -> None:
-        """A step begins; what was wanted before and not asked for comes first."""
-        self._wanted, self.told = [*self._wanted, *wanted], []
-        self.give([])
+def _reply_of(reply: Mapping[str, Any]) -> str:
+    if "raw" in reply or "calls" in reply:
+        return _json(reply.get("raw", reply.get("calls")))
+    parts = [*([str(reply["to"])] if "to" in reply else []), *([_json(reply["set"])] if "set" in reply else [])]
+    return " ".join(parts) or "stays"
 
-    async def complete(self, request: LLMRequest) -> ModelReply:
-        """The next reply; after too many of them, an error."""
-        if len(self.told) < _MOST_REPLIES or self._wanted:
-            judges = self._works(request.state) and request.schema is not None
-            reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
-            self.told.append(reply)
-            self._replies = [*self._replies, Reply.model_validate(reply)]
-        return await super().complete(request)
 
-    def _plain(self, request: LLMRequest) -> dict[str, Any]:
-        schema = None if request.schema is None else request.schema.schema
-        members = {} if schema is None else schema.get("properties", {})
-        if schema is not None and "verdicts" in members:
-            verdict = members["verdicts"]["items"]["properties"]
-            names = verdict["name"].get("enum", [])
-            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": self._passes} for name in names]}}
-        if schema is not None and "transition" not in schema.get("properties", {}):
-            return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
-        return {"message": _WORDS}
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

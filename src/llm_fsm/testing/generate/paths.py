@@ -1,6 +1,6 @@
-"""Ways through a machine: transitions one after the other as what people say, answer and let tasks put out. Pure.
+"""Find paths through a machine: transitions in order, as messages, answers and task outputs.
 
-Values stand where they come from: what the model writes is in its reply, all else is known from the start.
+A value stands where it comes from: the model's values in its reply, all others in the context at the start.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, islice, pairwise, product
+from itertools import combinations, islice, product
 from typing import Any
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc
 from llm_fsm.lint.solver.cases import placed, put
 from llm_fsm.lint.solver.solver import Reasoning, read_names
-from llm_fsm.testing.generate.bounds import at_bounds
-from llm_fsm.testing.generate.solutions import Solver
+from llm_fsm.testing.generate.solver import Solver
 from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.testing.generate.values import samples
 
@@ -28,94 +27,103 @@ _NUMBER = re.compile(r"(?<=[\[ ])-?\d{1,15}(?:\.\d{1,15})?(?=[,\]}])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One thing that happens: a message and the move that the model tries, an answer, or seconds that pass.
+    """One event from outside: a message and the model's reply to it, an answer, or seconds that pass.
 
-    `said`: the user's words, where they matter. `outputs`: the tasks that begin then, each with what it puts out.
-    `garbled`: the model's reply is none.
+    Args:
+        kind: `say`, `answer` or `wait`.
+        to: The target that the reply names; None to stay.
+        update: The values that the reply sets.
+        outputs: The tasks that begin then, each with its output.
+        garbled: True if the reply cannot be read.
     """
 
+    kind: str = "say"
     to: str | None = None
     update: Mapping[str, Any] = field(default_factory=dict)
     answer: Any = None
     wait: float | None = None
-    kind: str = "say"
-    said: str = ""
     outputs: tuple[tuple[str, Any], ...] = ()
     garbled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journey:
-    """What is known at first, what then happens, and what the tasks put out that begin at once."""
+class Path:
+    """The context at the start, the events after it, and the outputs of tasks that begin at once."""
 
     context: Mapping[str, Any] = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
     outputs: tuple[tuple[str, Any], ...] = ()
 
     def known(self) -> dict[str, Any]:
-        """All values that are known at the end."""
+        """Return all values that are known at the end."""
         said = {key: value for act in self.acts for key, value in act.update.items()}
         return {**self.context, **said}
 
-    def then(self, after: Journey) -> Journey:
-        """Both, one after the other; what one value is given last holds."""
+    def then(self, after: Path) -> Path:
+        """Join two paths; the later value of a key wins."""
         acts, begun = self.acts, self.outputs
         if acts:
             acts = (*acts[:-1], replace(acts[-1], outputs=(*acts[-1].outputs, *after.outputs)))
         else:
             begun = (*begun, *after.outputs)
-        return Journey(context={**self.context, **after.context}, acts=(*acts, *after.acts), outputs=begun)
+        return Path(context={**self.context, **after.context}, acts=(*acts, *after.acts), outputs=begun)
+
+    def saying(self, update: Mapping[str, Any]) -> Path:
+        """Add values to the last reply of the model."""
+        last = replace(self.acts[-1], update={**self.acts[-1].update, **update})
+        return replace(self, acts=(*self.acts[:-1], last))
 
 
 @dataclass(frozen=True)
-class Journeys:
-    """The ways through one machine. `called`: state to the ways through the machine that it calls."""
+class Paths:
+    """The paths through one machine. `called` maps a state to the paths of the machine that it calls."""
 
     definition: Definition
     known: Reasoning
-    called: Mapping[str, Journeys] = field(default_factory=dict)
+    called: Mapping[str, Paths] = field(default_factory=dict)
 
     @cached_property
     def solver(self) -> Solver:
-        """Values for the conditions."""
+        """The values for the conditions."""
         return Solver(self.known)
 
     @cached_property
     def full(self) -> Mapping[str, Any]:
-        """A value of each key."""
+        """A value for each key."""
         return self.solver.everything()
 
     def sorted_out(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is known from the start, and what the model writes."""
+        """Divide values into those of the start and those that the model writes."""
         subject = self.known.subject
         keys = subject.keys
+        given = {key: value for key, value in values.items() if value is not None}
         wrote = {
             key: value
-            for key, value in values.items()
-            if value is not None and (keys is None or (key in keys and subject.source_of(key) == "model"))
+            for key, value in given.items()
+            if keys is None or (key in keys and subject.source_of(key) == "model")
         }
-        return {key: value for key, value in values.items() if key not in wrote and value is not None}, wrote
+        return {key: value for key, value in given.items() if key not in wrote}, wrote
 
-    def leg(self, arc: Arc) -> Journey | None:
-        """One transition; None where no values are found that open it."""
+    def leg(self, arc: Arc) -> Path | None:
+        """Return one transition as a path; None if no values open it."""
         values = self.solver.solution(arc)
         if values is None or arc.target not in self.definition.states:
             return None
         kind = self.definition.kind_of(arc.source)
         if kind == "converse":
             context, update = self.sorted_out(values)
-            return Journey(context=context, acts=(Act(to=None if arc.auto else arc.target, update=update),))
+            return Path(context=context, acts=(Act(to=None if arc.auto else arc.target, update=update),))
         if kind == "wait":
             return self._answered(arc, values)
         if kind == "task":
-            return Journey(context={**self.full, **values}, outputs=((arc.source, self._output(arc)),))
+            return Path(context={**self.full, **values}, outputs=((arc.source, self._output(arc)),))
         if kind == "subflow":
             child = self.called.get(arc.source)
-            return Journey(context=values, acts=() if child is None else next(child.ends(), ()))
-        return self._decided(arc, {}) if kind == "decide" else Journey(context=values)
+            return Path(context=values, acts=() if child is None else next(child.ends(), ()))
+        return self._decided(arc, {}) if kind == "decide" else Path(context=values)
 
-    def _decided(self, arc: Arc, known: Mapping[str, Any]) -> Journey | None:
-        """Values by which a state decides for this transition, as few as possible besides those that are known."""
+    def _decided(self, arc: Arc, known: Mapping[str, Any]) -> Path | None:
+        """Find as few values as possible with which a state decides for this transition."""
         guards = []
         for before in self.known.decided(arc.source):
             guard = self.known.guard(before.placed)
@@ -135,10 +143,10 @@ class Journeys:
             values = placed(chosen)
             everything = {**known, **values}
             if [self.solver.opens(guard, everything) for guard in guards] == [*(False for _ in guards[1:]), True]:
-                return Journey(context=values)
+                return Path(context=values)
         return None
 
-    def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Journey:
+    def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Path:
         state = self.known.subject.states[arc.source].value
         given, schema = state.get("output"), state.get("answer_schema")
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
@@ -146,7 +154,7 @@ class Journeys:
         whole = next(iter(answers(schema)), None) if isinstance(schema, dict) else True
         answer = {**whole, **made} if isinstance(whole, dict) and isinstance(made, dict) else made or whole
         context = {key: value for key, value in values.items() if key not in written}
-        return Journey(context=context, acts=(Act(kind="answer", answer=answer),))
+        return Path(context=context, acts=(Act(kind="answer", answer=answer),))
 
     def _output(self, arc: Arc) -> Any:
         label = arc.placed.value.get("on")
@@ -154,49 +162,28 @@ class Journeys:
         fitting = outputs(self.known.subject.states[arc.source], labels, self.full)
         named = {"_transition": labels[0]}
         tried = [*fitting, named] if label is None else [named, *fitting]
-        return next((one for one in tried if label is None or _says(one, labels[0])), named)
+        return next((one for one in tried if label is None or _names(one, labels[0])), named)
 
-    def along(self, arcs: Sequence[Arc]) -> Journey | None:
-        """These transitions one after the other; None where one of them has no values.
+    def along(self, arcs: Sequence[Arc]) -> Path | None:
+        """Return these transitions as one path; None if one of them has no values.
 
-        Values by which a state decides that the way enters without a word belong to what was said last.
+        The values by which a state decides belong to the message that led there.
         """
-        whole = Journey()
+        whole = Path()
         for arc in arcs:
             decides = self.definition.kind_of(arc.source) == "decide"
             leg = self._decided(arc, whole.known()) if decides else self.leg(arc)
             if leg is None:
                 return None
-            if whole.acts and decides:
-                known, update = self.sorted_out(leg.context)
-                last = whole.acts[-1]
-                if last.kind == "say":
-                    said = replace(last, update={**last.update, **update})
-                    whole, leg = replace(whole, acts=(*whole.acts[:-1], said)), replace(leg, context=known)
+            if decides and whole.acts and whole.acts[-1].kind == "say":
+                context, update = self.sorted_out(leg.context)
+                whole, leg = whole.saying(update), replace(leg, context=context)
             whole = whole.then(leg)
         return whole
 
-    def path(self, states: Sequence[str]) -> Journey:
-        """Along these states, as far as conditions can be met."""
-        chosen = []
-        for state, after in pairwise(states):
-            fitting = [arc for arc in self.known.subject.arcs_from[state] if arc.target == after]
-            arc = next((arc for arc in fitting if self.leg(arc) is not None), None)
-            if arc is None:
-                break
-            chosen.append(arc)
-        return self.along(chosen) or Journey()
-
-    def after(self, arc: Arc) -> Iterator[tuple[Arc, Journey]]:
-        """Each transition that can follow one, and both together."""
-        for following in self.known.subject.arcs_from[arc.target]:
-            journey = self.along([arc, following])
-            if journey is not None:
-                yield following, journey
-
     @cached_property
     def shortest(self) -> Mapping[str, tuple[Arc, ...]]:
-        """State to the transitions of a shortest way there from the initial state."""
+        """The transitions of a shortest path to each state that has one."""
         initial = self.known.subject.initial
         found: dict[str, tuple[Arc, ...]] = {} if initial is None else {initial: ()}
         queue = list(found)
@@ -208,60 +195,52 @@ class Journeys:
                     queue.append(arc.target)
         return found
 
-    def to(self, state: str) -> Journey | None:
-        """A shortest way to a state; None where there is none."""
-        arcs = self.shortest.get(state)
-        return None if arcs is None else self.along(arcs)
+    def through(self, state: str) -> Iterator[tuple[Arc, Path]]:
+        """Yield each transition of a state with a shortest path through it."""
+        for arc in self.known.subject.arcs_from[state] if state in self.shortest else ():
+            whole = self.along([*self.shortest[state], arc])
+            if whole is not None:
+                yield arc, whole
 
     def ways(self) -> Iterator[tuple[Act, ...]]:
-        """What happens on a shortest way through each transition."""
-        for state, before in self.shortest.items():
-            for arc in self.known.subject.arcs_from[state]:
-                whole = self.along([*before, arc])
-                if whole is not None:
-                    yield whole.acts
+        """Yield the events of a shortest path through each transition."""
+        return (whole.acts for state in self.shortest for _, whole in self.through(state))
 
     def ends(self) -> Iterator[tuple[Act, ...]]:
-        """What happens on a shortest way to each final state."""
-        for state in self.shortest:
-            whole = self.to(state) if self.definition.kind_of(state) == "final" else None
+        """Yield the events of a shortest path to each final state."""
+        for state, arcs in self.shortest.items():
+            whole = self.along(arcs) if self.definition.kind_of(state) == "final" else None
             if whole is not None:
                 yield whole.acts
 
 
 def _by_few(options: Sequence[Sequence[tuple[str, Any]]]) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """One of each, those first in which few are another than the first."""
+    """Combine one of each, those first in which few are another than the first."""
     for few in range(len(options) + 1):
         for changed in combinations(range(len(options)), few):
             yield from product(*(some[1:] if at in changed else some[:1] for at, some in enumerate(options)))
 
 
 def _numbers(transition: Mapping[str, Any]) -> list[int | float]:
-    """The numbers in the conditions of a transition."""
+    """List the numbers in the conditions of a transition."""
     written = json.dumps(transition.get("conditions") or [])
     return [float(one) if "." in one else int(one) for one in dict.fromkeys(_NUMBER.findall(written))]
 
 
-def _says(output: Any, label: str) -> bool:
+def _names(output: Any, label: str) -> bool:
     return output == label or (isinstance(output, dict) and output.get("_transition") == label)
 
 
 def answers(schema: Mapping[str, Any]) -> list[Any]:
-    """Answers that a schema accepts first, then the members of an object changed one by one."""
+    """List answers that a schema accepts, then one without each member of an object."""
     found = samples(schema)[:6]
-    members = schema.get("properties")
     whole: dict[str, Any] = next((value for value in found if isinstance(value, dict)), {})
-    for name, part in members.items() if isinstance(members, dict) else ():
-        values = [*samples(part)[:6], *at_bounds(part)] if isinstance(part, dict) else []
-        found += [{**whole, name: value} for value in values]
-        found.append({**whole, name: None})
-        found.append({key: value for key, value in whole.items() if key != name})
-    found += [{**whole, "something_else": True}] if whole else []
+    found += [{key: value for key, value in whole.items() if key != name} for name in whole]
     return found or [True]
 
 
 def answer_of(output: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """The answer that an output mapping turns into these values."""
+    """Return the answer that an output mapping turns into these values."""
     answer: dict[str, Any] = {}
     for key, path in output.items():
         parts = [part for part in str(path).removeprefix("$").split(".") if part]

@@ -1,4 +1,4 @@
-"""What a task may put out: outputs with which its key results pass, and some with which they do not."""
+"""Make outputs of a task with which its key results pass, and some with which they fail."""
 
 from __future__ import annotations
 
@@ -11,50 +11,41 @@ from llm_fsm.conditions.compiler import Rule, compile_rule, test
 from llm_fsm.lint.document import Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
-from llm_fsm.testing.generate.hints import patterns, sizes
-from llm_fsm.testing.generate.solutions import text
+from llm_fsm.testing.generate.clues import patterns, sizes
+from llm_fsm.testing.generate.solver import text
 from llm_fsm.testing.generate.values import matching
 
 _TRIED = 400
 _MOST_VALUES = 16
 _MOST_FAILING = 24
-_LONGEST_LIST = 50
+_LONGEST = 50
 
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Outputs with which all the rules among a state's key results hold, for each label."""
-    yield from (output for output, holds, _ in _judged(state, labels, context) if holds)
+    """Yield outputs with which all rules of a state's key results hold, for each label."""
+    return (output for output, holds in _judged(state, labels, context) if all(holds))
 
 
 def failing(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Some outputs with which one of the rules does not hold, those first that differ in which parts of them do."""
-    first: dict[tuple[bool, ...], Any] = {}
-    others: list[Any] = []
-    for output, holds, parts in _judged(state, labels, context):
-        if holds:
-            continue
-        if parts in first:
-            others.append(output)
-        else:
-            first[parts] = output
-    yield from [*first.values(), *others][:_MOST_FAILING]
+    """Yield some outputs with which a rule does not hold, each time another set of rules."""
+    first = {holds: output for output, holds in _judged(state, labels, context) if not all(holds)}
+    yield from list(first.values())[:_MOST_FAILING]
 
 
 def _judged(
     state: Placed, labels: Sequence[str], context: Mapping[str, Any]
-) -> Iterator[tuple[Any, bool, tuple[bool, ...]]]:
-    """Outputs, whether all rules hold with each, and which of the comparisons in them do."""
+) -> Iterator[tuple[Any, tuple[bool, ...]]]:
+    """Yield outputs, each once, with what every rule says of it."""
     logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
     rules = [compile_rule(logic) for logic in logics]
-    parts = [compile_rule(part) for logic in logics for part in _comparisons(logic)]
     found: set[str] = set()
     for output in _tried(logics, rules, labels, context) if rules else ():
-        for said in (*({**output, "_transition": label} for label in labels if isinstance(output, dict)), output):
+        named = ({**output, "_transition": label} for label in labels) if isinstance(output, dict) else ()
+        for said in (*named, output):
             if text(said) not in found:
                 found.add(text(said))
                 data = {"output": said, "context": context, "input": ["a"]}
-                holds = all(test(rule, data).holds for rule in rules)
-                yield said, holds, tuple(test(part, data).holds for part in parts)
+                yield said, tuple(test(rule, data).holds for rule in rules)
 
 
 def _tried(
@@ -64,11 +55,10 @@ def _tried(
     names = [name for name in reads if name.startswith("output.")]
     literals = [part for logic in logics for part in _literals_in(logic)]
     beside = [context.get(name.removeprefix("context.")) for name in reads if name.startswith("context.")]
-    numbers = [one for one in beside if is_number(one)]
+    near = [one + shift for one in beside if is_number(one) for shift in (0, 1)]
     lengths = [size for logic in logics for _, size in sizes(logic)]
+    lists = [["a"] * size for size in lengths if size <= _LONGEST]
     if names:
-        lists = (["a"] * size for size in lengths if size <= _LONGEST_LIST)
-        near = (number + shift for number in numbers for shift in (0, 1))
         values: list[Any] = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
         unique = list({text(value): value for value in values}.values())[:_MOST_VALUES]
         parts = product(*([(name, value) for value in unique] for name in names[2::-1]))
@@ -76,26 +66,13 @@ def _tried(
         return
     spoken = [made for logic in logics for _, pattern in patterns(logic) for made in matching(pattern)]
     yield [{name: "a" for logic in logics for name in _members(logic)}]
-    yield from (*labels, 1, *literals, [], ["a"], "done")
+    yield from (*labels, 1, *literals, [], *lists, "done", *spoken)
     yield from ([made] * count for made in (*dict.fromkeys(spoken[:2]), "a") for count in range(1, 7))
     yield from ("a" * length for length in lengths)
-    yield from spoken
-    wholes = [size for size in literals if isinstance(size, int) and 1 < size < 10_000]
-    yield from ("a" * length for size in wholes for length in (size, size - 1, size + 1))
-
-
-def _comparisons(rule: object) -> Iterator[Any]:
-    """The parts of a rule that and, or and not connect."""
-    found = operation(rule)
-    if found is None or found[0] not in ("and", "or", "!", "!!"):
-        yield rule
-        return
-    for part in found[1]:
-        yield from _comparisons(part)
 
 
 def _members(rule: object) -> Iterator[str]:
-    """The names that a rule reads which are none of a task's own: members of what a loop goes over."""
+    """Yield the names that a rule reads of the members of a list."""
     found = operation(rule)
     if found is not None and found[0] == "var" and found[1] and isinstance(found[1][0], str):
         name = found[1][0].split(".")[0]

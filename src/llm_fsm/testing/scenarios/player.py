@@ -17,7 +17,7 @@ from llm_fsm.testing.scenarios.fixtures import Stage, without_servers
 from llm_fsm.testing.scenarios.loader import Loaded, Play
 from llm_fsm.testing.scenarios.models import Case, merged
 from llm_fsm.testing.scenarios.results import Failure, Result, Said
-from llm_fsm.testing.scenarios.runner import Rehearsal
+from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 from llm_fsm.tools.registry import ToolRegistry
 
@@ -110,24 +110,24 @@ class Player:
         model = self._choose(play)
         machine.llm = model.llm
         model.begin(play)
-        course = Rehearsal(machine, play, model, self.stage)
-        await course.run()
-        await machine.delete(course.id)
+        run = CaseRunner(machine, play, model, self.stage)
+        await run.run()
+        await machine.delete(run.id)
         return Result(
             name=play.name,
             pointer=play.pointer,
-            line=0 if not course.missed else self.loaded.text.position(play.pointer).line,
-            failures=tuple(self._placed(course)),
+            line=0 if not run.missed else self.loaded.text.position(play.pointer).line,
+            failures=tuple(self._placed(run)),
             seconds=time.perf_counter() - began,
-            said=tuple(_masked(said, course.secrets) for said in course.said),
-            turns=tuple(course.turns),
+            said=tuple(_masked(said, run.secrets) for said in run.said),
+            turns=tuple(run.turns),
         )
 
-    def _placed(self, course: Rehearsal) -> list[Failure]:
+    def _placed(self, run: CaseRunner) -> list[Failure]:
         """The misses of a case with their lines, step by step in file order; secrets are masked."""
         found: list[Failure] = []
-        for step, miss in course.missed:
-            message = masked(miss.message, course.secrets)
+        for step, miss in run.missed:
+            message = masked(miss.message, run.secrets)
             line, column = self.loaded.text.position(miss.pointer)
             found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
         steps = {failure.step: number for number, failure in enumerate(found)}

@@ -26,7 +26,7 @@ class _At(NamedTuple):
     expect: Expect | None
 
 
-class Rehearsal:
+class CaseRunner:
     """One case while it is played, by `model` and with the host of `stage`."""
 
     def __init__(self, machine: AsyncMachine, play: Play, model: Model, stage: Stage) -> None:

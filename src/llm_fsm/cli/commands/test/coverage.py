@@ -13,7 +13,7 @@ from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.coverage.collect import KINDS, Kind
 from llm_fsm.testing.coverage.read import FORMAT
-from llm_fsm.testing.generate.fill_gaps import Completed, completed
+from llm_fsm.testing.generate.generator import Generated, generated
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.session import Covered
@@ -58,11 +58,11 @@ def _numbers(one: Covered) -> Iterator[str]:
     yield f"  {'together':18} {'':12} {one.coverage.share():5.1f} %"
 
 
-def completed_of(one: Covered) -> Completed | None:
+def completed_of(one: Covered) -> Generated | None:
     """Conversations for what was missed; None where the definition cannot be read any more."""
     try:
         definition = read_suite(one.file).definition if one.file.endswith(ENDING) else load(one.file)
-        return completed(definition, one.coverage, name=one.file, place=one.file)
+        return generated(definition, name=one.file, place=one.file, missing=one.coverage.untouched())
     except (DefinitionError, SuiteError):
         return None
 
@@ -74,10 +74,10 @@ def _conversations(one: Covered) -> Iterator[str]:
         return
     yield "  reached by (llm-fsm test --generate FILE.test.json writes them):"
     for found in made.conversations[:_LISTED]:
-        yield f"    {printing.one_line(found.told())}"
+        yield f"    {printing.one_line(found.summary())}"
         yield f"      {printing.one_line(', '.join(found.reaches))}"
     if made.left:
-        yield f"  no way was found to: {printing.one_line(', '.join(made.left))}"
+        yield f"  not reached: {printing.one_line(', '.join(made.left))}"
 
 
 def _missing(one: Covered) -> Iterator[str]:

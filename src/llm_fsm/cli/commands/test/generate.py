@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_fsm.cli import documents
@@ -15,7 +15,6 @@ from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
-from llm_fsm.testing.generate.fill_gaps import completed
 from llm_fsm.testing.generate.generator import Generated, generated
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError, plural
@@ -47,7 +46,7 @@ def generate(paths: Sequence[str], output: str | None) -> None:
         try:
             definition = load(file)
             beside = os.path.relpath(file, os.path.dirname(place) or os.curdir)
-            made = generated(definition, name=beside, file=place, place=file)
+            made = generated(definition, name=beside, place=file)
         except DefinitionError as error:
             faulty += map(str, error.findings)
         except SuiteError as error:
@@ -87,8 +86,8 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         definition = read_suite(first).definition
         inline = one.file.endswith(ENDING)
         name = os.path.relpath(one.file, os.path.dirname(place) or os.curdir)
-        made = completed(definition, one.coverage, name=name, place=one.file)
-        left = f"; no way was found to: {', '.join(made.left)}" if made.left else ""
+        made = generated(definition, name=name, place=one.file, missing=one.coverage.untouched())
+        left = _left(made)
         if not made.conversations:
             printing.note(f"nothing to add for {one.file}{left}")
             continue
@@ -97,7 +96,7 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
 
 
-def _write(place: str, document: dict[str, Any]) -> None:
+def _write(place: str, document: Mapping[str, Any]) -> None:
     """Write generated tests, also over older ones. Raises Failure where something else stands there."""
     kept = None if place.endswith((GENERATED, MISSING)) else documents.precious(place)
     if kept is not None:
@@ -107,8 +106,11 @@ def _write(place: str, document: dict[str, Any]) -> None:
 
 
 def _told(place: str, made: Generated) -> str:
-    missing = made.coverage.missing("transitions")
-    count = len(made.document["cases"])
     share = f"{made.coverage.share('transitions'):.0f} % of transitions"
-    left = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
-    return f"wrote {place}: {count} cases, {share}" + (f"; not reached: {left}" if missing else "")
+    return f"wrote {place}: {plural(len(made.conversations), 'case')}, {share}{_left(made)}"
+
+
+def _left(made: Generated) -> str:
+    """Say what the cases do not reach."""
+    shown = ", ".join(made.left[:_SHOWN]) + (", …" if len(made.left) > _SHOWN else "")
+    return f"; not reached: {shown}" if made.left else ""

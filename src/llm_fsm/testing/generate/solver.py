@@ -1,4 +1,4 @@
-"""Values with which a condition holds: found from what the rules compare."""
+"""Find values with which a condition holds, from what the rules compare."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.guards import Guard
 from llm_fsm.lint.solver.solver import Reasoning, read_names
-from llm_fsm.testing.generate.hints import members, patterns, sizes
+from llm_fsm.testing.generate.clues import members, patterns, sizes
 from llm_fsm.testing.generate.values import matching, samples
 
 BEGINNING = 1893456000.0
-"""The time of tests that name none: 2030-01-01T00:00:00Z."""
+"""The time of tests that name none: 2030-01-01T00:00:00Z, in seconds."""
 SAID = "Go on."
-"""What the user says."""
+"""The message of the user."""
 
 COUNTED = ("_turn", "_turns_in_state")
 """System names that grow with each message."""
@@ -33,17 +33,17 @@ _TRIED = 400
 
 @dataclass(frozen=True)
 class Solver:
-    """Finds values for the conditions of one definition."""
+    """Finds values for the conditions of one definition. The schema of a key accepts each of its values."""
 
     known: Reasoning
 
     def everything(self) -> dict[str, Any]:
-        """A value of each key."""
+        """Return a value for each key."""
         found = {key: first(self.values(key)) for key in self.known.subject.keys or {}}
         return {key: value for key, value in found.items() if value is not None}
 
     def solution(self, arc: Arc) -> dict[str, Any] | None:
-        """Values with which an arc is open; None when none are found."""
+        """Return values with which a transition is open; None if none are found."""
         guard = self.known.guard(arc.placed)
         if guard is None:
             return None
@@ -65,7 +65,7 @@ class Solver:
         return self._searched(guard)
 
     def lean(self, arc: Arc, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Values that open an arc and of which none can be left out: found from the first on, and from the last."""
+        """Leave out values that a transition does not need: once from the first on, once from the last."""
         guard = self.known.guard(arc.placed)
         found: list[dict[str, Any]] = []
         for order in (list(context), list(context)[::-1]) if guard is not None else ():
@@ -88,13 +88,13 @@ class Solver:
         return None
 
     def opens(self, guard: Guard, context: Mapping[str, Any]) -> bool:
-        """Whether a guard holds at the time of tests, after as many messages as it asks for."""
+        """Return True if a guard holds in a test, after as many messages as it asks for."""
         system = {"_timestamp": BEGINNING, "_user_input": SAID}
         return any(guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns)
 
     @cached_property
     def turns(self) -> list[int]:
-        """Numbers of messages that conditions tell apart: at what they compare, and on both sides of it."""
+        """List the numbers of messages at which a counting condition changes."""
         found = {value for name in COUNTED for value in self.literals.get(name, ()) if isinstance(value, int)}
         return sorted({1, *(value + shift for value in found for shift in (-1, 0, 1) if value + shift > 0)})
 
@@ -110,7 +110,7 @@ class Solver:
 
     @cached_property
     def _shaped(self) -> Mapping[str, list[Any]]:
-        """Key to lists and texts of the lengths and with the members that conditions ask for."""
+        """Map each key to lists and texts with the lengths and members that conditions ask for."""
         found: dict[str, list[Any]] = {}
         for _, logic in self.known.subject.logics():
             for name, member in members(logic):
@@ -123,13 +123,13 @@ class Solver:
         return found
 
     def _whole(self, name: str, member: dict[str, Any]) -> dict[str, Any]:
-        """A member of a list as the key's schema wants it, with what a rule asks of it."""
+        """Complete a member of a list by the schema of its key."""
         items = (self.known.schema(name) or {}).get("items")
         item = next(iter(samples(items, self.known.definitions)), None) if isinstance(items, dict) else None
         return {**item, **member} if isinstance(item, dict) else member
 
     def values(self, name: str) -> list[Any]:
-        """Values of a key that conditions tell apart, and plain ones."""
+        """List values of a key at which conditions differ, then plain ones."""
         if name not in self._values:
             self._values[name] = self._values_of(name)
         return self._values[name]
@@ -161,7 +161,7 @@ class Solver:
 
 
 def _neighbours(text: str) -> list[str]:
-    """Texts just below and above one that ends in digits, such as a time."""
+    """List the texts just below and above one that ends in digits, such as a time."""
     digits = text[len(text.rstrip("0123456789")) :]
     if not digits or len(digits) > 9:
         return []

@@ -1,4 +1,4 @@
-"""What rules say of values without comparing them plainly: expressions, lengths, members of lists."""
+"""Read from conditions which values could matter, beyond plain comparisons: patterns, lengths and members of lists."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _ORDERED = frozenset({"==", "===", "!=", "!==", "<", "<=", ">", ">="})
 _MEASURES = frozenset({"len", "context_length", "count"})
 _OVER = frozenset({"some", "all", "none", "filter"})
 _LONGEST = 3000
+"""Members or characters of a value that a test may hold."""
 
 
 def patterns(rule: object) -> Iterator[tuple[str, str]]:
