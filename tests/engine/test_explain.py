@@ -20,7 +20,7 @@ from llm_fsm.engine.explain import (
 )
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.testing import ScriptedLLM
@@ -103,7 +103,7 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
         (
             {"logic": {"==": [{"var": "pin"}, "1"]}},
             {"pin": "1"},
-            Check(description="", holds=True, values={"pin": BLOT}),
+            Check(description="", holds=True, values={"pin": DOTS}),
         ),
         (
             {"requires_context_keys": ["name"], "logic": {"==": [1, 1]}},
@@ -199,7 +199,7 @@ def test_what_was_set_and_refused_is_told_without_secrets() -> None:
     assert (found.turn, found.state, found.arrived, found.user, found.fallback) == (1, "a", "a", "hi", True)
     assert [note for note in found.notes if not isinstance(note, Decision)] == [
         Replied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
-        Changed(source="model", values={"pin": BLOT, "name": "Ada"}, removed=("age",)),
+        Changed(source="model", values={"pin": DOTS, "name": "Ada"}, removed=("age",)),
         Refused(key="age", reason="no number", source="model", kept_in="_extra"),
         Stopped(limit="llm_calls", value=1),
     ]

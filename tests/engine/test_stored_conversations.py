@@ -18,7 +18,7 @@ from llm_fsm.engine.replay import kit_of, retake
 from llm_fsm.engine.transfer import export, take_in
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import dump_session, parse_session
-from llm_fsm.session.turn_record import dump, parse, replay, standing
+from llm_fsm.session.turn_record import dump, parse, replay, without_undone
 from llm_fsm.stores.memory import MemoryStore
 from paths import TESTS
 
@@ -75,7 +75,7 @@ def test_a_stored_session_and_its_records_are_read_and_written_as_they_were(file
     records = [parse(_compact(record)) for record in document["records"]]
     assert json.dumps(json.loads(dump_session(session))) == json.dumps(document["session"])
     assert [json.dumps(json.loads(dump(record))) for record in records] == list(map(json.dumps, document["records"]))
-    assert replay(session.conversation_id, [record for _, record in standing(records)]) == session
+    assert replay(session.conversation_id, [record for _, record in without_undone(records)]) == session
 
 
 @pytest.mark.parametrize("file", STORED, ids=lambda file: file.stem)

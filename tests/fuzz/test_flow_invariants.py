@@ -109,7 +109,7 @@ def check_moves(made: CompiledMachine, before: Session, played: Played) -> bool:
             assert program.states[session.state].calls == event.flow
             assert event.entered == made.flows[event.flow].definition.initial_state
         elif isinstance(event, ev.FlowReturned):
-            assert session.stack[event.frame].kept["state"] == event.state
+            assert session.stack[event.frame].saved["state"] == event.state
         elif isinstance(event, ev.FlowPushed):
             assert event.caller is None or event.caller in session.callers()
         elif isinstance(event, ev.ContextSet) and session.flow == "inner":

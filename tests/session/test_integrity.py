@@ -36,7 +36,7 @@ LOOP: dict[str, Any] = {
 }
 EXECUTING: dict[str, Any] = {"asked_for": "execute", "answers": [], "log": {}}
 CALL = {"id": "a", "name": "look", "arguments": {}}
-PLACE = Session(conversation_id="c", state="s").saved(OF_PLACE)
+PLACE = Session(conversation_id="c", state="s").fields(OF_PLACE)
 WHOLE = Session(
     conversation_id="c",
     state="s",
@@ -50,7 +50,7 @@ WHOLE = Session(
     silence=Silence(reminders=(1.0, 2), closes=None),
     pause=Paused(id="p", kind="approval", what="look", state="s", call=CALL),
     work=Work(state="s", attempt=1, checkpoint={"context": {}, "origins": {"a": (1, "model")}}, loop=LOOP),
-    stack=(Frame(kind="digression", kept=PLACE, wanted=("a",)),),
+    stack=(Frame(kind="digression", saved=PLACE, wanted=("a",)),),
 )
 RECORD = TurnRecord(kind="message", turn=1, usage=Usage(), events=())
 

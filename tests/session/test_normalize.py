@@ -7,7 +7,7 @@ import pytest
 
 import llm_fsm.session.normalize
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.session.normalize import from_strict, meanings, pairs
+from llm_fsm.session.normalize import from_strict, normalised, pairs
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ PARTS = {
 )
 def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
     shape = compile_shape(schema, None)
-    found = next((value for value in meanings(schema, sent, None) if shape.fault(value) is None), None)
+    found = next((value for value in normalised(schema, sent, None) if shape.fault(value) is None), None)
     assert found == meant
     assert type(found) is type(meant)
 
@@ -237,14 +237,14 @@ def test_long_texts_are_no_choices_and_take_no_time(sent: str, monkeypatch: pyte
     choices = [f"choice number {number}" for number in range(40)]
     shapes: list[dict[str, Any]] = [{"enum": choices}, {"type": "array", "items": {"enum": choices}}]
     for schema in shapes:
-        assert not any(compile_shape(schema).fault(found) is None for found in meanings(schema, sent, None))
+        assert not any(compile_shape(schema).fault(found) is None for found in normalised(schema, sent, None))
     assert sum(map(len, compared)) < len(sent)
 
 
 def test_parts_of_an_object_stand_beside_those_that_it_has() -> None:
     had = {"what": "shirt", "count": 1, "size": "small"}
-    assert {**had, "count": 2} in list(meanings(ORDER, {"count": "2"}, had))
-    assert list(meanings(ORDER, {"count": "2"}, None)) == [{"count": 2}]
+    assert {**had, "count": 2} in list(normalised(ORDER, {"count": "2"}, had))
+    assert list(normalised(ORDER, {"count": "2"}, None)) == [{"count": 2}]
 
 
 def test_pairs_are_lists_of_key_and_value_only() -> None:

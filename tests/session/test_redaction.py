@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.session.redaction import BLOT, without
+from llm_fsm.session.redaction import DOTS, without
 
 SEPARATORS = " \n./_-"
 
@@ -16,14 +16,14 @@ SEPARATORS = " \n./_-"
 @pytest.mark.parametrize(
     ("secret", "text", "left"),
     [
-        ("12345678", "My card: 1234-5678.", f"My card: {BLOT}."),
-        ("1234 5678", "12345678 and 12.34 / 56.78", f"{BLOT} and {BLOT}"),
-        ("Maria Gonzalez", "it is MARIA_GONZALEZ", f"it is {BLOT}"),
-        ("123456", "١٢٣ ٤٥٦", BLOT),
-        ("ΟΔΟΣΑΒ", "οδος αβ", BLOT),
-        ("İİİabc", "İİİ ABC", BLOT),
-        ("abcabc", "abcabcabcabcabc", f"{BLOT}{BLOT}abc"),
-        ("a-b-c", "a-b-c or abc", f"{BLOT} or abc"),
+        ("12345678", "My card: 1234-5678.", f"My card: {DOTS}."),
+        ("1234 5678", "12345678 and 12.34 / 56.78", f"{DOTS} and {DOTS}"),
+        ("Maria Gonzalez", "it is MARIA_GONZALEZ", f"it is {DOTS}"),
+        ("123456", "١٢٣ ٤٥٦", DOTS),
+        ("ΟΔΟΣΑΒ", "οδος αβ", DOTS),
+        ("İİİabc", "İİİ ABC", DOTS),
+        ("abcabc", "abcabcabcabcabc", f"{DOTS}{DOTS}abc"),
+        ("a-b-c", "a-b-c or abc", f"{DOTS} or abc"),
     ],
 )
 def test_a_secret_is_known_in_groups_and_in_capitals(secret: str, text: str, left: str) -> None:
@@ -46,7 +46,7 @@ def test_wherever_a_secret_stands_it_is_blotted_out(secret: str, around: str, da
     written = secret[0] + "".join(data.draw(between) + data.draw(letter) for letter in cases)
     text = f"{around}, {written}, {around}"
     found = without([secret], text)
-    expected = re.sub(r"[\s./_-]{0,3}".join(secret), BLOT, text.replace(secret, BLOT), flags=re.IGNORECASE)
+    expected = re.sub(r"[\s./_-]{0,3}".join(secret), DOTS, text.replace(secret, DOTS), flags=re.IGNORECASE)
     assert found == expected
 
 
@@ -54,4 +54,4 @@ def test_a_long_secret_holds_nothing_up_that_is_much_like_it() -> None:
     """What took the product of these lengths would outlast the time that a test has."""
     assert without(["a" * 10_000 + "b"], "a" * 500_000) is None
     assert without(["ab" * 5_000], "ab, " * 100_000) is None
-    assert without(["a" * 100], "a" * 100_000) == BLOT * 1_000
+    assert without(["a" * 100], "a" * 100_000) == DOTS * 1_000

@@ -51,7 +51,7 @@ async def test_a_hundred_messages_of_four_processes_are_taken_one_by_one(url, tm
         assert await talkers.wait() == 0
         records = [parse(text) for text in await machine.store.records("c")]
         loaded = await machine.store.load("c")
-    said = [record.heard.text for record in records if record.heard]
+    said = [record.user_message.text for record in records if record.user_message]
     assert sorted(said) == sorted(f"{name} {number}" for name in NAMES for number in range(25))
     assert [record.turn for record in records] == list(range(101))
     assert loaded.version == 101

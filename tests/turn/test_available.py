@@ -73,7 +73,7 @@ def test_a_menu_is_made_anew_where_a_condition_depends_on_what_no_reply_can_writ
 def test_a_state_that_was_left_open_is_on_the_menu_only_while_it_is() -> None:
     made = program(GREETER)
     plain = Session(conversation_id="c", state="bye")
-    frame = Frame(kind="digression", kept={"state": "hello", "previous_state": None, "turns_in_state": 0})
+    frame = Frame(kind="digression", saved={"state": "hello", "previous_state": None, "turns_in_state": 0})
     assert "hello" not in available_moves(made, plain).valid
     assert "hello" in available_moves(made, structs.replace(plain, stack=(frame,))).valid
     assert "hello" not in available_moves(made, plain).valid

@@ -43,7 +43,7 @@ def asked(*replies: str) -> Played:
 
 
 def open_states(done: Played) -> list[str]:
-    return [frame.kept["state"] for frame in done.session.stack]
+    return [frame.saved["state"] for frame in done.session.stack]
 
 
 def test_a_digression_that_leads_nowhere_answers_and_comes_back_in_the_same_turn() -> None:

@@ -243,8 +243,8 @@ DEEP = nested(ROOT, outer=OUTER, inner=INNER)
 def test_flows_nest_from_the_first_state_on_and_come_back_all_at_once() -> None:
     begun = start(DEEP, greet=True)
     assert (begun.session.flow, begun.session.state, begun.text) == ("inner", "ask", "How many?")
-    assert [frame.kept["flow"] for frame in begun.session.stack] == ["", "outer"]
-    assert [frame.kept["state"] for frame in begun.session.stack] == ["first", "call"]
+    assert [frame.saved["flow"] for frame in begun.session.stack] == ["", "outer"]
+    assert [frame.saved["state"] for frame in begun.session.stack] == ["first", "call"]
     done = say(DEEP, begun.session, "three", reply("done", "Three.", n=3))
     assert (done.session.flow, done.session.state, done.session.ended) == ("", "end", True)
     assert done.text == "Noted.\n\nOuter is done with 3.\n\nAll done: 3."

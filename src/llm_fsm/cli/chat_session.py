@@ -19,7 +19,7 @@ from llm_fsm.engine.recovery import under_way
 from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 
 
@@ -115,7 +115,7 @@ class Talk:
 
     def last_words(self) -> str:
         """What was said last, in turns that were not taken back."""
-        return next((record.text for _, record in reversed(standing(self.records())) if record.text), "")
+        return next((record.text for _, record in reversed(without_undone(self.records())) if record.text), "")
 
     def program(self) -> CompiledMachine:
         """The definition, compiled."""

@@ -10,16 +10,16 @@ from msgspec.structs import asdict
 
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import BLOT, blotted, texts_in
+from llm_fsm.session.redaction import DOTS, redacted, texts_in
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, standing
+from llm_fsm.session.turn_record import TurnRecord, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 
 
 def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
     """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage.
 
-    Values that secret keys ever had are blotted out of what was said.
+    Values that secret keys ever had are redacted out of what was said.
     """
     secrets = texts_in(
         value
@@ -28,7 +28,7 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
         for key, value in _values(event).items()
         if is_secret(key)
     )
-    return [blotted(secrets, _turn(record)) for _, record in standing(records)]
+    return [redacted(secrets, _turn(record)) for _, record in without_undone(records)]
 
 
 def _values(event: ev.Event) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ def _values(event: ev.Event) -> Mapping[str, Any]:
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:
-    heard = record.heard
+    heard = record.user_message
     moves = [move for event in record.events if (move := _move(event)) is not None]
     keys = [key for event in record.events if isinstance(event, ev.ContextSet) for key in event.values]
     migrated = [event.definition for event in record.events if isinstance(event, ev.Migrated)]
@@ -81,7 +81,7 @@ def moment(seconds: float) -> str:
 
 def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict[str, Any]:
     """The context with secrets as dots."""
-    return {key: BLOT if is_secret(key) else value for key, value in context.items()}
+    return {key: DOTS if is_secret(key) else value for key, value in context.items()}
 
 
 def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:

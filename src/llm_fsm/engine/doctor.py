@@ -12,7 +12,7 @@ from llm_fsm.engine.outbox.sinks import CLOSING
 from llm_fsm.engine.transfer import line_of, request_of
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.session.integrity import unsound
+from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.serialization import parse_session
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, OutboxQuery, Posted, Store, kept_definition
@@ -89,7 +89,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     found = []
     if session.conversation_id != name:
         found.append(f"its session is one of conversation {session.conversation_id!r}")
-    unfit = unsound(session, records)
+    unfit = integrity_faults(session, records)
     found += unfit
     if (session.state, session.ended) != (line.state, line.ended):
         found.append("the listing shows another state than the session has")

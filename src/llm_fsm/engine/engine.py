@@ -29,7 +29,7 @@ from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.serialization import parse_session, session_to_dict
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, parse, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.stores.base import Loaded
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
@@ -240,7 +240,7 @@ class Engine:
         turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             _, held = await self._settled(conversation_id)
-            kept = standing(await self.records(conversation_id))
+            kept = without_undone(await self.records(conversation_id))
             while kept and kept[-1][1].kind == "migrate":
                 kept.pop()
             if len(kept) < 2:

@@ -16,10 +16,10 @@ from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import Keys, has
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
 
@@ -150,7 +150,7 @@ class Explanation:
 
 def explain_last(program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
     """The last turn that was not taken back; None when there is none."""
-    kept = [record for _, record in standing(records)]
+    kept = [record for _, record in without_undone(records)]
     if not kept:
         return None
     return explain(program, replay(conversation_id, kept[:-1]), kept[-1].events)
@@ -273,7 +273,7 @@ class _Account:
         for key, value in event.values.items():
             if keys.is_secret(key):
                 self.secrets.add(_text(value))
-        values = {key: BLOT if keys.is_secret(key) else value for key, value in event.values.items()}
+        values = {key: DOTS if keys.is_secret(key) else value for key, value in event.values.items()}
         self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
 
     def masked(self, noted: Noted) -> Noted:
@@ -282,7 +282,7 @@ class _Account:
             return noted
         text = noted.text
         for secret in sorted(self.secrets - {""}, key=len, reverse=True):
-            text = text.replace(secret, BLOT)
+            text = text.replace(secret, DOTS)
         return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
 
 
@@ -311,7 +311,7 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
         description=guard.description,
         holds=holds,
         values={
-            name: BLOT if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
+            name: DOTS if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
         },
         unset=tuple(name for name in names if not has(data, name)),
         error=error,
@@ -334,7 +334,7 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
 
 def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
     """The secrets of the definition at work and of those that called it."""
-    contexts = [session.context, *(frame.kept.get("context", {}) for frame in session.stack)]
+    contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
     return {
         _text(value) for context in contexts for key, value in context.items() if program.is_secret(key)
     }

@@ -15,7 +15,7 @@ from llm_fsm.turn.pipeline import UserMessage
 async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> Outcome:
     """The turn that answered a message. Raises ConversationConflict where its request id was another one's."""
     record = parse(recorded)
-    before = record.heard
+    before = record.user_message
     if before is None or before.text != heard.text:
         what = "an answer" if before is None else "another message"
         raise ConversationConflict(

@@ -16,7 +16,7 @@ from typing import Any
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
@@ -360,4 +360,4 @@ def _difference(
 def _shown(session: Session, key: str, *, secret: bool) -> str:
     if key not in session.context:
         return f"{key} is not set"
-    return f"{key} = {BLOT if secret else json.dumps(session.context[key], ensure_ascii=False)}"
+    return f"{key} = {DOTS if secret else json.dumps(session.context[key], ensure_ascii=False)}"

@@ -22,10 +22,10 @@ from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.session import events as ev
-from llm_fsm.session.integrity import unsound
+from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
 from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, kept_definition
 
 FORMAT = 1
@@ -98,7 +98,7 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
         raise ValueError(f"this is no exported conversation: {error}") from error
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
-    fault = next(iter(unsound(session, records)), None)
+    fault = next(iter(integrity_faults(session, records)), None)
     if fault is not None:
         raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
@@ -145,14 +145,14 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
 
 def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
     """The records up to the last one of a turn that still stands, and the session after it."""
-    ends = [number for number, record in standing(records) if record.turn == turn]
+    ends = [number for number, record in without_undone(records) if record.turn == turn]
     if not ends:
-        turns = sorted({record.turn for _, record in standing(records)})
+        turns = sorted({record.turn for _, record in without_undone(records)})
         raise ValueError(
             f"conversation {name!r} has no turn {turn}; its turns are {', '.join(map(str, turns))}"
         )
     kept = list(records[: ends[-1]])
-    return kept, replay(name, [record for _, record in standing(kept)])
+    return kept, replay(name, [record for _, record in without_undone(kept)])
 
 
 async def _keep(

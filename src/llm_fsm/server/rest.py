@@ -27,7 +27,7 @@ from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.service import RUN, Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
-from llm_fsm.session.turn_record import parse, replay, standing
+from llm_fsm.session.turn_record import parse, replay, without_undone
 
 PING_SECONDS = 15
 _DRAWING_SECONDS = 30
@@ -357,7 +357,7 @@ class Rest:
         ) -> Response:
             held = await service.find(caller_of(request), conversation_id)
             records = [parse(text) for text in await held.machine.store.records(held.chat.id)]
-            kept = [record for _, record in standing(records)]
+            kept = [record for _, record in without_undone(records)]
             place = next((at for at, record in enumerate(kept) if record.turn == number), None)
             if place is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from llm_fsm import AsyncMachine, Turn
 from llm_fsm import events as ev
 from llm_fsm.server.machines import Held
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.serialization import shown
 from llm_fsm.stores.base import Listed
 
@@ -110,7 +110,7 @@ class RunView(BaseModel):
 def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
     """A context without the values of secret keys."""
     secret = machine.program.is_secret
-    return {key: BLOT if secret(key) else value for key, value in context.items()}
+    return {key: DOTS if secret(key) else value for key, value in context.items()}
 
 
 def paused_of(paused: Any) -> dict[str, Any] | None:

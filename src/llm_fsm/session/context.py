@@ -26,14 +26,14 @@ from llm_fsm.session.dotted_keys import (
     joined,
     paths,
     reserved,
-    trespass,
+    reserved_fault,
     with_part,
     without_part,
 )
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.json_values import ValueFault, to_json_value
-from llm_fsm.session.normalize import from_strict, meanings, pairs
-from llm_fsm.session.redaction import BLOT, texts_in
+from llm_fsm.session.normalize import from_strict, normalised, pairs
+from llm_fsm.session.redaction import DOTS, texts_in
 
 EXTRA = "_extra"
 CLEAR = "_clear"
@@ -125,7 +125,7 @@ class Keys:
         found = self.visible(context, scope)
         if self.secrets:
             known = self.secrets & self.offered.keys() & context.keys()
-            found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), BLOT)
+            found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), DOTS)
         return found
 
     def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ class _Update:
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
         if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
-            found = from_strict(self.keys.schema(key), next(meanings(self.keys.schema(key), plain, None)))
+            found = from_strict(self.keys.schema(key), next(normalised(self.keys.schema(key), plain, None)))
             if isinstance(found, dict):
                 plain = _bounded(found)
                 reason = self.keys.fault(key, plain)
@@ -211,7 +211,7 @@ class _Update:
             self.begin(key, plain, old, reason)
         elif reason is not None:
             self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: left out
-        elif (taken := trespass(self.keys.reserved, key, plain)) is not None:
+        elif (taken := reserved_fault(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
@@ -225,7 +225,7 @@ class _Update:
             ValueFault: The object exceeds the limits together with the parts kept before.
         """
         schema = self.keys.schema(key)
-        whole = _bounded(next(meanings(schema, joined(value, old), None)))
+        whole = _bounded(next(normalised(schema, joined(value, old), None)))
         reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
@@ -233,7 +233,7 @@ class _Update:
         if begins and shape is not None:
             begun, why = shape.begun(whole)
             reason = why or reason
-            if trespass(self.keys.reserved, key, begun) is not None:
+            if reserved_fault(self.keys.reserved, key, begun) is not None:
                 begun = {}
         self.refuse(key, reason, told=told, begun=begun or None)
 
@@ -247,7 +247,7 @@ class _Update:
     def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
         """Convert a refused value to the form of its schema. If that fails, return the value and the reason."""
         faults = []
-        for found in meanings(self.keys.schema(key), value, old):
+        for found in normalised(self.keys.schema(key), value, old):
             with suppress(ValueFault):
                 if (plain := _bounded(found)) is None:
                     continue
@@ -297,7 +297,7 @@ def accept_reply(
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR):
             continue
-        if value == BLOT and keys.is_secret(key):  # the model repeats the dots that it was shown
+        if value == DOTS and keys.is_secret(key):  # the model repeats the dots that it was shown
             continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")

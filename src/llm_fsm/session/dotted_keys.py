@@ -36,7 +36,7 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def trespass(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
+def reserved_fault(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
     """Return why a model may not write this value: a part of it belongs to the program. None: it may."""
     name = next((name for name in reserved.get(key, ()) if look_up({key: value}, name) is not None), None)
     return None if name is None else f"{name} is for the program to write"

@@ -16,7 +16,7 @@ from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.serialization import dump_session, read, session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
-from llm_fsm.session.turn_record import TurnRecord, replay, standing
+from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 
 
 class _Call(TypedDict):
@@ -58,7 +58,7 @@ class _Executing(_Answered, total=False):
     about: list[list[Any] | None]
 
 
-def unsound(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
+def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
     """Return sentences that say why this package cannot have written these; none if it can."""
     for number, record in enumerate(records, 1):
         fault = record_fault(record)
@@ -68,7 +68,7 @@ def unsound(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
     if fault is not None:
         return (f"its session cannot be used: {fault}",)
     try:
-        again = replay(session.conversation_id, [record for _, record in standing(records)])
+        again = replay(session.conversation_id, [record for _, record in without_undone(records)])
     except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
         return (f"its records do not fit together: {error}",)
     wrong = _differing(again, session)
@@ -79,7 +79,7 @@ def session_fault(session: Session) -> str | None:
     """Return a sentence that says what is wrong with a session; None if nothing is."""
     for number, frame in enumerate(session.stack):
         for name in OF_FLOW if frame.kind == "subflow" else OF_PLACE:
-            if name not in frame.kept:
+            if name not in frame.saved:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
     return None if pause is None else _asked_fault(pause.call, None if work is None else work.loop, "session")

@@ -116,7 +116,7 @@ def _whole(schema: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
-def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
+def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
     """Yield other forms of a value that its schema refuses, the likeliest first.
 
     Args:
@@ -133,7 +133,7 @@ def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[
     if isinstance(value, dict) and isinstance(old, Mapping):
         yield _meant(schema, joined(value, old))
     if (plain := _in_plain_digits(value)) != value:
-        yield from meanings(schema, plain, old)
+        yield from normalised(schema, plain, old)
 
 
 def _in_plain_digits(value: Any, depth: int = 0) -> Any:

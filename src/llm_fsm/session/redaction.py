@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm.conditions.coercion import plain_digits
 
 MIN_SECRET_CHARS = 3
-BLOT = "•••"
+DOTS = "•••"
 _MIN_SPELLED = 6
 """Fewer letters and digits than this are only found as written: other words may contain them."""
 _PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
@@ -38,12 +38,12 @@ def texts_in(values: Iterable[object]) -> tuple[str, ...]:
 
 def without(secrets: Iterable[str], text: str) -> str | None:
     """Replace secrets in a text with dots; None if it holds none."""
-    blotted = text
+    redacted = text
     for secret in secrets:
-        blotted = blotted.replace(secret, BLOT)
-        for start, end in reversed(spelled(secret, blotted)):
-            blotted = blotted[:start] + BLOT + blotted[end:]
-    return None if blotted == text else blotted
+        redacted = redacted.replace(secret, DOTS)
+        for start, end in reversed(spelled(secret, redacted)):
+            redacted = redacted[:start] + DOTS + redacted[end:]
+    return None if redacted == text else redacted
 
 
 def spelled(secret: str, text: str) -> list[tuple[int, int]]:
@@ -79,7 +79,7 @@ def _folded(text: str) -> str:
     return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
 
 
-def blotted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
+def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
     """Replace secrets in all texts of a JSON value. Names that are `foreign` are replaced too, each by its own."""
     if isinstance(value, str):
         found = without(secrets, value)
@@ -91,9 +91,9 @@ def blotted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool
             if name is None or foreign is None or not foreign(key):
                 name = key
             while name in members:  # for example, several accounts named by their numbers
-                name += BLOT
-            members[name] = blotted(secrets, item, foreign=foreign)
+                name += DOTS
+            members[name] = redacted(secrets, item, foreign=foreign)
         return members
     if isinstance(value, list | tuple):
-        return [blotted(secrets, item, foreign=foreign) for item in value]
+        return [redacted(secrets, item, foreign=foreign) for item in value]
     return value

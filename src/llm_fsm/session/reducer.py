@@ -140,7 +140,7 @@ _CHECKED = ("context", "origins", "memory", "shared")
 def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
     feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
     work = Work(
-        state=event.state, attempt=event.attempt, checkpoint=session.saved(_CHECKED), feedback=feedback
+        state=event.state, attempt=event.attempt, checkpoint=session.fields(_CHECKED), feedback=feedback
     )
     return replace(session, work=work)
 
@@ -233,7 +233,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         return _digression_begun(session, event)
     return replace(
         session,
-        stack=(*session.stack, Frame(kind="subflow", kept=session.saved(OF_FLOW))),
+        stack=(*session.stack, Frame(kind="subflow", saved=session.fields(OF_FLOW))),
         flow=event.flow,
         state=event.entered,
         previous_state=None,
@@ -248,10 +248,10 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
 
 
 def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
-    across, main = event.caller is not None, not session.aside()
+    across, main = event.caller is not None, not session.in_digression()
     frame = Frame(
         kind="digression",
-        kept=session.saved(OF_FLOW if across else OF_PLACE),
+        saved=session.fields(OF_FLOW if across else OF_PLACE),
         asked=event.asked,
         wanted=event.wanted,
         main=main or across,
@@ -259,7 +259,7 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
         entered=event.entered,
         caller=event.caller,
     )
-    there = {} if event.caller is None else session.stack[event.caller].kept
+    there = {} if event.caller is None else session.stack[event.caller].saved
     return _taken_up(replace(session, stack=(*session.stack, frame), **there), frame)
 
 
@@ -282,20 +282,20 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     frame = frames.pop(-1 if lowered is not session else event.frame)
     if frame.caller is not None:  # the waiting definition keeps the changes that the digression made
         waits = frames[frame.caller]
-        made = session.saved(name for name in OF_FLOW if name not in OF_PLACE)
-        frames[frame.caller] = replace(waits, kept={**waits.kept, **made})
-    return replace(session, stack=tuple(frames), **frame.kept)
+        made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
+        frames[frame.caller] = replace(waits, saved={**waits.saved, **made})
+    return replace(session, stack=tuple(frames), **frame.saved)
 
 
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
     frames = list(session.stack)
     frame = frames[event.frame]
     kept = {
-        **frame.kept,
-        "context": {**frame.kept["context"], **event.values},
-        "origins": {**frame.kept["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
+        **frame.saved,
+        "context": {**frame.saved["context"], **event.values},
+        "origins": {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
     }
-    frames[event.frame] = replace(frame, kept=kept)
+    frames[event.frame] = replace(frame, saved=kept)
     return replace(session, stack=tuple(frames))
 
 
@@ -310,12 +310,12 @@ def _missed(session: Session, event: ev.Missed) -> Session:
 def _restarted(session: Session, event: ev.Restarted) -> Session:
     kept = session.memory.get("background")
     root = session.root_frame()
-    origins = session.origins if root is None else dict(root.kept["origins"])
+    origins = session.origins if root is None else dict(root.saved["origins"])
     return Session(
         conversation_id=session.conversation_id,
         definition=session.definition,
         state=event.state,
-        previous_state=session.state if root is None else root.kept["state"],
+        previous_state=session.state if root is None else root.saved["state"],
         turn=session.turn,
         context=dict(event.context),
         origins={key: origin for key, origin in origins.items() if key in event.context},

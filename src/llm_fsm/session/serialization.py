@@ -16,7 +16,7 @@ from llm_fsm._json import in_unicode, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events
 from llm_fsm.session.events import EVENTS, AnyEvent, Event
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
     if not isinstance(value, Mapping):
         return value
     if within:
-        return {key: BLOT if is_secret(key) else item for key, item in value.items()}
+        return {key: DOTS if is_secret(key) else item for key, item in value.items()}
     return {name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()}
 
 

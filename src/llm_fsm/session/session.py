@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import Any, Literal, TypedDict
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from llm_fsm.session.history import Exchange
@@ -55,7 +55,7 @@ class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that the conversation returns to. `kept` holds the session's fields at the time it was left.
+    """A place that the conversation returns to. `saved` holds the session's fields at the time it was left.
 
     `asked` is the last question there, to be asked again. `wanted` names the keys it asked for. `main` is true if
     the conversation left its main path, and false if it left another digression. `before` holds the answers known
@@ -64,7 +64,7 @@ class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     kind: Literal["subflow", "digression"]
-    kept: Saved
+    saved: Saved = field(name="kept")
     asked: str = ""
     wanted: tuple[str, ...] = ()
     main: bool = False
@@ -155,7 +155,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """True when the conversation is over."""
         return self.outcome is not None
 
-    def saved(self, names: Iterable[str]) -> Saved:
+    def fields(self, names: Iterable[str]) -> Saved:
         """Return these fields, to be restored later."""
         found: Any = {name: getattr(self, name) for name in names}
         fields: Saved = found
@@ -164,13 +164,13 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def root_context(self) -> Mapping[str, Any]:
         """The context of the definition that was started."""
         frame = self.root_frame()
-        return self.context if frame is None else dict(frame.kept["context"])
+        return self.context if frame is None else dict(frame.saved["context"])
 
     def root_frame(self) -> Frame | None:
         """The frame of the definition that was started; None if that definition is at work."""
         if not self.flow:
             return None
-        return next((frame for frame in reversed(self.stack) if frame.kept.get("flow") == ""), None)
+        return next((frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""), None)
 
     def callers(self) -> tuple[int, ...]:
         """Places on the stack of the definitions that wait for the current one, the nearest first."""
@@ -184,7 +184,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def of_caller(self, number: int) -> Session:
         """The session from the view of the definition at this place on the stack."""
-        return replace(self, stack=self.stack[:number], **self.stack[number].kept)
+        return replace(self, stack=self.stack[:number], **self.stack[number].saved)
 
     def open_frames(self) -> tuple[int, ...]:
         """Places on the stack that the current definition left open, topmost first."""
@@ -197,7 +197,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if not self.stack:
             return found
         for number in self.open_frames():
-            found.setdefault(self.stack[number].kept["state"], number)
+            found.setdefault(self.stack[number].saved["state"], number)
         return found
 
     def places_beyond(self) -> dict[str, int]:
@@ -210,14 +210,14 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         for number in range(len(self.stack) - len(self.open_frames()) - 1, -1, -1):
             frame = self.stack[number]
             if frame.kind == "digression":
-                found.setdefault(frame.kept["state"], number)
-            elif not self.of_caller(number).aside():
+                found.setdefault(frame.saved["state"], number)
+            elif not self.of_caller(number).in_digression():
                 break
         return found
 
     def flow_at(self, number: int) -> str:
         """Name of the definition that resumes at this place on the stack."""
-        return next((frame.kept["flow"] for frame in self.stack[number:] if "flow" in frame.kept), self.flow)
+        return next((frame.saved["flow"] for frame in self.stack[number:] if "flow" in frame.saved), self.flow)
 
     def lowered(self, number: int) -> Session:
         """Put the frames that the digression at this place left open beneath the call that resumes."""
@@ -228,14 +228,14 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         below = moved_callers(self.stack[caller : number + 1], caller, len(above))
         return replace(self, stack=(*self.stack[:caller], *above, *below))
 
-    def aside(self) -> bool:
+    def in_digression(self) -> bool:
         """True in a digression; false on the main path of the current definition, whatever else is open."""
         here = takewhile(lambda frame: frame.kind == "digression", reversed(self.stack))
         return any(frame.main for frame in here)
 
     def is_in(self, digression: str) -> bool:
         """True in the digression that began in this state, if no other digression began within it."""
-        return self.aside() and self.stack[-1].entered == digression
+        return self.in_digression() and self.stack[-1].entered == digression
 
     def system_names(self) -> dict[str, Any]:
         """The read-only names that conditions, prompts, handlers and fixed replies may use."""

@@ -36,7 +36,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
         return "\n\n".join([event.text for event in self.events if isinstance(event, ev.BotSaid)])
 
     @property
-    def heard(self) -> ev.UserSaid | None:
+    def user_message(self) -> ev.UserSaid | None:
         """The user's message, if there was one."""
         return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
 
@@ -62,7 +62,7 @@ def parse(text: str) -> TurnRecord:
     return read(document, TurnRecord, "a turn record cannot be read: record")
 
 
-def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
+def without_undone(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
     """Return the records that were not undone, with their numbers (from 1)."""
     kept: dict[int, TurnRecord] = {}
     for number, record in enumerate(records, 1):
@@ -86,7 +86,7 @@ def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
 def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
     """Return the whole conversation as its caller reads it, without turns that were undone."""
     messages: list[Message] = []
-    for _, record in standing(records):
+    for _, record in without_undone(records):
         for event in record.events:
             if isinstance(event, ev.UserSaid):
                 messages.append(Message(role="user", text=event.text, turn=record.turn))

@@ -16,7 +16,7 @@ from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.context import missing
 from llm_fsm.session.messages import Choice, TurnView
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError
@@ -252,7 +252,7 @@ def available_moves(
 def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> CompiledState | None:
     """What an end comes back to in another definition, where a digression out of that one takes place here."""
     frame = session.stack[-1] if session.stack else None
-    aside = None if frame is None or frame.kind != "digression" else beside.get(frame.kept["state"])
+    aside = None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
     return None if aside is None or aside.move.place is None else aside.program.states[aside.move.target]
 
 
@@ -299,7 +299,7 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
     """
     if state.fixed is not None:
         try:
-            system = blotted(machine.keys.secret_values(session.context), session.system_names())
+            system = redacted(machine.keys.secret_values(session.context), session.system_names())
             return state.fixed.render(machine.keys.visible(session.context) | system)
         except WordingError:
             return ""

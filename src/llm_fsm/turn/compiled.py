@@ -159,7 +159,7 @@ class CompiledMachine:
         places = [(session.flow, session.state)]
         flow = session.flow
         for frame in reversed(session.stack):
-            flow = frame.kept.get("flow", flow)
-            places.append((flow, frame.kept["state"]))
+            flow = frame.saved.get("flow", flow)
+            places.append((flow, frame.saved["state"]))
         programs = {"": self, **self.flows}
         return all(name in programs and state in programs[name].states for name, state in places)

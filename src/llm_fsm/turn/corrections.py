@@ -151,7 +151,7 @@ def outside(
         items = new.context.items()
         changed = tuple(key for key, value in items if old.context.get(key) != value and not key.startswith("_"))
         if changed:
-            yield place, changed, None if new.aside() else correction(root.of(new), old, new, changed)
+            yield place, changed, None if new.in_digression() else correction(root.of(new), old, new, changed)
 
 
 def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> Mapping[str, Any]:

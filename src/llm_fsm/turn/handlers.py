@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.turn_state import TurnState
@@ -30,7 +30,7 @@ def run(
     for result in found.results:
         turn.elapsed += result.seconds
         if result.error is not None:
-            error = blotted(turn.secrets(), result.error)
+            error = redacted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
         for event in accept_host(turn.machine.keys, turn.session.context, result.changes):
             turn.emit(event)

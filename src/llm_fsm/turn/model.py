@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from llm_fsm._text import cut, estimate
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.turn.available import turn_view
 from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
@@ -92,7 +92,7 @@ def call(
         return None
     if isinstance(reply, Unanswered):
         turn.usage += Usage(calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds)
-        turn.emit(ev.ReplyRejected(fault="no-reply", reason=blotted(turn.secrets(), reply.reason)))
+        turn.emit(ev.ReplyRejected(fault="no-reply", reason=redacted(turn.secrets(), reply.reason)))
         return None
     if not isinstance(reply, ModelReply):
         raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")

@@ -14,7 +14,7 @@ from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.json_values import ValueFault, to_json_value
-from llm_fsm.session.redaction import BLOT, texts_in
+from llm_fsm.session.redaction import DOTS, texts_in
 
 
 def at(value: Any, path: str) -> Any:
@@ -54,9 +54,9 @@ def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
 
 def _without(value: Any, path: str) -> Any:
     if not path:
-        return BLOT
+        return DOTS
     if isinstance(value, dict) and path in value:
-        return {**value, path: BLOT}
+        return {**value, path: DOTS}
     step, _, rest = path.partition(".")
     if isinstance(value, dict) and step in value:
         return {**value, step: _without(value[step], rest)}
@@ -68,7 +68,7 @@ def _without(value: Any, path: str) -> Any:
 
 def agrees(shown: Any, value: Any) -> bool:
     """True when `shown` is the value, apart from what was masked in it."""
-    if shown == BLOT:
+    if shown == DOTS:
         return True
     if isinstance(shown, dict) and isinstance(value, dict):
         return shown.keys() == value.keys() and all(agrees(shown[key], value[key]) for key in shown)

@@ -17,7 +17,7 @@ from llm_fsm.session.context import has
 from llm_fsm.session.dotted_keys import part_schema
 from llm_fsm.session.events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import LLMMessage, LLMRequest
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
@@ -99,10 +99,10 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         refused=_refused(turn, scope),
         words_only=words_only,
         greeting=greeting,
-        summary=blotted(turn.secrets(), session.summary) if session.summary else "",
-        memory=blotted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
+        summary=redacted(turn.secrets(), session.summary) if session.summary else "",
+        memory=redacted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
         earlier="" if words_only or not session.flow else _earlier(turn),
-        said=blotted(turn.secrets(), "\n\n".join(filter(None, turn.said))) if words_only else "",
+        said=redacted(turn.secrets(), "\n\n".join(filter(None, turn.said))) if words_only else "",
         outcome=_outcome(turn) if words_only else "",
     )
     return replace(
@@ -125,7 +125,7 @@ def _heard(turn: TurnState, *, words_only: bool) -> str | None:
     user = turn.session.user_input
     if user is None or not (words_only or turn.left_secrets):
         return user
-    shown: str = blotted(turn.secrets() if words_only else sorted(turn.left_secrets, key=len, reverse=True), user)
+    shown: str = redacted(turn.secrets() if words_only else sorted(turn.left_secrets, key=len, reverse=True), user)
     return shown
 
 
@@ -159,7 +159,7 @@ def _outcome(turn: TurnState) -> str:
     """What the last work of this turn in the definition at work came to, as JSON without secrets; else ""."""
     for event in reversed(turn.events):
         if isinstance(event, ev.TaskPassed):
-            return escaped(shortened(blotted(turn.secrets(), turn.session.input)))
+            return escaped(shortened(redacted(turn.secrets(), turn.session.input)))
         if isinstance(event, FlowPushed | FlowReturned) and event.kind == "subflow":
             break  # between definitions crosses what `input` and `output` name alone
     return ""
@@ -226,7 +226,7 @@ def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
         say_stopped(turn)
     elif turn.paused:
         say_paused(turn)
-    elif turn.reopened is not None and turn.state.id == turn.reopened.kept["state"]:
+    elif turn.reopened is not None and turn.state.id == turn.reopened.saved["state"]:
         if not (any(turn.said) and _is_answered(turn, turn.reopened)):
             ask_again(turn, turn.reopened.asked)
     elif turn.turned_back and turn.state.kind == "converse":

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from llm_fsm.session import events as ev
 from llm_fsm.session.history import surplus
 from llm_fsm.session.messages import LLMRequest, Usage
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
 from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
@@ -123,7 +123,7 @@ def apologise(
 ) -> tuple[Session, tuple[ev.Event, ...]]:
     """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
     turn = _BARE.turn(machine, session)
-    why = blotted(turn.secrets(), str(error))
+    why = redacted(turn.secrets(), str(error))
     turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
     turn.emit(ev.TurnFailed(error=type(error).__name__, message=why))
     turn.fallback = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.dotted_keys import trespass
+from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, tasks
 from llm_fsm.turn.corrections import handed_on
@@ -81,7 +81,7 @@ def leave(turn: TurnState, how: str) -> None:
     turn.emit(
         ev.FlowReturned(
             kind=frame.kind,
-            state=frame.kept["state"],
+            state=frame.saved["state"],
             ended=session.state,
             flow=session.flow if frame.kind == "subflow" else "",
             how=how,
@@ -96,7 +96,7 @@ def _give_back(turn: TurnState, values: Mapping[str, object], origins: Mapping[s
         source = _writer(origins, turn.state.definition.output[key])
         keys = turn.machine.keys
         owner = keys.sources.get(key, "model")
-        reason = trespass(keys.reserved, key, value) if source == "model" else None
+        reason = reserved_fault(keys.reserved, key, value) if source == "model" else None
         if owner not in ("model", source):
             reason = f"only {owner} may write this key, and the value came from {source}"
         if reason is None:

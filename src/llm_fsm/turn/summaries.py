@@ -9,7 +9,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, MemoryFault
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.turn import model
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.key_results import summary_of
@@ -38,7 +38,7 @@ def _left_behind(turn: TurnState, gone: int) -> Any:
         "events": [found for event in news if (found := _told(event)) is not None],
         "conversation": [list(exchange) for exchange in (*window[:gone], *window[since:])],
     }
-    return blotted(turn.secrets(), happened)
+    return redacted(turn.secrets(), happened)
 
 
 def _events_since(turn: TurnState) -> list[ev.Event]:

@@ -18,7 +18,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.serialization import read
 from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
@@ -255,7 +255,7 @@ def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: Map
     if new != old:
         written = {key: text for key, text in new.items() if old.get(key) != text}
         turn.emit(ev.MemorySet(values=written, removed=tuple(key for key in old if key not in new)))
-    told = blotted(turn.secrets(), told)
+    told = redacted(turn.secrets(), told)
     loop.done[call.id] = {"value": told}
     turn.emit(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
 
@@ -279,7 +279,7 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
     if result.unknown:
         loop.done[planned.id] = {"unknown": planned.key}
         return
-    error = blotted(turn.secrets(), result.error)
+    error = redacted(turn.secrets(), result.error)
     if result.refused:
         call = next(call for call in loop.calls if call.id == planned.id)
         _refuse(turn, loop, call, error or "the arguments do not fit")
@@ -316,7 +316,7 @@ def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
     mapping = output_taken(turn, name, source)
     secrets = {*secrets_in(turn.machine.keys, mapping, value), *turn.secrets()}
     shown, known = masked(turn.machine.keys, mapping, value), turn.machine.definition.canonical
-    return blotted(sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known)
+    return redacted(sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known)
 
 
 def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:

@@ -117,7 +117,7 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
                 previous=turn.session.state,
                 by="exhausted" if exhausted else by,
                 transition=move.pointer,
-                on_path=turn.has("correct") and not move.returns and not turn.session.aside(),
+                on_path=turn.has("correct") and not move.returns and not turn.session.in_digression(),
             )
         )
     if given:
@@ -224,7 +224,7 @@ def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:
 def _come_back_to(turn: TurnState, place: int) -> Frame:
     """Be back at a place on the stack that a digression left open, whatever lies above it."""
     frame = turn.reopened = turn.session.stack[place]
-    state, here = frame.kept["state"], turn.session.state
+    state, here = frame.saved["state"], turn.session.state
     turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place))
     return frame
 

@@ -17,7 +17,7 @@ from msgspec import structs
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, Usage
-from llm_fsm.session.redaction import blotted
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
@@ -138,7 +138,7 @@ class TurnState:
         if not secrets:
             return tuple(messages)
         forms = tuple(dict.fromkeys(form for secret in secrets for form in (secret, escaped(secret)[1:-1])))
-        return tuple(structs.replace(message, content=blotted(forms, message.content)) for message in messages)
+        return tuple(structs.replace(message, content=redacted(forms, message.content)) for message in messages)
 
     def used(self) -> dict[str, float]:
         """Return what the run has used of each limit, earlier turns included."""

@@ -20,7 +20,7 @@ from llm_fsm.engine.explain import (
     Stopped,
     Went,
 )
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 
 _REPLY_CHARS = 400
 _VALUE_CHARS = 80
@@ -65,7 +65,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def shown(value: object) -> str:
     """A value on one line, shortened."""
-    text = value if value == BLOT else json.dumps(value, ensure_ascii=False)
+    text = value if value == DOTS else json.dumps(value, ensure_ascii=False)
     return printing.shortened(str(text), _VALUE_CHARS)
 
 

@@ -25,7 +25,7 @@ from llm_fsm.cli.terminal import explain as explained
 from llm_fsm.engine.explain import explain_last
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import has
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, available_moves
 
@@ -115,14 +115,14 @@ def _stack(session: Session) -> list[str]:
     lines = [f"  in the flow {printing.one_line(session.flow)}"] if session.flow else []
     for frame in reversed(session.stack):
         what = "called by" if frame.kind == "subflow" else "in a digression from"
-        lines.append(f"  {what} {frame.kept['state']}")
+        lines.append(f"  {what} {frame.saved['state']}")
     return lines
 
 
 def _context(talk: Talk, _: str) -> Answer:
     context = transcript.masked(talk.program().is_secret, talk.session().context)
     lines = [
-        f"  {printing.one_line(key)} = {value if value == BLOT else printing.one_line(_json(value))}"
+        f"  {printing.one_line(key)} = {value if value == DOTS else printing.one_line(_json(value))}"
         for key, value in context.items()
     ]
     return Answer("\n".join(lines) or "nothing has been collected yet")

@@ -18,7 +18,7 @@ from llm_fsm.engine.observers import publish
 from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told
 from llm_fsm.session.events import ContextSet
-from llm_fsm.session.redaction import blotted, texts_in
+from llm_fsm.session.redaction import redacted, texts_in
 from llm_fsm.session.serialization import shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
@@ -62,7 +62,7 @@ def outgoing(
             "definition": program.definition.name,
             "kind": record.kind,
             "state": session.state,
-            "event": blotted(secrets, shown(event, program.is_secret)),
+            "event": redacted(secrets, shown(event, program.is_secret)),
         }
         text = json.dumps(told, separators=(",", ":"))
         key = f"{session.conversation_id}/{number}/{index}"

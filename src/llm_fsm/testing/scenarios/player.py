@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.redaction import DOTS
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing.scenarios.checks import definitions_of, function_names, tasks_of
 from llm_fsm.testing.scenarios.fixtures import Stage, without_servers
@@ -142,7 +142,7 @@ class Player:
 def masked(text: str, secrets: Collection[str]) -> str:
     """The text without secret values."""
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, BLOT)
+        text = text.replace(secret, DOTS)
     return text
 
 

@@ -15,7 +15,7 @@ from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord, standing
+from llm_fsm.session.turn_record import TurnRecord, without_undone
 from llm_fsm.testing.scenarios.redaction import confided, disguised
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
@@ -35,7 +35,7 @@ def document_of(
     Turns that were taken back are left out. Secret values are replaced by others of the same shape, everywhere.
     Raises ValueError where nothing has happened yet.
     """
-    kept = [record for _, record in standing(records)]
+    kept = [record for _, record in without_undone(records)]
     if not kept:
         raise ValueError("nothing has happened yet")
     saver = _Saver(program)

@@ -131,7 +131,7 @@ def _cancel(turn: TurnState, message: str) -> Run:
         if frame.kind == "digression":
             yield from _back_from(turn, frame)
             return
-        before = frame.kept["previous_state"]
+        before = frame.saved["previous_state"]
         if turn.stopped == "stuck" and before is not None and _leads_back(turn, before):
             turn.stopped = ""
             going = True
@@ -209,7 +209,7 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
     closed = {move.target for move in own_moves(turn.state)} - set(targets) - past
     if len(targets) > 1 or closed:
         targets = going_on  # nobody ends a conversation by leaving an answer out
-    if not targets and turn.session.aside():
+    if not targets and turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="skip", how="left"))
         _say(turn, "skip", words=message)
         yield from _step_back(turn)
@@ -312,4 +312,4 @@ def _choices(turn: TurnState) -> str:
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
     root = session.root_frame()
-    return session.origins if root is None else root.kept["origins"]
+    return session.origins if root is None else root.saved["origins"]

@@ -40,7 +40,7 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
     if not changed or reply.target in _ENDS or not turn.has("correct"):
         return False
     found = None
-    if not session.aside():
+    if not session.in_digression():
         leads = {turn.state.id, *(move.target for move in turn.state.moves)}
         picked = "" if reply.target in leads else reply.target
         found = correction(turn.machine, before, session, changed, picked)
