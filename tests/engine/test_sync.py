@@ -71,8 +71,8 @@ def test_stream_gives_words_and_then_the_turn() -> None:
 def test_events_of_a_stream_that_happen_together_take_one_way_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     with scripted(reply("bye", "Bye Ada", name="Ada")) as machine:
         stream = machine.start(greet=False).stream("Ada")
-        ways, run = [], machine._loop.run
-        monkeypatch.setattr(machine._loop, "run", lambda work: ways.append(work) or run(work))
+        ways, run = [], machine._portal.run
+        monkeypatch.setattr(machine._portal, "run", lambda work: ways.append(work) or run(work))
         events = list(stream)
         assert stream.turn is not None
         assert tuple(event for event in events if not isinstance(event, MessageDelta)) == stream.turn.events
@@ -169,7 +169,7 @@ async def within(loop_of):
     del loop_of
     held.clear()
     gc.collect()
-held[0]._loop.run(within(None))
+held[0]._portal.run(within(None))
 print("done")
 """
     done = subprocess.run(
@@ -328,7 +328,7 @@ def test_a_stream_whose_machine_is_being_closed_does_not_end_as_if_it_were_over(
         stream = machine.start(greet=False).stream("hi")
         events = iter(stream)
         next(events)
-        machine._loop.run(machine._loop._loop.shutdown_asyncgens())
+        machine._portal.run(machine._portal._loop.shutdown_asyncgens())
         with pytest.raises(CancelledError):
             next(events)
         assert stream.turn is None
@@ -418,7 +418,6 @@ def test_what_hosts_write_keeps_to_one_thread() -> None:
 
             chat = machine.start(greet=False)
             for _ in range(17):
-                machine._loop._waiting.clear()
                 assert chat.send("m").text == "ok"
     assert seen == {"llm_fsm loop"}
 
@@ -433,5 +432,5 @@ def test_a_handler_may_close_the_machine() -> None:
     chat = machine.start(greet=False)
     with ThreadPoolExecutor(1) as pool, pytest.raises((StoreError, CancelledError)):
         pool.submit(chat.send, "m").result(10)
-    machine._loop._thread.join(5)
-    assert not machine._loop._thread.is_alive()
+    machine._portal._thread.join(5)
+    assert not machine._portal._thread.is_alive()

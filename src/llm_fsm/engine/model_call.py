@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
-from types import CoroutineType
 from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._async import OutOfPatience, in_time, in_words, is_cancelled
+from llm_fsm._async import DeadlineExceeded, in_time, in_words, is_cancelled
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM, Listener, listened
@@ -49,8 +48,8 @@ async def ask(
         if left is None or (listener is None and getattr(llm, "keeps_time", False)):
             reply = await work
         else:
-            reply = await in_time(work if isinstance(work, CoroutineType) else _awaited(work), left)
-    except OutOfPatience as error:
+            reply = await in_time(work, left)
+    except DeadlineExceeded as error:
         seconds = in_words(whole or left or 0.0)
         where = getattr(llm, "where", "the model")
         raise ModelError(f"{where} did not answer within {seconds} seconds", retryable=True) from error
@@ -101,10 +100,6 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     names = " and ".join(f"limits.{name}" for name in found)
     what = " and no ".join(found.values())
     return f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; limits.llm_calls counts always"
-
-
-async def _awaited(work: Awaitable[object]) -> object:
-    return await work
 
 
 def _checked(llm: LLM, reply: object) -> ModelReply:

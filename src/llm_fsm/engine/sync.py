@@ -18,7 +18,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.engine.handlers.registry import Function, Handler
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.portal import Loop
+from llm_fsm.engine.portal import Portal
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed
@@ -30,7 +30,7 @@ class SyncStream:
 
     def __init__(self, machine: Machine, stream: TurnStream) -> None:
         self._machine = machine  # as of `Conversation`
-        self._loop = machine._loop
+        self._portal = machine._portal
         self._stream = stream
 
     @property
@@ -39,7 +39,7 @@ class SyncStream:
         return self._stream.turn
 
     def __iter__(self) -> Iterator[Event]:
-        events, forks = aiter(self._stream), self._loop.forks
+        events, forks = aiter(self._stream), self._portal.forks
 
         async def following() -> list[Event]:
             """The next event, with those that have happened since: a way to the loop takes longer than they do."""
@@ -52,10 +52,10 @@ class SyncStream:
             return found
 
         try:
-            while found := self._loop.run(following()):
+            while found := self._portal.run(following()):
                 for event in found:
                     yield event
-                    if self._loop.forks != forks:
+                    if self._portal.forks != forks:
                         raise RuntimeError(
                             "this stream began before its process was forked, and goes on in the other one"
                         )
@@ -63,8 +63,8 @@ class SyncStream:
                 raise CancelledError
         finally:
             close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
-            if close is not None and self._loop.forks == forks:
-                self._loop.let_go(close)
+            if close is not None and self._portal.forks == forks:
+                self._portal.let_go(close)
 
 
 class Conversation:
@@ -75,11 +75,11 @@ class Conversation:
 
     def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
         self._machine = machine  # a machine that nobody holds closes itself
-        self._loop = machine._loop
+        self._portal = machine._portal
         self._conversation = conversation
 
     def _fresh(self) -> AsyncConversation:
-        self._loop.run(self._conversation.refresh())
+        self._portal.run(self._conversation.refresh())
         return self._conversation
 
     @property
@@ -124,16 +124,16 @@ class Conversation:
     @property
     def history(self) -> tuple[Message, ...]:
         """The whole conversation so far."""
-        return self._loop.run(self._conversation.history())
+        return self._portal.run(self._conversation.history())
 
     @property
     def turns(self) -> tuple[Turn, ...]:
         """Every turn on record, taken back or not, with its events; contexts are those of now."""
-        return self._loop.run(self._conversation.turns())
+        return self._portal.run(self._conversation.turns())
 
     def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it; errors as of AsyncConversation.send."""
-        return self._loop.run(self._conversation.send(text, request_id=request_id))
+        return self._portal.run(self._conversation.send(text, request_id=request_id))
 
     def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
         """Like `send`, as a stream of events."""
@@ -141,7 +141,7 @@ class Conversation:
 
     def answer(self, value: object, *, request_id: str | None = None) -> Turn:
         """Answer what the run waits for; errors as of AsyncConversation.answer."""
-        return self._loop.run(self._conversation.answer(value, request_id=request_id))
+        return self._portal.run(self._conversation.answer(value, request_id=request_id))
 
     def stream_answer(self, value: object, *, request_id: str | None = None) -> SyncStream:
         """Like `answer`, as a stream of events."""
@@ -149,15 +149,15 @@ class Conversation:
 
     def end(self) -> None:
         """Close the conversation for good; errors as of AsyncConversation.end."""
-        self._loop.run(self._conversation.end())
+        self._portal.run(self._conversation.end())
 
     def undo(self) -> None:
         """Take the last turn back, the end of the conversation too; errors as of AsyncConversation.undo."""
-        self._loop.run(self._conversation.undo())
+        self._portal.run(self._conversation.undo())
 
 
-def _close(machine: AsyncMachine, loop: Loop) -> None:
-    loop.stop(machine.close())
+def _close(machine: AsyncMachine, portal: Portal) -> None:
+    portal.stop(machine.close())
 
 
 class Machine:
@@ -171,9 +171,8 @@ class Machine:
 
     def _open(self, machine: AsyncMachine) -> None:
         self._machine = machine
-        ours = type(machine.store).__module__.partition(".")[0] == __package__
-        self._loop = Loop(lent=ours)  # a store that somebody else wrote may keep to one thread
-        self._closing = weakref.finalize(self, _close, machine, self._loop)
+        self._portal = Portal()
+        self._closing = weakref.finalize(self, _close, machine, self._portal)
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
@@ -208,11 +207,11 @@ class Machine:
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `hear` on any thread."""
         started = self._machine.start(context, conversation_id, greet, state, background, hear=hear)
-        return Conversation(self, self._loop.run(started))
+        return Conversation(self, self._portal.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
-        return Conversation(self, self._loop.run(self._machine.resume(conversation_id)))
+        return Conversation(self, self._portal.run(self._machine.resume(conversation_id)))
 
     def run(
         self,
@@ -222,7 +221,7 @@ class Machine:
         background: Mapping[str, Any] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
-        return self._loop.run(self._machine.run(input, context, conversation_id, background))
+        return self._portal.run(self._machine.run(input, context, conversation_id, background))
 
     def run_stream(
         self,
@@ -238,29 +237,29 @@ class Machine:
         self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
     ) -> Turn:
         """Answer what a run waits for; errors as of AsyncMachine.answer."""
-        return self._loop.run(
+        return self._portal.run(
             self._machine.answer(conversation_id, value, pause=pause, request_id=request_id)
         )
 
     def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Fire every time-out and reminder that is due; errors as of AsyncMachine.run_due."""
-        return self._loop.run(self._machine.run_due(now))
+        return self._portal.run(self._machine.run_due(now))
 
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
-        return self._loop.run(self._machine.conversations(after, limit))
+        return self._portal.run(self._machine.conversations(after, limit))
 
     def definition_of(self, conversation_id: str) -> Definition:
         """The definition that a conversation goes on by; see AsyncMachine.definition_of."""
-        return self._loop.run(self._machine.definition_of(conversation_id))
+        return self._portal.run(self._machine.definition_of(conversation_id))
 
     def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
         """Carry a conversation over to this machine's definition; see AsyncMachine.migrate."""
-        return self._loop.run(self._machine.migrate(conversation_id, dry_run=dry_run))
+        return self._portal.run(self._machine.migrate(conversation_id, dry_run=dry_run))
 
     def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""
-        return self._loop.run(self._machine.delete(conversation_id))
+        return self._portal.run(self._machine.delete(conversation_id))
 
     def close(self) -> None:
         """Free connections, files and the loop's thread; a second time does nothing."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from llm_fsm._async import at_home, in_thread, in_words, is_async, is_cancelled
+from llm_fsm._async import in_thread, in_words, is_async, is_cancelled
 from llm_fsm._text import nearest
 from llm_fsm.errors import told
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
@@ -181,11 +181,6 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float
 
     What it gives in the moment that it has for stopping counts.
     """
-    try:
-        await at_home()
-    except BaseException:  # a call that is cancelled before it began must not leave its coroutine unawaited
-        waiting.close()
-        raise
     if limit == math.inf:
         return await waiting
     task = asyncio.create_task(_ended(waiting))

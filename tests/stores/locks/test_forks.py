@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.stores.locks.file_locks import FolderLocks, RangeLocks
-from llm_fsm.stores.locks.forks import leave_in_children
+from llm_fsm.stores.locks.forks import in_forked_children
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
 
@@ -29,7 +29,7 @@ class Holder:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_lets_go_and_its_parent_does_not() -> None:
     holder = Holder()
-    leave_in_children(holder, Holder.leave)
+    in_forked_children(holder, Holder.leave)
     child = os.fork()
     if child == 0:
         os._exit(int(not holder.left))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_fsm.stores.errors import denied, no_folder, os_fault
-from llm_fsm.stores.locks.forks import leave_in_children
+from llm_fsm.stores.locks.forks import in_forked_children
 
 try:
     import fcntl
@@ -105,7 +105,7 @@ class RangeLocks:
 
     def _open(self, share: int) -> int:
         with self._guard:
-            leave_in_children(self, RangeLocks.close)
+            in_forked_children(self, RangeLocks.close)
             if share not in self._handles:
                 self._handles[share] = _open_lock_file(self._path(share), self._beside)
             return self._handles[share]
@@ -121,7 +121,7 @@ class FolderLocks:
 
     def take(self, name: str) -> bool:
         """See `FileLocks.take`."""
-        leave_in_children(self, FolderLocks.close)
+        in_forked_children(self, FolderLocks.close)
         path = self._path(name)
         handle = _open_lock_file(path, self._beside)
         try:

@@ -1,13 +1,13 @@
-"""What a forked child does not take over: handles that would keep what a dead parent had locked, and open databases.
+"""Forks of the process: what objects do before and after one, as long as they live.
 
-`os.register_at_fork` never forgets, so it is told once and not with every store.
+`os.register_at_fork` never forgets, so it is called once and not for every object.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from threading import RLock
 from typing import Any, TypeVar
@@ -15,44 +15,44 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-_leaving: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
-_resting: WeakKeyDictionary[Any, Callable[[Any], AbstractContextManager[None]]] = WeakKeyDictionary()
+_around: WeakKeyDictionary[Any, Callable[[Any], AbstractContextManager[None]]] = WeakKeyDictionary()
 _forking = RLock()
 """Held by a thread from before its fork to after it, in both processes."""
-_rests = ExitStack()
+_entered = ExitStack()
 
 
-def leave_in_children(holder: T, leave: Callable[[T], None]) -> None:
-    """Have every forked child call `leave(holder)`, as long as there is a holder."""
-    _watch()
-    _leaving[holder] = leave
-
-
-def rest_in_forks(holder: T, resting: Callable[[T], AbstractContextManager[None]]) -> None:
-    """Have every fork happen within `resting(holder)`, as long as there is a holder; it ends in both processes."""
-    _watch()
+def around_forks(holder: T, within: Callable[[T], AbstractContextManager[None]]) -> None:
+    """Have every fork happen within `within(holder)`, which ends in the parent and in the child."""
+    _register()
     with _forking:
-        _resting[holder] = resting
+        _around[holder] = within
+
+
+def in_forked_children(holder: T, leave: Callable[[T], None]) -> None:
+    """Have every forked child call `leave(holder)`."""
+
+    @contextmanager
+    def within(holder: T) -> Iterator[None]:
+        process = os.getpid()
+        yield
+        if os.getpid() != process:
+            leave(holder)
+
+    around_forks(holder, within)
 
 
 @cache
-def _watch() -> None:
-    if hasattr(os, "register_at_fork"):  # where processes fork
-        os.register_at_fork(before=_rest, after_in_parent=_go_on, after_in_child=_begin)
+def _register() -> None:
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
 
 
-def _rest() -> None:
+def _before() -> None:
     _forking.acquire()
-    for holder, resting in tuple(_resting.items()):
-        _rests.enter_context(resting(holder))
+    for holder, within in tuple(_around.items()):
+        _entered.enter_context(within(holder))
 
 
-def _go_on() -> None:
-    _rests.close()
+def _after() -> None:
+    _entered.close()
     _forking.release()
-
-
-def _begin() -> None:
-    _go_on()
-    for holder, leave in tuple(_leaving.items()):
-        leave(holder)

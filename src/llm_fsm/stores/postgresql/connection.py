@@ -18,7 +18,6 @@ from psycopg import AsyncConnection
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.errors import silent
-from llm_fsm.stores.locks.forks import leave_in_children
 from llm_fsm.stores.postgresql.errors import READ_ONLY, fault, unreachable
 
 Connection = AsyncConnection[Any]
@@ -71,7 +70,6 @@ class Line:
         self._seconds = seconds
         self._welcome = welcome
         self._db: Connection | None = None
-        leave_in_children(self, Line.leave_to_parent)
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """What `work` gives. It is begun again, once, when the connection broke, and a few times when it was undone.
@@ -114,13 +112,6 @@ class Line:
         db, self._db = self._db, None
         if db is not None:
             db.pgconn.finish()
-
-    def leave_to_parent(self) -> None:
-        """In a forked child: put something harmless in place of the socket, which freeing the connection may close."""
-        if self._db is not None and self._db.pgconn.socket >= 0:
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, self._db.pgconn.socket, inheritable=False)
-            os.close(nothing)
 
     async def _once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         db = self._db

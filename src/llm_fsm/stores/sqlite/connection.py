@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.locks.forks import rest_in_forks
+from llm_fsm.stores.locks.forks import around_forks
 from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettled
 from llm_fsm.stores.sqlite.schema import MEMORY, inode, open_database, transaction
 
@@ -32,7 +32,7 @@ class Database:
         self._db: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
         if path != MEMORY:
-            rest_in_forks(self, Database._closed_in_forks)
+            around_forks(self, Database._closed_in_forks)
 
     def serve(self, together: Together, values: Sequence[Any], *, writes: bool) -> Sequence[Any]:
         """Serve requests of one kind, those that write in one transaction.
