@@ -323,5 +323,5 @@ def test_patched_threads_are_refused_with_a_way_out(
     monkeypatch.setitem(sys.modules, module, types.SimpleNamespace(**{asks: lambda name: patched.get(name, False)}))
     Portal().stop(nothing())
     patched[what] = True
-    with pytest.raises(ConfigurationError, match=f"^{library} has patched threads, .* gunicorn -k gthread"):
+    with pytest.raises(ConfigurationError, match=f"^{library} has patched threads, .*gunicorn -k gthread"):
         Portal()
