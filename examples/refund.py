@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-from llm_fsm import Machine
-from llm_fsm.tools import ToolRegistry
+from llm_fsm import Machine, ToolRegistry
 from llm_fsm.tools.schema import CallInfo
 
 DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "refund.json"

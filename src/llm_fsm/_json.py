@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from pydantic_core import PydanticSerializationError, to_json
 
 
 def escape(key: str) -> str:
@@ -51,7 +50,16 @@ def value_at(value: Any, pointer: str) -> Any:
 
 
 SCALARS = frozenset((str, int, float, bool, type(None)))
-_UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+
+
+
+def _as_object(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=_as_object)
 
 
 def in_unicode(value: object) -> str:
@@ -63,10 +71,8 @@ def in_unicode(value: object) -> str:
         TypeError: The value has no JSON form.
         RecursionError: The value contains itself.
     """
-    try:
-        return to_json(value, inf_nan_mode="constants").decode()  # msgspec would write NaN as null
-    except PydanticSerializationError:
-        return _UNICODE.encode(value).encode("utf-8", "backslashreplace").decode()  # the form that JSON escapes have
+    text = _UNICODE.encode(value)  # msgspec would write NaN as null
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def value_of(text: str | bytes) -> Any:

@@ -19,7 +19,6 @@ from llm_fsm.documents.discovery import (
 )
 from llm_fsm.lint.config import ConfigError
 from llm_fsm.testing import check_folder
-from llm_fsm.testing.scenarios import selection
 
 GOOD: dict[str, Any] = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "Greet"}}}
 ODD: dict[str, Any] = {**GOOD, "colour": 1}
@@ -64,10 +63,6 @@ def test_a_folder_that_must_not_be_read_stands_for_itself(folder: Path, monkeypa
 
     monkeypatch.setattr(os, "scandir", asked)
     assert relative(below(str(folder)), folder) == ["bots/a.json", "bots/b.json", "bots/deep"]
-    assert selection.files([str(folder)]) == [closed]
-    monkeypatch.chdir(folder / "bots")
-    closed = os.path.join(".", "deep")
-    assert selection.files(["."]) == ["deep"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,10 @@ from paths import ROOT
 
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
-SCHEMAS = {"llm_fsm/definition/definition.schema.json", "llm_fsm/testing/scenarios/case.schema.json"}
+SCHEMAS = {
+    *("llm_fsm/definition/definition.schema.json", "llm_fsm/testing/scenarios/case.schema.json"),
+    "llm_fsm/llm/prices.json",
+}
 
 READ_SHIPPED = """
 import json

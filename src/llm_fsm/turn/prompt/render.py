@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined, Template, meta
 
 from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
@@ -24,7 +24,6 @@ from llm_fsm.session.context import Keys
 from llm_fsm.session.history import Exchange, in_prompt
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.turn.guards import Guard, Move
-from llm_fsm.turn.prompt.blanks import Blanks
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
 from llm_fsm.turn.prompt.tool_formats import to_openai
 
@@ -55,7 +54,7 @@ class Prompts:
     environment: Environment
     sources: Mapping[str, str]
     system: Template
-    turn: Blanks
+    turn: Template
     whole: bool = False
 
     @cached_property
@@ -88,9 +87,14 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
         environment=environment,
         sources=sources,
         system=environment.from_string(sources["system"]),
-        turn=Blanks(environment, sources["turn"]),
+        turn=environment.from_string(sources["turn"], globals=_absent(environment, sources["turn"])),
         whole=whole,
     )
+
+
+def _absent(environment: Environment, source: str) -> dict[str, str]:
+    """Every name of a template as an empty text: a section without its value is left out."""
+    return dict.fromkeys(meta.find_undeclared_variables(environment.parse(source)), "")
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -275,7 +279,7 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
         given["words_only"] = "yes"
     if greeting:
         given["greeting"] = "yes"
-    text = prompts.turn.filled(given)
+    text = prompts.turn.render(given)
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
     return text, sizes
