@@ -10,10 +10,11 @@ MODEL = offline
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
-.PHONY: help chat test crash services lint bench clean
+.PHONY: help chat serve test crash services lint bench clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
+	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run the tests'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
@@ -23,6 +24,9 @@ help:
 
 chat: $(VENV)/.run
 	@$(BIN)/llm-fsm chat $(FSM) --model $(MODEL) $(ARGS)
+
+serve: $(VENV)/.serve
+	@$(BIN)/llm-fsm serve --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
@@ -72,6 +76,11 @@ $(VENV)/.run: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable .
 	$(BIN)/python -m compileall -q src
 	touch $@
+
+$(VENV)/.serve: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[server,mcp]'
+	$(BIN)/python -m compileall -q src
+	touch $(VENV)/.run $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --group dev --editable .

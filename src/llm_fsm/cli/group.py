@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "prompt": "Show what the model reads in a state, and what it takes.",
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
+    "serve": "Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
     "test": "Run conversation tests and report failures.",
     "validate": "Check definition files and say everything that is wrong.",

@@ -109,11 +109,16 @@ def equipment(
 ) -> tuple[Host, dict[str, Any]]:
     """What `--tools` and `--mcp` bring: functions, and servers by alias. Raises Failure where something is lacking."""
     host, servers = host_of(tools), servers_of(mcp)
-    called = gather(definition, file=path).called.values()
-    lacking = missing(definition, (flow.definition for flow in called), host, servers)
-    if lacking is not None:
-        raise Failure(lacking)
+    needed = lacking(definition, path, host, servers)
+    if needed is not None:
+        raise Failure(needed)
     return host, servers
+
+
+def lacking(definition: Definition, path: Path, host: Host, servers: Mapping[str, Any]) -> str | None:
+    """What a definition and those it calls need and the command line did not bring, in a sentence; None: nothing."""
+    called = gather(definition, file=path).called.values()
+    return missing(definition, (flow.definition for flow in called), host, servers)
 
 
 def missing(
@@ -125,22 +130,22 @@ def missing(
     tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
     aliases = [ref.mcp for _, ref in refs if ref.mcp is not None]
     functions = [name for item in every for state_id in item.states for name in _functions(item, state_id)]
-    lacking = {
+    wanted = {
         "tool": [name for name in tools if name not in host.tools],
         "function": [name for name in functions if name not in host.functions],
         "MCP server": [alias for alias in aliases if alias not in servers],
     }
     said = [
         f"the {what}{'s' if len(names) > 1 else ''} {', '.join(dict.fromkeys(names))}"
-        for what, names in lacking.items()
+        for what, names in wanted.items()
         if names
     ]
     if not said:
         return None
     ways = []
-    if lacking["tool"] or lacking["function"]:
+    if wanted["tool"] or wanted["function"]:
         ways.append("--tools FILE.py brings functions of your own, listed as TOOLS and FUNCTIONS")
-    if lacking["MCP server"]:
+    if wanted["MCP server"]:
         ways.append("--mcp FILE brings MCP servers")
     return f"the definition {definition.name!r} needs {', '.join(said)}; {'; '.join(ways)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -45,6 +45,7 @@ def create_app(
     limits: Limits | None = None,
     due_seconds: float | None = 5.0,
     closes: bool = False,
+    changed: Callable[[], Iterable[AsyncMachine]] | None = None,
 ) -> Application:
     """Make an ASGI application over machines, to be run or to be mounted in another one.
 
@@ -56,6 +57,8 @@ def create_app(
         limits: what it takes of one client; see `Limits`.
         due_seconds: how often time-outs, reminders and sinks are seen to; None: never.
         closes: the machines are closed when the application ends.
+        changed: gives the machines whose files are new or changed; called twice a second, in a thread. New
+            conversations begin with them; those that run finish on the definition that they began with.
 
     Returns:
         A FastAPI application. Where it is mounted, enter its lifespan in that of the host:
@@ -73,7 +76,7 @@ def create_app(
         machines = machines.values()
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
-    upkeep = Upkeep(service, due_seconds)
+    upkeep = Upkeep(service, due_seconds, changed)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

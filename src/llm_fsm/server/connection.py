@@ -7,18 +7,26 @@ connection for ever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 65_536
 
 
+class Config(uvicorn.Config):
+    """uvicorn's settings, with the seconds that the head of a request may take."""
+
+    def __init__(self, app: Any, *, header_seconds: float, **settings: Any) -> None:
+        self.header_seconds = header_seconds
+        super().__init__(app, http=TimedProtocol, **settings)
+
+
 class TimedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with a time-out and a limit for the head of a request."""
 
-    header_seconds = 10.0
+    config: Config
     _timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
 
@@ -45,7 +53,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        self._timer = self.loop.call_later(self.header_seconds, self._refuse)
+        self._timer = self.loop.call_later(self.config.header_seconds, self._refuse)
 
     def _stop(self) -> None:
         self._head_bytes = 0
@@ -58,7 +66,3 @@ class TimedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
             self.transport.close()
 
-
-def protocol(header_seconds: float) -> Callable[..., Any]:
-    """The class of connections whose heads may take so long."""
-    return type("TimedProtocol", (TimedProtocol,), {"header_seconds": header_seconds})

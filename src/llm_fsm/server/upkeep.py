@@ -1,37 +1,46 @@
-"""What a server sees to by itself: time-outs, reminders, and what sinks have still to be told."""
+"""What a server sees to by itself: time-outs, reminders, what sinks have still to be told, and files that change."""
 
 from __future__ import annotations
 
 import asyncio
 import warnings
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from types import TracebackType
 
-from llm_fsm import LLMFSMError
+from llm_fsm import AsyncMachine, LLMFSMError
 from llm_fsm.errors import told
 from llm_fsm.server.service import Service
 
+RELOAD_SECONDS = 0.5
+
 
 class Upkeep:
-    """A task that looks every so many seconds, while it is entered."""
+    """Tasks that look every so many seconds, while it is entered."""
 
-    def __init__(self, service: Service, seconds: float | None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        due_seconds: float | None,
+        changed: Callable[[], Iterable[AsyncMachine]] | None = None,
+    ) -> None:
         self._service = service
-        self._seconds = seconds
-        self._task: asyncio.Task[None] | None = None
+        self._due_seconds = due_seconds
+        self._changed = changed
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Upkeep:
-        if self._seconds is not None:
-            self._task = asyncio.create_task(self._look(self._seconds))
+        if self._due_seconds is not None:
+            self._tasks.append(asyncio.create_task(self._look(self._due_seconds)))
+        if self._changed is not None:
+            self._tasks.append(asyncio.create_task(self._reload(self._changed)))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _look(self, seconds: float) -> None:
         failing: set[str] = set()
@@ -47,3 +56,9 @@ class Upkeep:
                 else:
                     failing.discard(name)
             await asyncio.sleep(seconds)
+
+    async def _reload(self, changed: Callable[[], Iterable[AsyncMachine]]) -> None:
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            for machine in await asyncio.to_thread(changed):
+                self._service.machines.replace(machine)

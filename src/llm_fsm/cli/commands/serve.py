@@ -1,0 +1,227 @@
+"""`llm-fsm serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.fleet import Brought, Fleet
+from llm_fsm.cli.options import Settings, db_option, verbose_option
+from llm_fsm.cli.stores import open_store
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.stores.memory import MemoryStore
+
+_SETTINGS = "LLM_FSM_SERVE"
+"""Where the processes of several workers find what they are to serve."""
+_NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for."""
+
+    brought: Brought
+    host: str
+    port: int
+    db: str | None
+    cors: tuple[str, ...]
+    hosts: tuple[str, ...]
+    token_file: str | None
+    rate: int | None
+    reload: bool
+    workers: int
+    otel: bool
+    log: str
+    verbose: int = field(default=0)
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@db_option
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@click.option("--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server.")
+@click.option(
+    "--allow-host", "hosts", metavar="NAME", multiple=True, help="A name by which the server is called."
+)
+@click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
+@click.option("--add-token", metavar="NAME", help="Make a token, write its hash to --token-file, print it, and end.")
+@click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address use the server.")
+@click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Messages a minute that each token may send.")
+@click.option("--reload", is_flag=True, help="Load a file again when it changes.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
+@click.option("--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say.")
+@click.option(
+    "--log", type=click.Choice(["none", "json"]), default="none", show_default=True, help="What to log."
+)
+@verbose_option
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    /,
+    *,
+    paths: tuple[str, ...],
+    model: str | None,
+    base_url: str | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
+    add_token: str | None,
+    no_auth: bool,
+    token_file: str | None,
+    **options: Any,
+) -> None:
+    """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
+
+    PATH is a definition file, a folder of them, or the name of a shipped definition; without it all shipped ones are
+    served. Any address but that of this machine needs tokens. --tools runs the Python file that it names: name only
+    your own.
+
+    Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
+    """
+    _check_installed()
+    if add_token is not None:
+        _add_token(ctx, add_token, token_file)
+        return
+    if no_auth and token_file is not None:
+        raise click.UsageError("--no-auth and --token-file contradict each other: give one of them", ctx)
+    if token_file is None and not no_auth and not _is_loopback(options["host"]):
+        raise click.UsageError(
+            f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth", ctx
+        )
+    wanted = Wanted(
+        brought=Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp),
+        token_file=token_file,
+        verbose=ctx.ensure_object(Settings).verbose,
+        **options,
+    )
+    if wanted.workers > 1 and wanted.db == "memory":
+        raise click.UsageError("several --workers share a store: --db memory is each one's own", ctx)
+    ctx.exit(_serve(wanted))
+
+
+def _check_installed() -> None:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise Failure(f"serving needs {', '.join(missing)}: pip install 'llm-fsm[server]'", exits.USAGE)
+
+
+def _add_token(ctx: click.Context, name: str, file: str | None) -> None:
+    if file is None:
+        raise click.UsageError("--add-token NAME needs --token-file FILE", ctx)
+    try:
+        made = import_module("llm_fsm.server.tokens").add_token(file, name)
+    except ConfigurationError as error:
+        raise Failure(str(error), exits.USAGE) from error
+    printing.out(made)
+    printing.note(f"{file}: the token {name!r} was added; it is shown this once")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _serve(wanted: Wanted) -> int:
+    run: Any = import_module("llm_fsm.server.run")
+    limits = _limits(wanted)
+    with _listening(wanted) as listening:
+        if wanted.workers == 1:
+            app = _application(wanted)
+            _say(wanted, listening)
+            asyncio.run(run.Server(run.config_of(app, limits=limits)).serve(sockets=[listening]))
+            return exits.OK
+        asyncio.run(_close(_application(wanted)))  # what is wrong is said once, and before any worker starts
+        _say(wanted, listening)
+        os.environ[_SETTINGS] = json.dumps(asdict(wanted))
+        config = run.config_of(f"{__name__}:application", limits=limits, workers=wanted.workers)
+        supervisor: Any = import_module("uvicorn.supervisors")
+        supervisor.Multiprocess(config, sockets=[listening]).run()
+        return exits.OK
+
+
+async def _close(app: Any) -> None:
+    for machine in app.service.machines.every():
+        await machine.close()
+
+
+def _listening(wanted: Wanted) -> socket.socket:
+    """The socket to listen on. Raises Failure."""
+    try:
+        place = socket.getaddrinfo(wanted.host.strip("[]"), wanted.port, type=socket.SOCK_STREAM)[0]
+        made = socket.create_server(place[4][:2], family=place[0], backlog=2048)
+        made.set_inheritable(True)
+    except OSError as error:
+        said = (error.strerror or str(error)).lower()
+        raise Failure(f"cannot listen on {wanted.host}:{wanted.port}: {said}", exits.USAGE) from error
+    return made
+
+
+def _say(wanted: Wanted, listening: socket.socket) -> None:
+    host = wanted.host if wanted.host not in ("0.0.0.0", "::") else "127.0.0.1"
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    url = f"http://{shown}:{listening.getsockname()[1]}"
+    printing.out(f"chat page          {url}/\nAPI documentation  {url}/docs\nOpenAI base URL    {url}/v1")
+
+
+def application() -> Any:
+    """The application of one of several workers."""
+    settings = _with_tuples(json.loads(os.environ[_SETTINGS]))
+    return _application(Wanted(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))}))
+
+
+def _with_tuples(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+
+
+def _limits(wanted: Wanted) -> Any:
+    return import_module("llm_fsm.server.limits").Limits(messages_per_minute=wanted.rate)
+
+
+def _application(wanted: Wanted) -> Any:
+    """The application. Raises Failure, DefinitionError, ConfigurationError."""
+    server: Any = import_module("llm_fsm.server")
+    if wanted.log == "json":
+        import_module("llm_fsm.server.logs").log_json("DEBUG" if wanted.verbose else "INFO")
+    elif wanted.verbose:
+        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if wanted.verbose > 1 else "INFO")
+    if wanted.otel:
+        import_module("llm_fsm.telemetry").export()
+    try:
+        tokens = None if wanted.token_file is None else server.Tokens.from_file(wanted.token_file)
+    except ConfigurationError as error:
+        raise Failure(str(error), exits.USAGE) from error
+    store = open_store(wanted.db)
+    if wanted.workers > 1 and isinstance(store, MemoryStore):
+        raise Failure("several --workers need a store that they share", exits.USAGE)
+    fleet = Fleet(wanted.brought, store)
+    return server.create_app(
+        fleet.machines(),
+        tokens=tokens,
+        cors=wanted.cors,
+        hosts=None if tokens is not None and not wanted.hosts else wanted.hosts,
+        limits=_limits(wanted),
+        closes=True,
+        changed=fleet.changed if wanted.reload else None,
+    )

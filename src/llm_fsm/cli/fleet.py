@@ -1,0 +1,134 @@
+"""Several machines for one process that serves them: files and folders, one store, what the host brings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llm_fsm.cli import host_code as host
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, definitions
+from llm_fsm.documents.loader import load
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.errors import LLMFSMError, told
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.registry import resolve
+from llm_fsm.stores.base import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """What the command line names: PATHs, a model, Python files with tools, MCP servers."""
+
+    paths: tuple[str, ...] = ()
+    model: str | None = None
+    base_url: str | None = None
+    tools: tuple[str, ...] = ()
+    mcp: str | None = None
+
+
+@dataclass
+class Fleet:
+    """The machines of the files that PATHs stand for; without any, of the shipped definitions."""
+
+    brought: Brought
+    store: Store
+    _stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._host = host.host_of(self.brought.tools)
+        self._servers = host.servers_of(self.brought.mcp)
+
+    def machines(self) -> list[AsyncMachine]:
+        """All of them. Raises Failure, DefinitionError and ConfigurationError.
+
+        What a folder holds and the command line has no tools for is left out, and said on standard error.
+        """
+        made: list[AsyncMachine] = []
+        left: list[str] = []
+        for path, is_named in self._files():
+            definition = choice.opened(path) if is_named else load(path)
+            try:
+                machine = self._machine(definition, path)
+            except Failure:
+                if is_named:
+                    raise
+                left.append(definition.name)
+                continue
+            self._stamps[path] = _stamp(path)
+            made.append(machine)
+        if left:
+            names = printing.one_line(", ".join(left))
+            printing.note(f"left out, as they need functions of yours (--tools FILE.py): {names}")
+        if not made:
+            raise Failure("there is no definition to serve")
+        return made
+
+    def changed(self) -> list[AsyncMachine]:
+        """The machines of files that are new or changed. What is wrong with one is said, and it stays as it was."""
+        made = []
+        for path, _ in self._files():
+            stamp = _stamp(path)
+            if self._stamps.get(path) == stamp:
+                continue
+            self._stamps[path] = stamp
+            try:
+                made.append(self._machine(load(path), path))
+            except (LLMFSMError, Failure, OSError) as error:
+                printing.note(f"{path}: not loaded again: {told(error)}")
+            else:
+                printing.note(f"{path}: loaded again")
+        return made
+
+    def _files(self) -> Iterator[tuple[Path, bool]]:
+        """The files, and whether each was named by itself."""
+        shipped = definition_paths()
+        if not self.brought.paths:
+            yield from ((path, False) for path in shipped.values())
+        for given in self.brought.paths:
+            place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
+            try:
+                found = [Path(name) for name in definitions(os.fspath(place))]
+            except NoDefinitionError as error:
+                raise Failure(str(error)) from error
+            yield from ((path, path == place) for path in found)
+
+    def _machine(self, definition: Definition, path: Path) -> AsyncMachine:
+        lacking = host.lacking(definition, path, self._host, self._servers)
+        if lacking is not None:
+            raise Failure(lacking)
+        machine = AsyncMachine(
+            definition,
+            model=self._model(definition),
+            store=self.store,
+            tools=self._host.tools,
+            mcp=self._servers,
+            file=path,
+        )
+        for name, function in self._host.functions.items():
+            machine.function(function, name=name)
+        return machine
+
+    def _model(self, definition: Definition) -> LLM:
+        name = self.brought.model
+        if name is None and not os.environ.get("LLM_FSM_MODEL"):
+            name = definition.model.name
+        return resolve(name, base_url=self.brought.base_url, environ=os.environ)
+
+
+def _is_pattern(given: str) -> bool:
+    return any(letter in given for letter in "*?[")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+

@@ -1,0 +1,156 @@
+"""`llm-fsm serve` as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from llm_fsm.cli import main
+from machines import GREETER
+
+ADDRESS = re.compile(r"http://\S+:\d+")
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    """The running command and a client of it."""
+    command = (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
+    environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home")}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            lines = [process.stdout.readline() for _ in range(3)]
+            found = ADDRESS.search(lines[0])
+            assert found is not None, lines
+            with httpx.Client(base_url=found[0], timeout=30, trust_env=False) as client:
+                until_ready(client)
+                yield process, client
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+
+
+def until_ready(client: httpx.Client) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if client.get("/readyz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not start")
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Path:
+    path = tmp_path / "greeter.json"
+    path.write_text(json.dumps(GREETER))
+    return path
+
+
+def test_shipped_definitions_are_served_with_three_addresses(tmp_path: Path) -> None:
+    with serving(tmp_path, "--model", "offline") as (_, client):
+        names = [one["name"] for one in client.get("/definitions").json()["definitions"]]
+        assert {"greeting", "order", "registration"} <= set(names)
+        assert "<!doctype html>" in client.get("/").text
+        begun = client.post("/conversations", json={"definition": "greeting"}).json()
+        turn = client.post(f"/conversations/{begun['id']}/messages", json={"text": "I am Ada"}).json()
+        assert turn["context"] == {"name": "Ada"}
+
+
+def test_a_changed_file_is_loaded_and_running_conversations_finish_as_they_began(tmp_path: Path, flow: Path) -> None:
+    replies = tmp_path / "replies.json"
+    replies.write_text(json.dumps([{"message": "hm", "transition": {"target_state": "hello"}}] * 20))
+    with serving(tmp_path, str(flow), "--model", f"scripted:{replies}", "--reload") as (_, client):
+        wish = {"definition": "greeter", "greet": False}
+        old = client.post("/conversations", json=wish).json()["id"]
+        states = {**GREETER["states"], "welcome": GREETER["states"]["hello"]}
+        flow.write_text(json.dumps({**GREETER, "initial_state": "welcome", "states": states}))
+        deadline = time.monotonic() + 30
+        state = ""
+        while state != "welcome" and time.monotonic() < deadline:
+            state = client.post("/conversations", json=wish).json()["state"]
+            time.sleep(0.1)
+        assert state == "welcome"
+        turn = client.post(f"/conversations/{old}/messages", json={"text": "well"}).json()
+        assert (turn["state"], turn["text"]) == ("hello", "hm")
+
+
+def test_several_workers_share_a_store(tmp_path: Path, flow: Path) -> None:
+    with serving(tmp_path, str(flow), "--model", "offline", "--workers", "2") as (_, client):
+        begun = client.post("/conversations", json={"definition": "greeter"}).json()
+        client.close()
+        for number in range(6):
+            with httpx.Client(base_url=client.base_url, timeout=30, trust_env=False) as other:
+                key = {"Idempotency-Key": f"k{number // 2}"}
+                place = f"/conversations/{begun['id']}/messages"
+                turn = other.post(place, json={"text": f"hm {number // 2}"}, headers=key).json()
+                assert turn["number"] == number // 2 + 1
+
+
+def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path) -> None:
+    with serving(tmp_path, str(flow), "--model", "offline") as (process, client):
+        begun = client.post("/conversations", json={"definition": "greeter", "id": "c"}).json()
+        assert begun["id"] == "c"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["serve", *arguments])
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--host", "0.0.0.0"], 2, "give a --token-file, or write --no-auth"),
+        (["nothing.json"], 2, "there is no such file"),
+        (["--db", "memory", "--workers", "2"], 2, "several --workers share a store"),
+        (["--add-token", "ada"], 2, "needs --token-file"),
+        (["--token-file", "none.json", "--model", "offline"], 2, "no such file"),
+        (["--no-auth", "--token-file", "x"], 2, "contradict"),
+    ],
+)
+def test_wrong_usage_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    found, out, err = run(capsys, *arguments, "--port", "0")
+    assert (found != 0, out) == (True, "")
+    assert said in err
+    assert found == code
+
+
+def test_a_port_that_is_taken_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = run(capsys, "--port", str(taken.getsockname()[1]), "--model", "offline")
+    assert code == 2
+    assert "cannot listen on" in err
+
+
+def test_a_token_is_made_and_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tokens.json"
+    code, out, _ = run(capsys, "--add-token", "ada", "--token-file", str(file))
+    assert code == 0
+    kept: Any = json.loads(file.read_text())
+    assert [one["name"] for one in kept["tokens"]] == ["ada"]
+    assert out.strip() not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert run(capsys, "--add-token", "ada", "--token-file", str(file))[0] == 2
