@@ -18,6 +18,7 @@ from llm_fsm.server.guard import Guard
 from llm_fsm.server.health import Health
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
+from llm_fsm.server.openai_api import OpenAI, with_error
 from llm_fsm.server.pages import Pages
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
 from llm_fsm.server.rest import Rest
@@ -102,6 +103,7 @@ def create_app(
     )
     app.service = service
     app.include_router(Rest(service).router)
+    app.include_router(OpenAI(service).router)
     app.include_router(Health(service).router, include_in_schema=False)
     app.include_router(Pages().router, include_in_schema=False)
     _add_problems(app)
@@ -126,11 +128,11 @@ def _add_problems(app: FastAPI) -> None:
         caller = getattr(request.state, "caller", None)
         if caller is not None and caller.prefix:  # what the store calls it is nobody's business
             problem.detail = problem.detail.replace(caller.prefix, "")
-        return problem.response()
+        return _told(request, problem)
 
-    async def answer_request(_: Request, error: Exception) -> Response:
+    async def answer_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return problem_of_request(error).response()
+        return _told(request, problem_of_request(error))
 
     async def answer_status(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -154,6 +156,13 @@ def _add_problems(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _told(request: Request, problem: Problem) -> Response:
+    """The answer; clients of the OpenAI form look for the member `error`."""
+    if request.url.path.startswith(f"{request.scope.get('root_path', '')}/v1/"):
+        problem.extra = {**problem.extra, "error": with_error(problem)["error"]}
+    return problem.response()
 
 
 _PROBLEM = {

@@ -154,6 +154,21 @@ def last_event(request: Request) -> tuple[str | None, int]:
     return key_of(key), int(number)
 
 
+def event_stream(
+    service: Service, events: AsyncGenerator[bytes], headers: Mapping[str, str] | None = None
+) -> Response:
+    """Server-sent events as an answer: counted, kept alive, and given up for a client that takes nothing."""
+
+    async def counted() -> AsyncGenerator[bytes]:
+        with service.gauge.stream():
+            async for event in events:
+                yield event
+
+    return EventSourceResponse(
+        counted(), headers=headers, sep="\n", ping=PING_SECONDS, send_timeout=service.limits.send_seconds
+    )
+
+
 class Rest:
     """The routes of this door over a service."""
 
@@ -410,7 +425,7 @@ class Rest:
             live = service.turns.find(held.chat.id, RUN)
             _, after = last_event(request)
             if live is None:
-                return EventSourceResponse(self._recorded(held), sep="\n", ping=PING_SECONDS)
+                return event_stream(service, self._recorded(held))
             service.gauge.check_streams()
             return self._events(held, live, after)
 
@@ -468,28 +483,21 @@ class Rest:
     # -- streams
 
     def _events(self, held: Held, live: LiveTurn, after: int) -> Response:
-        return EventSourceResponse(
-            self._told(held, live, after),
-            sep="\n",
-            ping=PING_SECONDS,
-            send_timeout=self.service.limits.send_seconds,
-        )
+        return event_stream(self.service, self._told(held, live, after))
 
     async def _told(self, held: Held, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
         """A turn as server-sent events. What goes wrong is one of them: the status was sent before."""
-        key = live.request_id
-        with self.service.gauge.stream():
-            number = after
-            try:
-                async for number, event in live.follow(after):
-                    told = views.told(held.machine, event)
-                    if told is not None:
-                        yield sse(told[1], event=told[0], event_id=f"{key}:{number}")
-                turn = await live.result()
-                yield sse(views.turn_of(held, turn), event="turn", event_id=f"{key}:{number + 1}")
-            except Exception as error:
-                problem = problem_of(error)
-                yield sse(problem.document(), event="error", event_id=f"{key}:{number}")
+        key, number = live.request_id, after
+        try:
+            async for number, event in live.follow(after):
+                told = views.told(held.machine, event)
+                if told is not None:
+                    yield sse(told[1], event=told[0], event_id=f"{key}:{number}")
+            turn = await live.result()
+            yield sse(views.turn_of(held, turn), event="turn", event_id=f"{key}:{number + 1}")
+        except Exception as error:
+            problem = problem_of(error)
+            yield sse(problem.document(), event="error", event_id=f"{key}:{number}")
 
     async def _recorded(self, held: Held) -> AsyncGenerator[bytes]:
         for number, turn in enumerate(await held.chat.turns(), 1):

@@ -19,6 +19,7 @@ import pytest
 
 from llm_fsm.cli import main
 from machines import GREETER
+from paths import ROOT
 
 ADDRESS = re.compile(r"http://\S+:\d+")
 
@@ -27,7 +28,7 @@ ADDRESS = re.compile(r"http://\S+:\d+")
 def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """The running command and a client of it."""
     command = (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
-    environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home")}
+    environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -35,7 +36,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
         try:
             lines = [process.stdout.readline() for _ in range(3)]
             found = ADDRESS.search(lines[0])
-            assert found is not None, lines
+            assert found is not None, (lines, process.communicate()[1])
             with httpx.Client(base_url=found[0], timeout=30, trust_env=False) as client:
                 until_ready(client)
                 yield process, client

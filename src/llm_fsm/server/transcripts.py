@@ -1,0 +1,154 @@
+"""Which conversation a transcript belongs to: the digest of its messages is its address.
+
+Clients of the OpenAI form send all messages every time. Those before the last one are looked up by their digest among
+the conversations of the same token: known as the head of one, it goes on; known as an earlier point, it is forked
+there.
+
+Digests are not stored. A conversation that is begun by a transcript has the digest of its first message in its id, so
+that another process, or this one after a restart, finds the few that can be meant, and computes their digests again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from llm_fsm import ConversationNotFound, Turn
+from llm_fsm import events as ev
+from llm_fsm.server.machines import Held
+from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import Caller
+
+KEPT = 50_000
+"""Digests that stay at hand."""
+MOST_CANDIDATES = 200
+"""Conversations with the same first message that are looked into."""
+
+
+class Said(NamedTuple):
+    """A message of a transcript: who says it, and its words."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A conversation as it was after a turn. `is_head`: no turn came after it."""
+
+    held: Held
+    turn: int
+    is_head: bool
+
+
+def digest(messages: Iterable[Said]) -> str:
+    """The digest of messages in their order."""
+    text = json.dumps([[one.role, one.text.strip()] for one in messages], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def words_of(turn: Turn) -> str:
+    """The words by which a turn is told in a transcript; a pause is told in words, too."""
+    return "\n\n".join(part for part in (turn.text, pause_words(turn.paused)) if part)
+
+
+def pause_words(paused: Any) -> str:
+    """What is waited for, in a sentence; "" for nothing."""
+    if paused is None:
+        return ""
+    call = paused.call
+    about = f" of {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" if call else ""
+    how = 'answer {"approved": true} or {"approved": false}' if paused.kind == "approval" else "answer with JSON"
+    return f"[waiting for {paused.what}{about}: {how}]"
+
+
+def answer_text(value: Any) -> str:
+    """An answer as it stands in a transcript."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
+    """The messages of each turn, by its number; words that nobody asked for belong to the turn before."""
+    found: list[tuple[int, list[Said]]] = []
+    for turn in turns:
+        said: list[Said] = []
+        for event in turn.events:
+            if isinstance(event, ev.UserSaid):
+                said.append(Said("user", event.text))
+            elif isinstance(event, ev.Answered):
+                said.append(Said("tool", answer_text(event.value)))
+        paused = next((event for event in reversed(turn.events) if isinstance(event, ev.Paused)), None)
+        words = "\n\n".join(part for part in (turn.text, pause_words(paused)) if part)
+        if said:
+            found.append((turn.number, [*said, Said("assistant", words)]))
+        elif words:
+            found.append((turn.number, [Said("assistant", words)]))
+    return found
+
+
+class Transcripts:
+    """Finds conversations by what was said in them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
+
+    def new_id(self, first: Said, unguessable: str | None = None) -> str:
+        """The id of a conversation that a transcript begins."""
+        return f"{_prefix(first)}{unguessable or secrets.token_hex(16)}"
+
+    def remember(self, held: Held, messages: Sequence[Said], turn: int) -> None:
+        """Know a conversation by its messages up to a turn."""
+        key = (held.caller.name, held.definition, digest(messages))
+        self._known[key] = (held.id, turn)
+        self._known.move_to_end(key)
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
+
+    async def find(self, caller: Caller, definition: str, messages: Sequence[Said]) -> Point | None:
+        """The conversation in which exactly this was said; None for none."""
+        wanted = digest(messages)
+        known = self._known.get((caller.name, definition, wanted))
+        if known is not None:
+            point = await self._point(caller, *known)
+            if point is not None:
+                return point
+        first = next((one for one in messages if one.role == "user"), None)
+        if first is None:
+            return None
+        return await self._search(caller, definition, first, wanted)
+
+    async def _point(self, caller: Caller, name: str, turn: int) -> Point | None:
+        try:
+            held = await self._service.find(caller, name, fresh=True)
+        except ConversationNotFound:
+            return None
+        turns = await held.chat.turns()
+        return Point(held, turn, turns[-1].number == turn) if any(one.number == turn for one in turns) else None
+
+    async def _search(self, caller: Caller, definition: str, first: Said, wanted: str) -> Point | None:
+        lines = await self._service.machines.listed(
+            caller, None, MOST_CANDIDATES, {"definition": definition}, _prefix(first)
+        )
+        earlier: Point | None = None
+        for line in sorted(lines, key=lambda one: -one.updated):
+            held = await self._service.find(caller, caller.public(line.conversation_id), fresh=True)
+            turns = await held.chat.turns()
+            said: list[Said] = []
+            for number, messages in told(turns):
+                said.extend(messages)
+                if digest(said) == wanted:
+                    point = Point(held, number, number == turns[-1].number)
+                    if point.is_head:
+                        return point
+                    earlier = earlier or point
+        return earlier
+
+
+def _prefix(first: Said) -> str:
+    return f"t-{digest([first])[:16]}-"
