@@ -30,7 +30,7 @@ from llm_fsm.turn.repair.patterns import UNNAMED
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import Part, Run, TurnState
 
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
@@ -152,7 +152,7 @@ def _take_reply(
         return None
     move, arrival = decision.move, here
     flows = {flow} if move is None else {flow, _flow_of(turn, move)}
-    first = len(turn.said)
+    earlier = turn.said
     if move is None:
         if here.fixed is not None:
             response.complain(turn)
@@ -160,7 +160,7 @@ def _take_reply(
     else:
         arrival = yield from _arrive(turn, move, decision.by, theirs if move.target == reply.target else None)
     if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
-        turn.said.insert(first, reply.message)  # never words that announce a move that was not made
+        turn.say_after(earlier, Part("model", reply.message))  # never words that announce a move that was not made
     foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
     yield from response.complete_words(turn, spoken_for=foreseen)
     return None
@@ -252,7 +252,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     """
     words = _stand_in(turn.session, head)
     if asked_for != "turn":
-        turn.promise = _before(words, (*turn.said, words))
+        turn.promise = _before(words, (*turn.words, words))
         return
     turn.emit(ev.ModelReplied(asked_for=asked_for, text=head))
     try:
@@ -261,11 +261,11 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         return
     turn.emit(ev.MovePicked(target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
     theirs = yield from _apply_reply(turn, reply)
-    here, said = turn.state, tuple(turn.said)
+    here, said = turn.state, turn.words
     place = turn.here
     if turn.has("correct") and _alone(corrections.correct(turn, reply, turn.initial_session)) is not False:
         if turn.here == place or reply.target == turn.state.id:  # else questions among the words may be left out
-            turn.promise = _before(words, turn.said)
+            turn.promise = _before(words, turn.words)
         return
     decision = yield from _decide(turn, reply)
     if isinstance(decision, Complaint):
@@ -273,7 +273,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     if decision.by == "pattern":
         _alone(actions.repair(turn, reply, _NOWHERE))
         if turn.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
-            turn.promise = _before(words, turn.said)
+            turn.promise = _before(words, turn.words)
     elif decision.followed:
         move = decision.move
         if move is not None and here.fixed is not None:

@@ -77,14 +77,14 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
-    came_from = turn.here
+    came_from, said = turn.here, turn.said
     if not turn.state.rests:
         yield from transitions.settle(turn)
     if turn.stopped or turn.paused or turn.state.kind != "converse":
         yield from _arrived(turn)
     else:
         if turn.here != came_from and turn.state.fixed is not None:
-            turn.said.pop()  # the reply to the message will speak for this state
+            turn.said = said  # the reply to the message will speak for this state
         yield from decide.ask(turn)
         if turn.paused:
             response.say_paused(turn)
@@ -110,7 +110,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     response.say_fixed(turn)
     yield from transitions.settle(turn)
     if not opening.greet:
-        turn.said.clear()
+        turn.said = ()
     elif turn.stopped:
         response.say_stopped(turn)
     elif turn.paused:
@@ -212,8 +212,8 @@ def due(turn: TurnState, time: float) -> Run:
             if due <= time:
                 turn.emit(ev.Reminded(id=pause.id, due=due, time=time))
         response.say_fixed(turn)
-        if not any(turn.said):
-            turn.said.append(response.plain_question(turn, sorry=False))
+        if not turn.words:
+            turn.say("question", response.plain_question(turn, sorry=False))
     yield from _finish(turn)
 
 
@@ -232,7 +232,7 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> None:
         state = plan.definition.on_timeout or ""
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})
-    turn.said.append(words or ("" if closes else response.open_question(turn, asked)))
+    turn.say("pattern", words or ("" if closes else response.open_question(turn, asked)))
 
 
 def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session]:
@@ -263,12 +263,12 @@ def _arrived(turn: TurnState) -> Run:
         response.say_stopped(turn)
     elif turn.paused:
         response.say_paused(turn)
-    elif turn.state.fixed is None and not turn.machine.alone and not any(turn.said):
+    elif turn.state.fixed is None and not turn.machine.alone and not turn.words:
         yield from response.ask_for_words(turn, "words")
 
 
 def _finish(turn: TurnState) -> Run:
-    text = "\n\n".join(filter(None, turn.said))
+    text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
         text = text or CANNOT_GO_ON
         if turn.points:

@@ -31,7 +31,7 @@ from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import asks, question_in
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import Part, Run, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
@@ -73,7 +73,7 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
 
 def say_fixed(turn: TurnState) -> None:
     if turn.state.fixed is not None:
-        turn.said.append(own_words(turn.machine, turn.state, turn.session))
+        turn.say("fixed", own_words(turn.machine, turn.state, turn.session))
 
 
 def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool, greeting: bool = False) -> LLMRequest:
@@ -102,7 +102,7 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         summary=redacted(turn.secrets(), session.summary) if session.summary else "",
         memory=redacted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
         earlier="" if words_only or not session.flow else _earlier(turn),
-        said=redacted(turn.secrets(), "\n\n".join(filter(None, turn.said))) if words_only else "",
+        said=redacted(turn.secrets(), "\n\n".join(turn.words)) if words_only else "",
         outcome=_outcome(turn) if words_only else "",
     )
     return replace(
@@ -200,7 +200,7 @@ def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: Map
 
 def _say_cannot_go_on(turn: TurnState) -> None:
     turn.fallback = True
-    turn.said = [turn.state.model.on_failure or CANNOT_GO_ON]
+    turn.said = (Part("notice", turn.state.model.on_failure or CANNOT_GO_ON),)
 
 
 def say_stopped(turn: TurnState) -> None:
@@ -212,12 +212,12 @@ def say_stopped(turn: TurnState) -> None:
 def say_paused(turn: TurnState) -> None:
     """What a user is told who waits with the run, where nothing was said yet."""
     pause = turn.session.pause
-    if pause is None or turn.machine.alone or any(turn.said):
+    if pause is None or turn.machine.alone or turn.words:
         return
     if pause.kind == "wait":
-        turn.said.append(plain_question(turn, sorry=False))
+        turn.say("question", plain_question(turn, sorry=False))
     else:
-        turn.said.append("Before I can go on, somebody has to answer a question about this.")
+        turn.say("notice", "Before I can go on, somebody has to answer a question about this.")
 
 
 def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
@@ -227,15 +227,15 @@ def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
     elif turn.paused:
         say_paused(turn)
     elif turn.reopened is not None and turn.state.id == turn.reopened.saved["state"]:
-        if not (any(turn.said) and _is_answered(turn, turn.reopened)):
+        if not (turn.words and _is_answered(turn, turn.reopened)):
             ask_again(turn, turn.reopened.asked)
     elif turn.turned_back and turn.state.kind == "converse":
         if turn.state.fixed is None:
-            turn.said.append(plain_question(turn, sorry=False))
+            turn.say("question", plain_question(turn, sorry=False))
     elif not spoken_for and turn.state.fixed is None:
         yield from ask_for_words(turn, "words")
-    elif not any(turn.said):
-        turn.said.append(plain_question(turn, sorry=False))
+    elif not turn.words:
+        turn.say("question", plain_question(turn, sorry=False))
 
 
 def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> Run:
@@ -252,10 +252,10 @@ def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> R
             turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
             request = model.second_try(turn, request, reply.text, str(error))
         else:
-            turn.said.append(words)
+            turn.say("model", words)
             return
     turn.fallback = True
-    turn.said.append(turn.state.model.on_failure or plain_question(turn, sorry=False))
+    turn.say("question", turn.state.model.on_failure or plain_question(turn, sorry=False))
 
 
 def missing_keys(turn: TurnState) -> tuple[str, ...]:
@@ -279,11 +279,11 @@ def open_question(turn: TurnState, asked: str = "") -> str:
 
 def ask_again(turn: TurnState, asked: str) -> None:
     """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
-    if turn.state.fixed is not None or any(map(asks, turn.said)):
+    if turn.state.fixed is not None or any(map(asks, turn.words)):
         return
     question = open_question(turn, asked)
-    if not any(ends_in(turn, question, words) for words in turn.said):
-        turn.said.append(question)
+    if not any(ends_in(turn, question, words) for words in turn.words):
+        turn.say("question", question)
 
 
 def ends_in(turn: TurnState, question: str, words: str) -> bool:
@@ -310,9 +310,9 @@ def complain(turn: TurnState) -> None:
         begin = f"That does not fit ({name})" if english else f"✗ {name}"
         named = words.casefold().startswith(name.casefold()) or ("title" not in schema and is_foreign(key, words))
         if not english and words and named:
-            turn.said.append(sentence(f"✗ {words}"))
+            turn.say("notice", sentence(f"✗ {words}"))
         else:
-            turn.said.append(sentence(f"{begin}: {words or reason}"))
+            turn.say("notice", sentence(f"{begin}: {words or reason}"))
 
 
 def last_resort(turn: TurnState) -> None:
@@ -322,4 +322,4 @@ def last_resort(turn: TurnState) -> None:
     words = turn.state.model.on_failure
     if words is None and turn.state.fixed is not None:
         words = own_words(turn.machine, turn.state, turn.session)
-    turn.said.append(words or plain_question(turn, sorry=True))
+    turn.say("question", words or plain_question(turn, sorry=True))

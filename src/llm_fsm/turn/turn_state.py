@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -32,6 +32,13 @@ Run = Generator[Effect, Result, None]
 Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"]
 
 
+class Part(NamedTuple):
+    """One part of the words of a turn. An empty text says nothing."""
+
+    kind: Literal["fixed", "model", "pattern", "question", "notice"]
+    text: str
+
+
 @dataclass(slots=True)
 class TurnState:
     """One turn under way.
@@ -47,7 +54,7 @@ class TurnState:
     all_tools: AvailableTools = NO_TOOLS
     summaries: bool = True
     events: list[ev.Event] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    said: tuple[Part, ...] = ()
     usage: Usage = field(default_factory=Usage)
     spent_before: Mapping[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
@@ -78,7 +85,7 @@ class TurnState:
 
     def fork(self) -> TurnState:
         """Copy the turn; what the copy emits does not reach the original."""
-        copy = replace(self, events=list(self.events), said=list(self.said))
+        copy = replace(self, events=list(self.events))
         copy.initial_session = self.initial_session
         return copy
 
@@ -100,6 +107,19 @@ class TurnState:
             self.session = after
         else:
             self.reset(after)
+
+    def say(self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: str) -> None:
+        """Say something after all that was said in this turn."""
+        self.said = (*self.said, Part(kind, text))
+
+    def say_after(self, earlier: tuple[Part, ...], part: Part) -> None:
+        """Say a part right after what was said earlier in this turn, before what was said since."""
+        self.said = (*earlier, part, *self.said[len(earlier) :])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The texts of the parts that say something."""
+        return tuple(part.text for part in self.said if part.text)
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""

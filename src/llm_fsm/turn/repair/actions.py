@@ -55,7 +55,7 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
         _answer_aside(turn, name, message)
         return
     turn.emit(ev.Repaired(pattern=name, how="moved"))
-    flow, first, asked = turn.session.flow, len(turn.said), response.open_question(turn, response.last_question(turn))
+    flow, earlier, asked = turn.session.flow, turn.said, response.open_question(turn, response.last_question(turn))
     untrue = _claims_too_much(turn, name)
     if untrue:
         response.complain(turn)
@@ -64,7 +64,7 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
     if is_nearer(question_in(message), asked, response.open_question(turn)):
         message = told_in(message)
     if not untrue:
-        corrections.say_first(turn, first, name, message)
+        corrections.say_first(turn, earlier, name, message)
     if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
         yield from response.complete_words(turn)
     else:
@@ -97,7 +97,7 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
 def _say(turn: TurnState, name: str, state: str | None = None, **data: Any) -> None:
     """What a pattern says in one of its states, the first one if none is named."""
     piece = turn.machine.patterns[name]
-    turn.said.append(response.pattern_words(turn, piece, state or end_of(piece, data), data))
+    turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
 
 def _hand_over(turn: TurnState, message: str) -> Run:
@@ -113,7 +113,7 @@ def _hand_over(turn: TurnState, message: str) -> Run:
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
-    turn.said.append(message)
+    turn.say("model", message)
     yield from transitions.enter(turn, Move(pointer="/patterns", target="handover"), "handover")
     yield from transitions.settle(turn)
     yield from response.complete_words(turn, spoken_for=bool(message))
@@ -188,7 +188,7 @@ def _restart(turn: TurnState, message: str) -> Run:
     turn.emit(ev.Restarted(state=initial, context=kept))
     turn.emit(ev.StateEntered(state=initial, previous=left, by="restart"))
     yield from handlers.run(turn, Point.POST_TRANSITION)
-    turn.said.append(response.pattern_words(turn, piece, "restart", {"words": message}))
+    turn.say("pattern", response.pattern_words(turn, piece, "restart", {"words": message}))
     response.say_fixed(turn)
     yield from transitions.settle(turn)
     if turn.here == ("", initial) and flow == "":
@@ -283,7 +283,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
 def _say_given_up(turn: TurnState) -> None:
     """The apology of the definition, if it has one, else that of the pattern."""
     if (apology := turn.state.model.on_failure) is not None:
-        turn.said.append(apology)
+        turn.say("notice", apology)
     else:
         _say(turn, "cannot_handle", "give_up")
 

@@ -14,7 +14,7 @@ from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import Reply
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import Part, Run, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
@@ -90,7 +90,7 @@ def _go_back(
 
     False, and nothing said, where the new way leads to the same place, and the reply picks a way on from there.
     """
-    named, here, first = reply.target == "correct", turn.session.state, len(turn.said)
+    named, here, earlier = reply.target == "correct", turn.session.state, turn.said
     asked = response.open_question(turn, response.last_question(turn))
     taken = {state: pointer for state, pointer in turn.session.path if state != here}
     yield from transitions.turn_back(turn, found, changed, named=named)
@@ -100,7 +100,7 @@ def _go_back(
     yield from transitions.settle(turn)
     yield from _pass_by(turn, taken, flow)
     if not (named or turn.stopped or turn.paused) and turn.here == (flow, here) != (flow, reply.target):
-        del turn.said[first:]
+        turn.said = earlier
         return False
     spoken = reply.message if named or reply.target in (here, turn.state.id) or _is_aside(turn, reply.target) else ""
     if (
@@ -109,7 +109,7 @@ def _go_back(
         and (not named or is_nearer(question_in(spoken), asked, response.open_question(turn)))
     ):
         spoken = told_in(spoken)  # it asks what was open before
-    say_first(turn, first, "correct", spoken)
+    say_first(turn, earlier, "correct", spoken)
     if turn.state.id == found.state:
         response.say_fixed(turn)
     if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
@@ -117,7 +117,7 @@ def _go_back(
     elif named:
         response.ask_again(turn, "")
     elif turn.state.fixed is None and not (reply.target == turn.state.id and reply.message):
-        turn.said.append(response.plain_question(turn, sorry=False))
+        turn.say("question", response.plain_question(turn, sorry=False))
     return True
 
 
@@ -126,12 +126,12 @@ def _is_aside(turn: TurnState, target: str) -> bool:
     return any(move.returns and move.target == target for move in turn.state.moves)
 
 
-def say_first(turn: TurnState, place: int, pattern: str, message: str) -> None:
+def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message: str) -> None:
     """Words of a pattern before what was said since; before a fixed reply only those of the model."""
     piece = turn.machine.patterns.get(pattern)
     if piece is not None and (message or turn.state.fixed is None):
         message = response.pattern_words(turn, piece, pattern, {"words": message})
-    turn.said.insert(place, message)
+    turn.say_after(earlier, Part("pattern", message))
 
 
 def _pass_by(turn: TurnState, taken: dict[str, str], flow: str) -> Run:
