@@ -172,3 +172,11 @@ def test_retry_after_is_a_number_or_a_date(value, seconds):
 )
 def test_waits_double_up_to_a_cap(failures, retry_after, chance, seconds):
     assert math.isclose(RetryPolicy().wait(failures, retry_after, chance), seconds)
+
+
+@pytest.mark.parametrize(("timeout", "first"), [(300.0, 300.0), (None, 60.0)])
+async def test_a_slow_model_is_asked_once_within_the_time_of_the_turn(timeout, first):
+    clock = FakeTime()
+    attempt, given = script(clock, "reply")
+    await Retries(RetryPolicy(), timeout, clock.pacing).run(attempt)
+    assert given == [first]

@@ -25,6 +25,8 @@ from llm_fsm.session.messages import ModelReply
 T = TypeVar("T")
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
+UNLIMITED_ATTEMPT = 60.0
+"""Seconds that one request may take where nobody gave a limit."""
 MAX_RETRY_AFTER = 60.0
 """Seconds that are waited at a provider's wish if the caller gave no limit."""
 
@@ -37,13 +39,19 @@ class RetryPolicy:
         attempts: Requests sent for one reply, at most.
         base: Longest wait after the first failure, in seconds; it doubles with each further one.
         cap: Longest wait, in seconds.
-        attempt_timeout: Seconds that one request may take.
+        attempt_timeout: Seconds that one request may take. None: all that is left for the reply, which asks a slow
+            model once; 60 where the caller gave no limit.
     """
 
     attempts: int = 4
     base: float = 0.5
     cap: float = 8.0
-    attempt_timeout: float = 60.0
+    attempt_timeout: float | None = None
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for the next piece of a stream."""
+        return UNLIMITED_ATTEMPT if self.attempt_timeout is None else self.attempt_timeout
 
     def wait(self, failures: int, retry_after: float | None, chance: float) -> float:
         """Return the seconds to wait after so many failures; `chance` is a random number of [0, 1)."""
@@ -118,9 +126,12 @@ class Retries:
                 is.
         """
 
+        limited = self._deadline < math.inf and self._policy.attempt_timeout is None
+        most = math.inf if limited else self._policy.patience
+
         async def once() -> T:
             self.sent += 1
-            return await attempt(min(max(self._left(), 0.0), self._policy.attempt_timeout))
+            return await attempt(min(max(self._left(), 0.0), most))
 
         with self:
             if self._left() <= 0:

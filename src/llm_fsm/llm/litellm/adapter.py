@@ -182,7 +182,7 @@ class LiteLLM:
         with retries:
             try:
                 with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
-                    async for piece in arriving.pieces(self._retry.attempt_timeout):
+                    async for piece in arriving.pieces(self._retry.patience):
                         yield piece
             finally:
                 await arriving.close()

@@ -184,7 +184,7 @@ class CompatLLM:
             return
         with retries:
             try:
-                async for piece in arriving.pieces(self._retry.attempt_timeout):
+                async for piece in arriving.pieces(self._retry.patience):
                     yield piece
                 reply = self._priced(arriving.reply(attempts=retries.sent, seconds=retries.seconds), model)
             except ModelError as error:
