@@ -75,7 +75,7 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     pages = {
         path.relative_to(source).as_posix() for path in (source / "llm_fsm" / "server" / "static").iterdir()
     }
-    others = {"llm_fsm/py.typed", *SCHEMAS, *pages}
+    others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
     assert not [name for name in names - modules - others if not name.startswith(places)]

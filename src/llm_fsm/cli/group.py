@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "conversations": "List, show, replay, copy, move, migrate, check and delete stored conversations.",
     "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
     "diff": "Say what a change of a definition means, also for running conversations.",
+    "mcp": "Serve definitions to an assistant over MCP, on standard input and output.",
     "new": "Start a definition with a test and a CI file.",
     "prompt": "Show what the model reads in a state, and what it takes.",
     "run": "Run a machine without a user and show what it does.",

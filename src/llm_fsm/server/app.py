@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
+from starlette.routing import Route
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server.guard import Guard
@@ -78,6 +81,7 @@ def create_app(
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
     upkeep = Upkeep(service, due_seconds, changed)
+    mcp: Any = import_module("llm_fsm.server.mcp_server").Door(service) if find_spec("mcp") else None
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -86,6 +90,8 @@ def create_app(
                 for machine in service.machines.every():
                     stack.push_async_callback(machine.close)
             await stack.enter_async_context(upkeep)
+            if mcp is not None:
+                await stack.enter_async_context(mcp.opened())
             service.is_closing = False
             yield
             service.is_closing = True
@@ -106,6 +112,8 @@ def create_app(
     app.include_router(OpenAI(service).router)
     app.include_router(Health(service).router, include_in_schema=False)
     app.include_router(Pages().router, include_in_schema=False)
+    if mcp is not None:
+        app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
     _add_problems(app)
     if cors:
         app.add_middleware(

@@ -25,7 +25,7 @@ from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Held, derived_id
 from llm_fsm.server.problems import Problem, problem_of
-from llm_fsm.server.rest import Key, caller_of, checked_new_id, event_stream, key_of
+from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.transcripts import Said, Transcripts, answer_text, digest, pause_words, words_of
@@ -156,7 +156,7 @@ class OpenAI:
             if asked.after is not None:
                 raise
             begun = await self.service.start(
-                caller, asked.machine, conversation_id=checked_new_id(name), greet=False
+                caller, asked.machine, conversation_id=views.checked_new_id(name), greet=False
             )
             return begun.held
         if asked.after is None:

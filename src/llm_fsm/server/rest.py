@@ -188,12 +188,12 @@ class Rest:
 
         @router.get("/definitions", tags=tag, summary="List the definitions")
         async def list_definitions(request: Request) -> dict[str, list[dict[str, JsonValue]]]:
-            return {"definitions": [_head(machine) for machine in machines.all(caller_of(request))]}
+            return {"definitions": [views.head_of(machine) for machine in machines.all(caller_of(request))]}
 
         @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
         async def read_definition(request: Request, name: str) -> dict[str, JsonValue]:
             machine = machines.named(caller_of(request), name)
-            return {**_head(machine), "document": dict(machine.definition.document)}
+            return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
         @router.get("/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context")
         async def read_schema(request: Request, name: str) -> dict[str, JsonValue]:
@@ -235,7 +235,7 @@ class Rest:
                 caller,
                 machine,
                 context=wish.context,
-                conversation_id=checked_new_id(wish.id),
+                conversation_id=views.checked_new_id(wish.id),
                 greet=wish.greet,
                 state=wish.state,
                 key=key_of(key),
@@ -315,7 +315,7 @@ class Rest:
         ) -> Response:
             held = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkWish()
-            begun = await service.fork(held, wish.turn, checked_new_id(wish.id), key_of(key))
+            begun = await service.fork(held, wish.turn, views.checked_new_id(wish.id), key_of(key))
             document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
             return Json(document, 201 if begun.is_new else 200, headers=_place("conversations", begun.held.id))
 
@@ -401,7 +401,7 @@ class Rest:
                 given=wish.input,
                 context=wish.context or None,
                 background=wish.background,
-                run_id=checked_new_id(wish.id),
+                run_id=views.checked_new_id(wish.id),
                 key=key_of(key),
             )
             await asyncio.wait([live.task] if live.task else [], timeout=0.05)
@@ -502,32 +502,6 @@ class Rest:
     async def _recorded(self, held: Held) -> AsyncGenerator[bytes]:
         for number, turn in enumerate(await held.chat.turns(), 1):
             yield sse(views.turn_of(held, turn), event="turn", event_id=f"{RUN}:{number}")
-
-
-def checked_new_id(given: str | None) -> str | None:
-    """An id of the client's own. Raises Problem 422 where it could not be an address."""
-    if given is None:
-        return None
-    if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
-        raise Problem(
-            "invalid",
-            "an id has 1 to 150 printable characters without slashes",
-            extra={"errors": [{"pointer": "/id", "in": "body", "detail": "not an id"}]},
-        )
-    return given
-
-
-def _head(machine: AsyncMachine) -> dict[str, Any]:
-    definition = machine.definition
-    talks = definition.kind_of(definition.initial_state) == "converse"
-    return {
-        "name": definition.name,
-        "description": definition.description,
-        "version": definition.version,
-        "sha256": definition.sha256,
-        "works_alone": not talks,
-        "states": list(definition.states),
-    }
 
 
 def _place(kind: str, name: str) -> dict[str, str]:

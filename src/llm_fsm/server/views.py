@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from llm_fsm import AsyncMachine, Turn
 from llm_fsm import events as ev
 from llm_fsm.server.machines import Held
+from llm_fsm.server.problems import Problem
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.serialization import shown
 from llm_fsm.stores.base import Listed
@@ -105,6 +106,33 @@ class RunView(BaseModel):
     output: JsonValue
     context: dict[str, JsonValue]
     paused: PausedView | None
+
+
+def checked_new_id(given: str | None) -> str | None:
+    """An id of the client's own. Raises Problem 422 where it could not be an address."""
+    if given is None:
+        return None
+    if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
+        raise Problem(
+            "invalid",
+            "an id has 1 to 150 printable characters without slashes",
+            extra={"errors": [{"pointer": "/id", "in": "body", "detail": "not an id"}]},
+        )
+    return given
+
+
+def head_of(machine: AsyncMachine) -> dict[str, Any]:
+    """What a definition is, in short."""
+    definition = machine.definition
+    talks = definition.kind_of(definition.initial_state) == "converse"
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "version": definition.version,
+        "sha256": definition.sha256,
+        "works_alone": not talks,
+        "states": list(definition.states),
+    }
 
 
 def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""`llm-fsm mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.fleet import Brought, Fleet
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import open_store
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@db_option
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@verbose_option
+@click.pass_context
+def mcp(
+    ctx: click.Context,
+    /,
+    *,
+    paths: tuple[str, ...],
+    db: str | None,
+    model: str | None,
+    base_url: str | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
+) -> None:
+    """Serve definitions to an assistant over MCP, on standard input and output.
+
+    PATH is a definition file, a folder of them, or the name of a shipped definition; without it all shipped ones are
+    served. An assistant also gets tools to check, explain, play and draw definitions. `serve` does the same over HTTP.
+
+    Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
+    """
+    missing = [name for name in ("mcp", "fastapi", "sse_starlette") if find_spec(name) is None]
+    if missing:
+        raise Failure(f"this needs {', '.join(missing)}: pip install 'llm-fsm[mcp,server]'", exits.USAGE)
+    brought = Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp)
+    asyncio.run(_serve(Fleet(brought, open_store(db))))
+    ctx.exit(exits.OK)
+
+
+async def _serve(fleet: Fleet) -> None:
+    machines: Any = import_module("llm_fsm.server.machines")
+    service: Any = import_module("llm_fsm.server.service")
+    limits: Any = import_module("llm_fsm.server.limits")
+    upkeep: Any = import_module("llm_fsm.server.upkeep")
+    made = service.Service(machines.Machines(fleet.machines()), limits.Limits())
+    try:
+        async with upkeep.Upkeep(made, 5.0, fleet.changed):
+            await import_module("llm_fsm.server.mcp_server").mcp_server(made).run_stdio_async()
+            await made.turns.drain(limits.Limits().shutdown_seconds)
+    finally:
+        for machine in made.machines.every():
+            await machine.close()

@@ -1,0 +1,245 @@
+"""The MCP door: conversations as tools, and what assistants that write definitions ask for.
+
+Needs the extra `mcp`. Over HTTP every request stands for itself, so that any of several processes can answer it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Literal, TypeVar
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import Receive, Scope, Send
+
+from llm_fsm import __version__
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.schema import definition_schema
+from llm_fsm.documents.discovery import travelling
+from llm_fsm.documents.loader import load_text
+from llm_fsm.errors import DefinitionError
+from llm_fsm.server import views, workbench
+from llm_fsm.server.machines import Held
+from llm_fsm.server.problems import TOLD, Problem, problem_of
+from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import ANYBODY, Caller
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+_INSTRUCTIONS = (
+    "Conversations with machines that are written as JSON files: list_definitions, then start_conversation, "
+    "send_message, and answer where something is `paused`. To write such a file: read the resources "
+    "llm-fsm://guide and llm-fsm://format, then validate_definition, play_test and draw."
+)
+
+
+def _words(function: F) -> F:
+    """Tell errors of the package in words."""
+
+    @functools.wraps(function)
+    async def told(*arguments: Any, **named: Any) -> Any:
+        try:
+            return await function(*arguments, **named)
+        except DefinitionError as error:
+            raise ToolError("\n".join(str(found) for found in error.findings)) from error
+        except TOLD as error:
+            problem = problem_of(error)
+            raise ToolError(f"{problem.kind}: {problem.detail}") from error
+
+    return told  # type: ignore[return-value]
+
+
+def _caller(context: Context[Any, Any]) -> Caller:
+    """Who asks: of a request over HTTP the guard knows."""
+    request: Any = context.request_context.request
+    caller: Caller = ANYBODY if request is None else request.state.caller
+    return caller
+
+
+def mcp_server(service: Service) -> MCPServer[Any]:
+    """Make the server over a service."""
+    server: MCPServer[Any] = MCPServer(
+        "llm-fsm", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
+    )
+    _add_conversations(server, service)
+    _add_workbench(server, service)
+    _add_resources(server, service)
+    return server
+
+
+def _add_conversations(server: MCPServer[Any], service: Service) -> None:
+    machines = service.machines
+
+    async def found(ctx: Context[Any, Any], conversation_id: str) -> Held:
+        return await service.find(_caller(ctx), conversation_id, fresh=True)
+
+    @server.tool()
+    @_words
+    async def list_definitions(ctx: Context[Any, Any]) -> dict[str, Any]:
+        """List the machines that can be talked to, each with its description and states."""
+        return {"definitions": [views.head_of(machine) for machine in machines.all(_caller(ctx))]}
+
+    @server.tool()
+    @_words
+    async def start_conversation(
+        ctx: Context[Any, Any],
+        definition: str,
+        context: dict[str, Any] | None = None,
+        conversation_id: str | None = None,
+        greet: bool = True,
+    ) -> dict[str, Any]:
+        """Begin a conversation with a definition. Gives its id, state and greeting."""
+        caller = _caller(ctx)
+        begun = await service.start(
+            caller,
+            machines.named(caller, definition),
+            context=context,
+            conversation_id=views.checked_new_id(conversation_id),
+            greet=greet,
+        )
+        return {**views.conversation_of(begun.held), "greeting": begun.greeting}
+
+    @server.tool()
+    @_words
+    async def send_message(
+        ctx: Context[Any, Any], conversation_id: str, text: str, request_id: str | None = None
+    ) -> dict[str, Any]:
+        """Send a message of the user. The same request_id again gives the recorded answer."""
+        held = await found(ctx, conversation_id)
+        return views.turn_of(held, await service.send(held, text, request_id))
+
+    @server.tool()
+    @_words
+    async def answer(
+        ctx: Context[Any, Any],
+        conversation_id: str,
+        value: Any,
+        pause: str | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Answer what a conversation or run waits for, as its `paused` says; `value` fits `paused.schema`."""
+        held = await found(ctx, conversation_id)
+        return views.turn_of(held, await service.answer(held, value, pause, request_id))
+
+    @server.tool()
+    @_words
+    async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
+        """Read where a conversation stands, and all its messages."""
+        held = await found(ctx, conversation_id)
+        history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await held.chat.history()]
+        return {**views.conversation_of(held), "history": history}
+
+    @server.tool()
+    @_words
+    async def run_machine(
+        ctx: Context[Any, Any],
+        definition: str,
+        given: Any = None,
+        context: dict[str, Any] | None = None,
+        run_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Run a machine that works alone, as far as it goes. `given` is its input; the same run_id goes on with it."""
+        caller = _caller(ctx)
+        machine = machines.named(caller, definition)
+        wanted = views.checked_new_id(run_id)
+        name, live = await service.run(
+            caller, machine, given=given, context=context, background=None, run_id=wanted, key=None
+        )
+        turn = await live.result()
+        return views.turn_of(await service.find(caller, name, fresh=True), turn)
+
+
+def _add_workbench(server: MCPServer[Any], service: Service) -> None:
+    def meant(ctx: Context[Any, Any], definition: str) -> Definition:
+        """The definition of a JSON text, or of the name of one that is served."""
+        if definition.lstrip()[:1] in ("{", "/"):
+            return load_text(definition, file=workbench.NAME).definition
+        return service.machines.named(_caller(ctx), definition).definition
+
+    @server.tool()
+    @_words
+    async def validate_definition(definition: str) -> dict[str, Any]:
+        """Check a definition, given as JSON text: every finding with line, column and hint."""
+        found = await asyncio.to_thread(workbench.findings, definition)
+        return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
+
+    @server.tool()
+    @_words
+    async def explain_rule(rule: str) -> str:
+        """Explain a rule of the checker by its code or name: why it is bad, an example, the fix."""
+        return workbench.rule_page(rule)
+
+    @server.tool()
+    @_words
+    async def render_prompt(
+        ctx: Context[Any, Any],
+        definition: str,
+        state: str | None = None,
+        context: dict[str, Any] | None = None,
+        message: str = "Hello!",
+    ) -> dict[str, Any]:
+        """Show what the model reads in a state. `definition`: JSON text, or the name of one that is served."""
+        made = meant(ctx, definition)
+        return await asyncio.to_thread(workbench.prompt, made, state, context or {}, message)
+
+    @server.tool()
+    @_words
+    async def play_test(definition: str, test: str) -> dict[str, Any]:
+        """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of the tests."""
+        results = await asyncio.to_thread(workbench.played, definition, test)
+        return {"passed": all(result["passed"] for result in results), "results": results}
+
+    @server.tool()
+    @_words
+    async def draw(
+        ctx: Context[Any, Any], definition: str, form: Literal["mermaid", "text", "dot"] = "mermaid"
+    ) -> str:
+        """Draw a definition, given as JSON text or as the name of one that is served."""
+        return await asyncio.to_thread(workbench.picture, meant(ctx, definition), form)
+
+
+def _add_resources(server: MCPServer[Any], service: Service) -> None:
+    @server.resource(
+        "llm-fsm://format", title="The format of definitions, as JSON Schema", mime_type="application/schema+json"
+    )
+    def format_reference() -> str:
+        return json.dumps(definition_schema(), indent=2, ensure_ascii=False)
+
+    @server.resource("llm-fsm://guide", title="How to write a definition", mime_type="text/markdown")
+    def guide() -> str:
+        return (travelling("docs") / "LLM_GUIDE.md").read_text(encoding="utf-8")
+
+    @server.resource("definition://{name}", title="A definition that is served", mime_type="application/json")
+    async def definition(name: str, ctx: Context[Any, Any]) -> str:
+        machine = service.machines.named(_caller(ctx), name)
+        return json.dumps(machine.definition.document, indent=2, ensure_ascii=False)
+
+
+class Door:
+    """`/mcp` as an ASGI application, open while `opened` is entered."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._app: Any = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Take requests. The manager of the SDK lives once, so each time gets its own."""
+        server = mcp_server(self._service)
+        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has looked already
+        self._app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
+        async with server.session_manager.run():
+            try:
+                yield
+            finally:
+                self._app = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if self._app is None:
+            raise Problem("unavailable", "the server is not started: enter its lifespan")
+        await self._app(scope, receive, send)

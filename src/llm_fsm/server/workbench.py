@@ -1,0 +1,103 @@
+"""What assistants that write definitions ask for: findings, rules, prompts, played tests, pictures.
+
+Definitions come as JSON text. Nothing that they name is read from disk, and no code of theirs is run.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.check import check_data
+from llm_fsm.documents.draw.dot import dot
+from llm_fsm.documents.draw.extract import Details, extract
+from llm_fsm.documents.draw.mermaid import mermaid
+from llm_fsm.documents.draw.outline import listing
+from llm_fsm.documents.loader import load_text
+from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
+from llm_fsm.lint.docs import page_of
+from llm_fsm.session.context import initial_context
+from llm_fsm.session.session import Session
+from llm_fsm.testing import play_suite
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.steps import HostCapabilities, request_for
+
+Form = Literal["mermaid", "text", "dot"]
+NAME = "definition.json"
+
+
+def findings(text: str) -> list[dict[str, Any]]:
+    """Everything that is wrong with a definition, each with line, column and hint."""
+    return [found.to_dict() for found in check_data(text.encode("utf-8", "replace"), file=NAME)]
+
+
+def rule_page(rule: str) -> str:
+    """The page of a rule, by its code or name. Raises ValueError for one that is none."""
+    try:
+        return page_of(rule).text
+    except LookupError as error:
+        raise ValueError(str(error)) from error
+
+
+def picture(definition: Definition, form: Form) -> str:
+    """A definition as Mermaid, text or DOT."""
+    drawn = extract(dict(definition.document), Details())
+    return {"mermaid": mermaid, "text": listing, "dot": dot}[form](drawn)
+
+
+def prompt(definition: Definition, state: str | None, context: Mapping[str, Any], message: str) -> dict[str, Any]:
+    """What the model reads in a state. Raises ValueError for a state that does not talk, and for a wrong context."""
+    machine = compile_flows(gather(definition, registered={}), shipped_prompts(whole=False), pattern_piece)
+    talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
+    name = definition.initial_state if state is None else state
+    if name not in talking:
+        raise ValueError(f"state {name!r} does not talk with a user; these do: {', '.join(talking) or 'none'}")
+    known = initial_context(machine.keys, context)
+    session = Session(
+        conversation_id="prompt",
+        definition=machine.identity,
+        state=name,
+        turn=1,
+        context=known,
+        origins=dict.fromkeys(known, (0, "host")),
+        user_input=message,
+        time=time.time(),
+    )
+    request = request_for(machine, session, HostCapabilities())
+    return {
+        "state": name,
+        "messages": [{"role": one.role, "content": one.content} for one in request.messages],
+        "reply_schema": None if request.schema is None else dict(request.schema.schema),
+    }
+
+
+def played(definition: str, test: str) -> list[dict[str, Any]]:
+    """Play conversation tests, with their own replies, on a definition. Raises ValueError, SuiteError."""
+    try:
+        suite = json.loads(test)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the test is not JSON: {error}") from error
+    if not isinstance(suite, dict):
+        raise ValueError('a test is an object: {"cases": [{"name": …, "steps": [{"say": …, "reply": …}]}]}')  # noqa: TRY004
+    load_text(definition, file=NAME)
+    with tempfile.TemporaryDirectory() as folder:  # a definition reads no file outside its own folder
+        Path(folder, NAME).write_text(definition, encoding="utf-8", errors="replace")
+        path = Path(folder, "case.test.json")
+        path.write_text(json.dumps({**suite, "definition": NAME}), encoding="utf-8")
+        results = play_suite(path)
+    return [
+        {
+            "name": result.name,
+            "passed": result.passed,
+            "skipped": result.skipped,
+            "failures": [{"step": one.step, "message": one.message} for one in result.failures],
+            "said": [{"heard": one.heard, "text": one.text, "state": one.state} for one in result.said],
+        }
+        for result in results
+    ]

@@ -1,0 +1,125 @@
+"""The MCP door, spoken by the official client: over HTTP, and over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+import ten_turns
+from llm_fsm import AsyncMachine
+from llm_fsm.server import create_app
+from machines import GREETER
+from paths import ROOT
+from served import served
+
+
+def talk(machine: AsyncMachine, use: Callable[[Any], Awaitable[Any]]) -> Any:
+    """What a client of a server over HTTP finds."""
+
+    async def connect(url: str) -> Any:
+        async with Client(f"{url}/mcp") as client:
+            return await use(client)
+
+    with served(create_app(machine, closes=True, due_seconds=None)) as url:
+        return asyncio.run(connect(url))
+
+
+async def call(client: Any, name: str, **arguments: Any) -> Any:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    found = result.structured_content
+    return found["result"] if set(found) == {"result"} else found
+
+
+async def fault(client: Any, name: str, **arguments: Any) -> str:
+    result = await client.call_tool(name, arguments)
+    assert result.is_error
+    text: str = result.content[0].text
+    return text
+
+
+async def ten(client: Any) -> list[tuple[str, dict[str, Any]]]:
+    begun = await call(client, "start_conversation", definition="ten", greet=False)
+    found = []
+    for message in ten_turns.MESSAGES:
+        if isinstance(message, str):
+            turn = await call(client, "send_message", conversation_id=begun["id"], text=message)
+        else:
+            turn = await call(client, "answer", conversation_id=begun["id"], value=message)
+        found.append((turn["state"], turn["context"]))
+    read = await call(client, "read_conversation", conversation_id=begun["id"])
+    assert read["ended"]
+    return found
+
+
+def test_ten_turns_over_http() -> None:
+    assert talk(ten_turns.machine(), ten) == ten_turns.reference()
+
+
+def test_ten_turns_over_standard_input_and_output(tmp_path: Path) -> None:
+    (tmp_path / "ten.json").write_text(json.dumps(ten_turns.DEFINITION))
+    (tmp_path / "replies.json").write_text(json.dumps(ten_turns.replies()))
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "llm_fsm", "mcp", "ten.json", "--model", "scripted:replies.json", "--db", "memory"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=str(tmp_path),
+    )
+
+    async def connect() -> Any:
+        async with Client(command) as client:
+            return await ten(client)
+
+    assert asyncio.run(connect()) == ten_turns.reference()
+
+
+def test_an_assistant_checks_explains_plays_and_draws_a_definition() -> None:
+    async def use(client: Any) -> None:
+        broken = json.dumps({**GREETER, "initial_state": "nowhere"}, indent=1)
+        checked = await call(client, "validate_definition", definition=broken)
+        assert not checked["ok"]
+        (found,) = [one for one in checked["findings"] if one["level"] == "error"]
+        assert found["line"] == 3
+        assert found["hint"]
+        assert found["code"] in await call(client, "explain_rule", rule=found["name"])
+        assert "no rule" in await fault(client, "explain_rule", rule="nothing")
+        drawn = await call(client, "draw", definition=json.dumps(GREETER))
+        assert drawn.startswith("stateDiagram")
+        assert "hello" in await call(client, "draw", definition="greeter", form="text")
+        shown = await call(client, "render_prompt", definition="greeter", context={"name": "Ada"})
+        assert "Ada" in shown["messages"][-1]["content"]
+        assert "does not talk" in await fault(client, "render_prompt", definition="greeter", state="bye")
+        say = {"say": "I am Ada", "reply": {"to": "bye", "set": {"name": "Ada"}}, "expect": "bye"}
+        test = {"cases": [{"name": "a name", "steps": [say]}, {"name": "wrong", "steps": [{**say, "expect": "hello"}]}]}
+        played = await call(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+        assert [one["passed"] for one in played["results"]] == [True, False]
+        assert "not JSON" in await fault(client, "play_test", definition=json.dumps(GREETER), test="{")
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
+
+
+def test_definitions_the_format_and_the_guide_are_resources() -> None:
+    async def use(client: Any) -> None:
+        read = await client.read_resource("definition://greeter")
+        assert json.loads(read.contents[0].text)["initial_state"] == "hello"
+        schema = await client.read_resource("llm-fsm://format")
+        assert "properties" in json.loads(schema.contents[0].text)
+        guide = await client.read_resource("llm-fsm://guide")
+        assert "states" in guide.contents[0].text
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
+
+
+def test_what_is_wrong_is_said_in_words() -> None:
+    async def use(client: Any) -> None:
+        assert "no conversation" in await fault(client, "send_message", conversation_id="no", text="x")
+        assert "no definition" in await fault(client, "start_conversation", definition="no")
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
