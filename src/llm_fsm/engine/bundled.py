@@ -1,4 +1,4 @@
-"""The prompts and repair patterns that travel with the package."""
+"""The prompts and repair patterns that the package ships."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from llm_fsm.turn.prompt.render import Prompts, compile_prompts
 
 
 def prompt_sources() -> Mapping[str, str]:
-    """Prompt file name without ending to its text."""
+    """Map each prompt file's name, without its ending, to its text."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(travelling("prompts").glob("*.j2"))}
 
 
 @cache
 def shipped_prompts(*, whole: bool) -> Prompts:
-    """The prompt files, compiled once in a process; `whole` as of `Prompts`."""
+    """Compile the shipped prompt files, once in a process. `whole` is as in `Prompts`."""
     return compile_prompts(prompt_sources(), whole=whole)
 
 
 def pattern_piece(name: str) -> Definition:
-    """The definition that a repair pattern is."""
+    """Load the definition of a repair pattern."""
     return load(travelling("patterns") / f"{name}.json")

@@ -1,4 +1,4 @@
-"""What is wrong with the conversations of a store: what cannot be read, what does not agree, what is missing."""
+"""Examine the conversations of a store: unreadable parts, contradictions, and missing parts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,31 @@ _WAIT = 30.0
 _PAGE = 500
 _ALL = 2**31 - 1
 _NOBODY = "nobody"
-"""The id of no conversation: who asks for it finds out whether there is anything to ask."""
+"""An id that no conversation has. Asking for it shows whether the store can be read."""
 Due = Mapping[str, frozenset[tuple[float, str]]]
 """Conversation to its rows of the due table: time and kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What a doctor found out about a conversation; about the store as a whole where `conversation_id` is ""."""
+    """A problem of one conversation, or of the store as a whole if `conversation_id` is ""."""
 
     conversation_id: str
     what: str
 
 
 async def examine(store: Store) -> Sequence[Complaint]:
-    """Look at everything without changing anything. Raises StoreError where there is nothing to look at."""
+    """Examine everything, and change nothing.
+
+    Args:
+        store: The store; it may be in use.
+
+    Returns:
+        The problems, by conversation id; empty if there are none.
+
+    Raises:
+        StoreError: The store cannot be read at all.
+    """
     await store.load(_NOBODY, _NOBODY)
     await store.journalled(_NOBODY)
     await store.outbox(OutboxQuery(limit=1))
@@ -59,7 +69,7 @@ async def _due(store: Store) -> Due:
 
 
 async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:
-    """What is wrong with a conversation, looked at again while nobody writes to it."""
+    """Examine a conversation again under its lock, so that a turn under way causes no complaint."""
     found = await _complaints(store, line, due)
     if not found:
         return ()
@@ -67,7 +77,7 @@ async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:
         async with store.lock(line.conversation_id, _WAIT):
             now = await line_of(store, line.conversation_id)
             return () if now is None else await _complaints(store, now, await _due(store))
-    except StoreError:  # nobody gets the lock on a store that cannot be written
+    except StoreError:  # a store that cannot be written gives no locks
         return found
 
 
@@ -75,7 +85,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     name = line.conversation_id
     loaded = await store.load(name)
     if loaded is None:
-        gone = await line_of(store, name) is None  # somebody deleted it since it was listed
+        gone = await line_of(store, name) is None  # it was deleted after it was listed
         return () if gone else ("it is listed, but cannot be loaded",)
     try:
         texts = await store.records(name)
@@ -115,7 +125,7 @@ async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnReco
 
 
 def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
-    """True when a row of the outbox tells of an event that is on record."""
+    """True if a row of the outbox refers to an event that is on record."""
     try:
         told: Any = json.loads(row.text)
         if not 1 <= row.number <= len(records):

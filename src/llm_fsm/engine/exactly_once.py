@@ -1,8 +1,8 @@
-"""Calls that must not run twice, of a function that is run again.
+"""Calls that must not run twice, within a function that runs again.
 
-What a function asked is known again by its words. Where they are others, because a clock stands in them, say, the
-model is asked anew, and may make calls anew that are on record under questions that nobody asks any more. Which of them
-is which can only be told by what they do: each call on record stands for one of the same tool with the same arguments.
+A question of the function is recognised by its words. If they changed, for example because they contain the time, the
+model is asked anew and may repeat calls that are on record under the old question. Such calls are matched by their
+tool and arguments: each call on record stands for one new call.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 
 
 def likeness(call: PlannedCall) -> str:
-    """What calls have in common that cannot be told apart from outside: tool and arguments, as a hash."""
+    """Hash the tool and the arguments of a call. Calls with the same hash cannot be told apart from outside."""
     text = json.dumps([call.name, call.arguments], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Once:
-    """Those of a function's log, from before a person's answer, as far as nobody has come back for them.
+    """The calls of a function's log from before a person's answer, until they are matched.
 
-    `log`: the key of each call to its likeness, its result and the key that it was made under, as the function's log
-    keeps them; to nothing where the result went to another call. `begun`: the keys of calls that were begun in this
-    turn, before a crash.
+    `log` maps the key of each call to its fingerprint, its result and the key it was made under. The entry is empty
+    if another call took the result. `begun` holds the keys of calls that began in this turn before a crash.
     """
 
     def __init__(self, log: Mapping[str, Any], begun: Collection[str] = ()) -> None:
@@ -45,11 +44,16 @@ class Once:
     def known(
         self, calls: Sequence[PlannedCall], logged: Sequence[Mapping[str, Any]], *, fresh: bool
     ) -> dict[str, ToolResult]:
-        """The results by the calls' ids that need no call. `logged`: what is on record of these calls themselves.
+        """Find the results of calls that need not be made.
 
-        `fresh`: their question is not on record from before the answer. A call whose result went to another one like
-        it, which came first, is to be made now in its stead. One that comes a second time is made, as a person wants it
-        repeated.
+        Args:
+            calls: The calls that the model asks for now.
+            logged: Results on record for these calls themselves.
+            fresh: Their question is not on record from before the answer.
+
+        Returns:
+            Results by call id. A call whose result went to an earlier, equal call is made now. A call that comes a
+            second time is made too, because a person wants it repeated.
         """
         found = {item["id"]: read(item, ToolResult, _LOG) for item in logged}
         for call in calls:
@@ -67,9 +71,12 @@ class Once:
     async def made(
         self, calls: Sequence[PlannedCall], claimed: Callable[[PlannedCall], PlannedCall], perform: Perform
     ) -> dict[str, ToolResult]:
-        """The results of calls by their ids, each made under the key that it is to have.
+        """Make calls, each under its own key.
 
-        `claimed`: the call as the journal of this turn has it.
+        `claimed` returns the call as this turn's journal has it.
+
+        Returns:
+            Results by call id.
         """
         due = tuple(claimed(replace(call, key=self._made.get(call.key, call.key))) for call in calls)
         results = {item.id: item for item in (await perform(due)).results}

@@ -1,7 +1,7 @@
-"""Why a turn went as it did: what the model said, which moves were candidates, and what their conditions read.
+"""Explain a turn: the model's words, the candidate moves, and the values that their conditions read.
 
-Nothing of this is recorded. It is computed again from the session before the turn and the turn's events, on
-the same compiled program, so that the account and the machine cannot disagree. Secrets are masked.
+Nothing of this is recorded. It is computed again from the session before the turn and from the turn's events, on the
+same compiled machine, so that the explanation and the machine cannot disagree. Secrets are masked.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One condition of a move. `holds` None: for the model to judge. `values`: name to what it read.
+    """One condition of a move. `holds` None: the model judges it. `values` maps names to the values that it read.
 
-    `unset` are the names it read that are not known; `error`: why the logic could not be evaluated.
+    `unset` holds names without a value. `error` says why the logic could not be evaluated.
     """
 
     description: str
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A move that was on the menu, judged as the machine judged it. `taken`: it is the one that was made."""
+    """A candidate move, judged as the machine judged it. `taken`: this move was made."""
 
     target: str
     description: str
@@ -55,10 +55,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One question of where to go, and its answer.
+    """One decision about the next state.
 
-    `state` is where it was asked; `by`: model, auto, decide or host. `target` is what was picked ("" where
-    nothing was); `reason` says why it was refused. `candidates` are in order of priority.
+    `state` is the state in which it was made. `by` is model, auto, decide or host. `target` is the pick, or "".
+    `reason` says why the pick was refused. `candidates` are in order of priority.
     """
 
     state: str
@@ -71,7 +71,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replied:
-    """What a model said, raw. `asked_for`: turn, greeting or words."""
+    """A model's raw reply. `asked_for` is turn, greeting or words."""
 
     asked_for: str
     text: str
@@ -80,7 +80,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A value that was not stored, and why; `kept_in` names where it went instead."""
+    """A value that was not stored, and why. `kept_in` names the place where it was stored instead."""
 
     key: str
     reason: str
@@ -90,7 +90,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Values that were stored and keys that were taken back."""
+    """Values that were stored, and keys that were removed."""
 
     source: str
     values: Mapping[str, Any]
@@ -107,10 +107,10 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Went:
-    """The conversation went into a flow, or came back. `kind`: subflow or digression; `flow`: its name.
+    """The conversation entered a flow, or returned from one. `kind` is subflow or digression; `flow` is its name.
 
-    `how`: begun, final, cancelled, corrected, handover or resumed. `state`: where it was left,
-    `arrived`: where it went on.
+    `how` is begun, final, cancelled, corrected, handover or resumed. `state` is the state that was left, and
+    `arrived` the state in which the conversation continued.
     """
 
     kind: str
@@ -122,7 +122,7 @@ class Went:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """A repair pattern did its work. `how`: what exactly, in words."""
+    """A repair pattern was applied. `how` describes its effect in words."""
 
     pattern: str
     how: str = ""
@@ -133,10 +133,10 @@ Noted = Replied | Changed | Refused | Decision | Stopped | Went | Mended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One turn, explained. `state` heard the message, `arrived` is where the turn ended.
+    """One turn, explained. `state` heard the message, and the turn ended in `arrived`.
 
-    `notes` are in the order in which things happened. `fallback`: the words shown are those of last resort.
-    `outcome`: how the conversation ended, if it did.
+    `notes` are in chronological order. `fallback`: the words shown are the last resort. `outcome` says how the
+    conversation ended, if it did.
     """
 
     turn: int
@@ -149,7 +149,7 @@ class Explanation:
 
 
 def explain_last(program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
-    """The last turn that was not taken back; None when there is none."""
+    """Explain the last turn that was not undone; None if there is none."""
     kept = [record for _, record in without_undone(records)]
     if not kept:
         return None
@@ -157,7 +157,13 @@ def explain_last(program: CompiledMachine, conversation_id: str, records: Sequen
 
 
 def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:
-    """One turn: `before` is the session it began with, `events` are all that happened in it."""
+    """Explain one turn.
+
+    Args:
+        program: The compiled machine.
+        before: The session before the turn.
+        events: All events of the turn.
+    """
     account = _Account(program, before)
     for event in events:
         account.take(event)
@@ -165,7 +171,7 @@ def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event
 
 
 class _Account:
-    """The account while it is written: the session as it was at each event."""
+    """The explanation under construction, with the session as it was at each event."""
 
     def __init__(self, program: CompiledMachine, before: Session) -> None:
         self.program = program
@@ -225,7 +231,7 @@ class _Account:
         )
 
     def stay(self) -> None:
-        """A pick that neither moved nor was refused: the model stays."""
+        """Note a pick that neither moved nor was refused: the model stays."""
         if self.picked is not None:
             self.decide("model", self.picked, "stayed")
             self.picked = None
@@ -251,7 +257,7 @@ class _Account:
         )
 
     def went(self, event: ev.Event) -> None:
-        """Into a flow, or back, or a repair; nothing for other events."""
+        """Note a flow or a repair; None for other events."""
         if isinstance(event, ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped):
             self.notes.append(_mended(event))
             if self.picked in PATTERNS:
@@ -277,7 +283,7 @@ class _Account:
         self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
 
     def masked(self, noted: Noted) -> Noted:
-        """A raw reply may repeat a secret that the user told the model."""
+        """Mask a raw reply, which may repeat a secret of the user."""
         if not isinstance(noted, Replied):
             return noted
         text = noted.text
@@ -299,7 +305,7 @@ def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) 
 
 
 def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
-    """One condition, evaluated again: all of it, also what the machine did not look at any more."""
+    """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
     holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
     error = None
@@ -333,7 +339,7 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
 
 
 def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
-    """The secrets of the definition at work and of those that called it."""
+    """Return the secrets of the current definition and of its callers."""
     contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
     return {
         _text(value) for context in contexts for key, value in context.items() if program.is_secret(key)
@@ -341,5 +347,5 @@ def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
 
 
 def _text(value: object) -> str:
-    """A value as it would stand in a reply, without quotation marks."""
+    """Write a value as a reply would show it, without quotation marks."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

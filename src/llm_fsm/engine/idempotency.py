@@ -1,4 +1,4 @@
-"""What was answered already: a request id that comes again gets the turn on record, and never another one."""
+"""Idempotency: a request id that was answered already gets the recorded turn, never a new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from llm_fsm.turn.pipeline import UserMessage
 
 
 async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> Outcome:
-    """The turn that answered a message. Raises ConversationConflict where its request id was another one's."""
+    """Return the turn that answered a message.
+
+    Raises:
+        ConversationConflict: The request id belongs to another message.
+    """
     record = parse(recorded)
     before = record.user_message
     if before is None or before.text != heard.text:
@@ -25,7 +29,11 @@ async def message_again(store: Store, session: Session, heard: UserMessage, reco
 
 
 async def answer_again(store: Store, session: Session, value: object, recorded: str) -> Outcome:
-    """The turn that an answer led to. Raises ConversationConflict where its request id was another one's."""
+    """Return the turn that an answer led to.
+
+    Raises:
+        ConversationConflict: The request id belongs to another answer.
+    """
     record = parse(recorded)
     given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
     if given is None or not agrees(given.value, value):
@@ -36,7 +44,7 @@ async def answer_again(store: Store, session: Session, value: object, recorded: 
 
 
 async def _given(store: Store, session: Session, record: TurnRecord) -> Outcome:
-    """A turn on record with the session as it was after it."""
+    """Return a recorded turn with the session after it."""
     records = [parse(text) for text in await store.records(session.conversation_id)]
     number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
     if number < len(records):

@@ -1,10 +1,10 @@
-"""The journal of one turn: results that came back, so that a turn begun again does nothing twice.
+"""The journal of one turn: results on record, so that a turn that begins again repeats nothing.
 
-A turn that acts writes every result down as it arrives. After a crash the same message begins the turn again;
-results that are written down are read instead of fetched. The first entry is the message itself; a different
-message makes the journal void. As long as a turn only talks, its entries wait: a model's words alone cost nothing
-to fetch again, and what is not written costs no time. Tool calls stand under their idempotency keys, because a
-batch may end in any order; a call that must not run twice is written down before it begins, too.
+A turn that acts writes every result to the journal as it arrives. After a crash, the same message begins the turn
+again, and recorded results are read instead of fetched. The first entry is the message itself; a different message
+voids the journal. While a turn only talks, its entries wait: a model's words can be fetched again, and a write that
+never happens costs nothing. Tool calls are stored under their idempotency keys, because the calls of a batch may end
+in any order. A call that must not run twice is also recorded before it begins.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TALK = frozenset({"model", BEGUN, FAILED})
 
 
 class Journal:
-    """Results of the turn under way, read while there are any, then written."""
+    """Results of the current turn: recorded ones are read first, new ones are written."""
 
     def __init__(self, store: Store, conversation_id: str) -> None:
         self._store = store
@@ -41,20 +41,26 @@ class Journal:
         self._used: list[Entry] = []
         self._keyed: dict[str, Entry] = {}
         self._begun: dict[str, str] = {}
-        """Key of a call to its `likeness`, see `begun`."""
+        """Key of a call to its fingerprint; see `begun`."""
         self._claimed: dict[str, str] = {}
         self._failed: dict[str, HandlerError] = {}
         self._waiting: list[Entry] = []
         self._flushing = asyncio.Lock()
         self._torn = False
-        """True where nobody knows whether the first of those that wait was written."""
+        """True if it is unknown whether the first waiting entry was written."""
         self._step = 0
 
     async def open(self, turn: Entry, time: float, *, acts: bool = True, blank: bool = False) -> float:
-        """Begin or take up a turn; `turn` says which one it is. Gives the time at which it first began.
+        """Begin or resume a turn.
 
-        `acts` False: the turn may only talk, and is written down with its first step that acts. `blank`: nothing is
-        written down yet, so nothing is read.
+        Args:
+            turn: The identity of the turn; it becomes the first entry.
+            time: Now, in seconds since the epoch.
+            acts: False for a turn that may only talk. Its first step that acts writes it.
+            blank: The journal is known to be empty, so nothing is read.
+
+        Returns:
+            The time at which the turn first began, in seconds since the epoch.
         """
         entries = [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
         if entries and all(entries[0].get(name) == value for name, value in turn.items()):
@@ -79,10 +85,13 @@ class Journal:
     async def once(
         self, kind: str, perform: Callable[[], Awaitable[Entry]], *, acts: bool = True, key: str = ""
     ) -> Entry:
-        """The result of the next step: as written down, or performed now and then written down.
+        """Return the result of the next step: the recorded one, or a new one that is then recorded.
 
-        `acts` False: it may be fetched again, so writing it down waits for a step that acts. `key`: the one under
-        which it may have been performed `ahead`.
+        Args:
+            kind: The kind of step. A recorded step of another kind voids the rest of the journal.
+            perform: Performs the step.
+            acts: False if the step may be repeated. Its entry waits for a step that acts.
+            key: The key under which `ahead` may have performed it.
         """
         before = self._keyed.pop(key, None) if key else None
         if self._known:
@@ -104,11 +113,11 @@ class Journal:
 
     @property
     def is_ahead(self) -> bool:
-        """True when results are there before their turn."""
+        """True if steps were performed before their turn."""
         return bool(self._keyed or self._failed)
 
     async def ahead(self, key: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
-        """The result of a step before its turn; `once` with the same key gives it again, or raises its error again."""
+        """Return the result of a step before its turn. `once` with the same key gives it or its error again."""
         if key in self._failed:
             raise self._failed[key]
         try:
@@ -120,14 +129,13 @@ class Journal:
 
     @property
     def begun(self) -> Collection[str]:
-        """The keys of calls that must not run twice, and were begun before this turn was taken up."""
+        """Keys of calls that must not run twice, and that began before this turn resumed."""
         return self._begun.keys()
 
     def claimed(self, call: PlannedCall, *, fresh: bool = False) -> PlannedCall:
-        """A call that must not run twice, under the key that it has here.
+        """Return a call that must not run twice, under its key in this turn.
 
-        That is its own, or, where what led to it is `fresh`, that of one like it on record: whoever comes back for
-        that one is to make another call. See `once`.
+        That is its own key. If the reply that led to it is `fresh`, it is the key of an equal call on record.
         """
         if call.at_most_once and call.key not in self._claimed:
             taken, like = {*self._claimed.values()}, likeness(call)
@@ -146,10 +154,13 @@ class Journal:
         begun: Callable[[], Entry] | None = None,
         call: str = "",
     ) -> Entry:
-        """The result under a key: as written down, or performed now.
+        """Return the result under a key: the recorded one, or a new one.
 
-        `begun`: the result of a step that must not be repeated, where it was begun and nobody knows its end. `call`:
-        its likeness.
+        Args:
+            key: The idempotency key.
+            perform: Performs the step.
+            begun: Gives the result if the step must not be repeated, and a crash interrupted it.
+            call: The fingerprint of the call.
         """
         if key in self._keyed:
             return self._keyed[key]
@@ -163,16 +174,16 @@ class Journal:
         return entry
 
     def under(self, prefix: str) -> dict[str, Entry]:
-        """The results that were there when the turn was taken up, of keys that begin so, by what comes after that."""
+        """Return recorded results whose keys begin with a prefix, by the rest of their keys."""
         return {key.removeprefix(prefix): entry for key, entry in self._keyed.items() if key.startswith(prefix)}
 
     async def fail(self) -> None:
-        """Write down that the turn failed and its caller was told, where anything was written of it."""
+        """Record that the turn failed and its caller knows, if anything of it is recorded."""
         if self._step:
             await self._write({"kind": FAILED})
 
     async def _part_here(self) -> None:
-        """The host's code changed since: what follows is another turn. What was read so far stays."""
+        """Void the rest of the journal, because the host's code changed. Results read so far stay."""
         self._known.clear()
         await self._store.forget_journal(self._id)
         self._waiting = [
@@ -183,7 +194,7 @@ class Journal:
         await self._flush()
 
     async def _flush(self) -> None:
-        """Write down what waits, before anything that comes after it: without its first entry a journal is nobody's."""
+        """Write waiting entries before any later one. A journal without its first entry belongs to no turn."""
         if not self._waiting and not self._flushing.locked():
             return
         async with self._flushing:
@@ -201,55 +212,55 @@ class Journal:
 
 
 def acts(kind: str) -> bool:
-    """True for the kind of an entry that is the result of something done, not of words."""
+    """True if entries of this kind record an act, not words."""
     return kind not in _TALK
 
 
 def without_kind(entry: Entry) -> dict[str, Any]:
-    """What was performed, without what the journal says of it."""
+    """Return an entry without the fields that the journal adds."""
     return {name: value for name, value in entry.items() if name not in ("kind", "step")}
 
 
 def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
-    """A model's reply, or that none came in time, as a journal entry."""
+    """Convert a model's reply, or a time-out, to a journal entry."""
     if isinstance(reply, OutOfTime):
         return {"out_of_time": reply.seconds}
     return {**asdict(reply), "tool_calls": [asdict(call) for call in reply.tool_calls]}
 
 
 def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
-    """The reply of a journal entry."""
+    """Convert a journal entry to a model's reply or a time-out."""
     if "out_of_time" in entry:
         return OutOfTime(seconds=entry["out_of_time"])
     return read(entry, ModelReply, "a journal cannot be read: reply")
 
 
 def entry_unanswered(entry: Entry) -> Unanswered:
-    """That nobody made a summary, of a journal entry, in which an older version kept the reason alone."""
+    """Convert a journal entry to a missing summary. Old entries only hold the reason."""
     return Unanswered(reason=entry["unanswered"], attempts=entry.get("attempts", 1), seconds=entry.get("seconds", 0.0))
 
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
-    """The result of a handler or tool as a journal entry."""
+    """Convert the result of a handler or tool to a journal entry."""
     return asdict(result)
 
 
 def entry_result(entry: Entry) -> HandlerResult:
-    """A handler's result of a journal entry."""
+    """Convert a journal entry to a handler's result."""
     return read(entry, HandlerResult, "a journal cannot be read: handler")
 
 
 def entry_tool(entry: Entry) -> ToolResult:
-    """A tool's result of a journal entry."""
+    """Convert a journal entry to a tool's result."""
     return read(entry, ToolResult, "a journal cannot be read: tool")
 
 
 def executed_entry(done: Executed) -> Entry:
-    """What a function gave back as a journal entry."""
+    """Convert a function's result to a journal entry."""
     happened = [to_dict(event) for event in done.happened]
     return {**asdict(done), "happened": happened, "usage": asdict(done.usage)}
 
 
 def entry_executed(entry: Entry) -> Executed:
-    """What a function gave back, of a journal entry."""
+    """Convert a journal entry to a function's result."""
     return read(entry, Executed, "a journal cannot be read: function")

@@ -1,4 +1,4 @@
-"""Logging, only for those who ask for it: loguru subscribed to the stream of events."""
+"""Optional logging: loguru subscribed to the stream of events."""
 
 from __future__ import annotations
 
@@ -49,21 +49,27 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
 
 
 def _line(event: ev.Event) -> str:
-    """What a log shows of an event: names and numbers, never what people, models or tools wrote."""
+    """Write the log line of an event. It holds names and numbers, never words of people, models or tools."""
     if isinstance(event, ev.ContextSet):
         return f"keys={sorted(event.values)} removed={list(event.removed)} source={event.source}"
     return " ".join(f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ()))
 
 
 def enable_logging(level: str = "INFO") -> Callable[[], None]:
-    """Log events of all machines through loguru, at `level` and above; the returned function stops it.
+    """Log events of all machines through loguru, at `level` and above.
 
-    Sinks and formats are the program's own: configure loguru as usual. Raises ValueError for a level that it lacks.
+    Sinks and formats belong to the program: configure loguru as usual.
+
+    Returns:
+        A function that stops logging.
+
+    Raises:
+        ValueError: loguru does not know the level.
     """
     least = logger.level(level.upper()).no
 
     def log(conversation_id: str, event: ev.Event) -> None:
-        if isinstance(event, ev.MessageDelta):  # its words follow with the whole message
+        if isinstance(event, ev.MessageDelta):  # the whole message follows
             return
         name = _LEVELS.get(type(event), "DEBUG")
         if logger.level(name).no >= least:

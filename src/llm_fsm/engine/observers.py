@@ -1,7 +1,7 @@
-"""Who else hears what happens: functions that are told every event of every machine in this process.
+"""Observers: functions that receive every event of every machine in this process.
 
-The list of observers is process-wide, as little else of the package is (see docs/architecture.md), and empty unless
-somebody subscribes, as `enable_logging` does.
+The list of observers is global to the process (see docs/architecture.md), and empty until somebody subscribes, as
+`enable_logging` does.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _observers: list[Observer] = []
 
 
 class TurnSaved(Event, frozen=True, kw_only=True):
-    """A turn is on record. Never part of a turn record: observers are told.
+    """A turn is on record. Observers receive it; it is never part of a turn record.
 
-    `definition`: the machine's name; `kind` as of turn records; `turn`: its number; `state`: where the conversation
-    stands after it. `seconds`: how long it took.
+    `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's number, `state` the
+    state after it, and `seconds` the time that it took.
     """
 
     definition: str
@@ -38,9 +38,9 @@ class TurnSaved(Event, frozen=True, kw_only=True):
 
 
 class TurnAborted(Event, frozen=True, kw_only=True):
-    """A turn was not finished: nothing of it is on record. Never part of a turn record: observers are told.
+    """A turn was not finished, and nothing of it is on record. Observers receive it; it is never part of a turn record.
 
-    `definition`: the machine's name. `error`: the class of the error; `seconds`: how long the turn had taken.
+    `definition` is the machine's name, `error` the class of the error, and `seconds` the time until then.
     """
 
     definition: str
@@ -49,7 +49,11 @@ class TurnAborted(Event, frozen=True, kw_only=True):
 
 
 def plain(observer: Observer) -> Observer:
-    """The observer, if it is a plain function: events are told in between two steps. Raises TypeError."""
+    """Return the observer if it is a plain function: it is called between two steps.
+
+    Raises:
+        TypeError: It is async, or no function.
+    """
     if is_async(observer):
         name = _name(observer)
         raise TypeError(f"{name} is async, and nobody would await it: give a plain function (conversation id, event)")
@@ -57,11 +61,15 @@ def plain(observer: Observer) -> Observer:
 
 
 class _HearerFailed(BaseException):
-    """A caller's own hearer raised. No Exception, as a model's error is made of those."""
+    """A caller's own observer raised. It is no Exception, so that it cannot be taken for a model's error."""
 
 
 async def heard(hearer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
-    """What a work brings that tells `hearer` of its events. What the hearer raises is raised. Raises TypeError."""
+    """Await work that reports its events to `hearer`. An error of the hearer is raised.
+
+    Raises:
+        TypeError: The hearer is async, or no function.
+    """
     if hearer is None:
         return await work(None)
     tell = plain(hearer)
@@ -73,7 +81,7 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
                 tell(conversation_id, event)
             except Exception as error:
                 failed.append(error)
-        if failed and not isinstance(event, Progressed):  # told out of a host's function, which did not fail by it
+        if failed and not isinstance(event, Progressed):  # a host's function reported progress; it did not fail
             raise _HearerFailed
 
     try:
@@ -83,10 +91,18 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
 
 
 def observe(observer: Observer) -> Callable[[], None]:
-    """Call `observer(conversation_id, event)` for everything that happens; the returned function ends it.
+    """Call a function for every event of every machine in this process.
 
-    One that raises is passed over, and a RuntimeWarning says so: the turn is not its own. Raises TypeError for an
-    async function.
+    If the function raises, the turn goes on, and a RuntimeWarning says so.
+
+    Args:
+        observer: A plain function of (conversation id, event).
+
+    Returns:
+        A function that ends the subscription.
+
+    Raises:
+        TypeError: The observer is async, or no function.
     """
     _observers.append(plain(observer))
 
@@ -98,7 +114,7 @@ def observe(observer: Observer) -> Callable[[], None]:
 
 
 def is_observed() -> bool:
-    """True when somebody is told."""
+    """True if there are observers."""
     return bool(_observers)
 
 

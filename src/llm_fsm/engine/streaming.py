@@ -1,8 +1,7 @@
-"""The words of a turn on their way to whoever listens, given out as early as they are certain to be allowed.
+"""Stream the words of a turn as soon as its move has been checked.
 
-Words of a reply are let through while it arrives, once its move has been checked: not before, so that a refused
-move shows no word. They are provisional until the turn is saved. Where the turn ends in other words after all (a
-reply that breaks off in the middle, a limit that is reached after the move), they are withdrawn and said anew.
+A refused move never shows a word. Words are provisional until the turn is saved. If the turn ends with other words (a
+reply breaks off, or a limit is reached after the move), the words are withdrawn and replaced.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.turn.reply.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]
-"""From the head of a reply to the words that stand before its own; None: its words are not to be shown."""
+"""From the head of a reply to the words before its own; None: its words must not be shown."""
 
 
 class Voice:
-    """What a listener has heard of a turn."""
+    """The words of a turn that a listener has received."""
 
     def __init__(self, say: Callable[[MessageDelta], None]) -> None:
         self._say = say
         self._heard: list[str] = []
 
     def up_to(self, text: str) -> None:
-        """Say what is missing of the turn's words so far."""
+        """Send the rest of the turn's words so far."""
         heard = "".join(self._heard)
         if not text.startswith(heard):
             self._say(MessageDelta(text=text, restart=True))
@@ -33,13 +32,13 @@ class Voice:
             self.more(text[len(heard) :])
 
     def more(self, text: str) -> None:
-        """Say these words after those so far."""
+        """Send these words after the words so far."""
         self._say(MessageDelta(text=text))
         self._heard.append(text)
 
 
 class Listening:
-    """One reply while it arrives. `shown`: words of it were given out."""
+    """One reply while it arrives. `shown` is true if words of it were sent."""
 
     def __init__(self, voice: Voice, judge: Judge) -> None:
         self.shown = False
@@ -49,7 +48,7 @@ class Listening:
         self._before: str | None = None
 
     async def hear(self, piece: str) -> None:
-        """Take the next piece of the reply's text."""
+        """Process the next piece of the reply's text."""
         words = self._reader.feed(piece)
         if self._judge is not None and self._reader.head is not None:
             judge, self._judge = self._judge, None
@@ -63,5 +62,5 @@ class Listening:
             self._voice.up_to(self._before + words)
 
     def give_up(self) -> None:
-        """The reply is asked for anew, in one piece."""
+        """Forget the reply: it is asked for again, in one piece."""
         self._judge = self._before = None

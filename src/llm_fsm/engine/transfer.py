@@ -1,9 +1,9 @@
-"""Whole conversations on their way: to a text and back, and to a second id.
+"""Export, import and fork whole conversations.
 
 The text of a conversation is JSON:
 {"conversation": id, "format": 1, "definition": name, "created": seconds, "updated": seconds,
  "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…}, …]}
-What sinks have still to be told does not travel, nor does a turn under way.
+Undelivered events and a turn under way are not exported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ _YEAR_10000 = 253402300800
 
 
 async def export(store: Store, conversation_id: str) -> str:
-    """A conversation as one JSON text in ASCII.
+    """Export a conversation as one JSON text in ASCII.
 
-    Raises ConversationNotFound, UnreadableError.
+    Raises:
+        ConversationNotFound: There is none with this id.
+        UnreadableError: A part of it is damaged.
     """
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
@@ -60,10 +62,20 @@ async def export(store: Store, conversation_id: str) -> str:
 
 
 async def take_in(store: Store, text: str, conversation_id: str | None = None) -> str:
-    """Keep a conversation that `export` gave, under its own id or another one; gives the id.
+    """Import a conversation that `export` wrote.
 
-    Raises ValueError for a text that is none, StoreError for one of a newer version, ConversationConflict for an
-    id that exists.
+    Args:
+        store: The store that will hold it.
+        text: The exported JSON.
+        conversation_id: A new id; None keeps its own.
+
+    Returns:
+        The id of the conversation in this store.
+
+    Raises:
+        ValueError: The text is no exported conversation. The message says why.
+        StoreError: A newer version exported it.
+        ConversationConflict: The id exists.
     """
     if conversation_id is not None:
         checked_id(conversation_id, "conversation id")
@@ -111,9 +123,12 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
 
 
 async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None = None) -> None:
-    """Copy a conversation as it was after a turn (None: as it is now) to a new id.
+    """Copy a conversation to a new id, as it was after a turn (None: as it is now).
 
-    Raises ConversationNotFound, ConversationConflict for an id that exists, ValueError for a turn that there is not.
+    Raises:
+        ConversationNotFound: There is none with this id.
+        ConversationConflict: The new id exists.
+        ValueError: There is no such turn.
     """
     checked_id(new_id, "conversation id")
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
@@ -130,13 +145,13 @@ async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Se
     loaded = await store.load(conversation_id)
     line = await line_of(store, conversation_id)
     records = await store.records(conversation_id)
-    if loaded is None or line is None or not records:  # to delete one, nobody needs its lock
+    if loaded is None or line is None or not records:  # a conversation can be deleted without its lock
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     return loaded, line, records
 
 
 async def line_of(store: Store, conversation_id: str) -> Listed | None:
-    """The conversation's own line of the listing: the first one behind all ids that come before it."""
+    """Find a conversation's line in the listing. It is the first line after all smaller ids."""
     last = ord(conversation_id[-1]) - 1
     before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
     page = await store.list(ListQuery(after=conversation_id[:-1] + before + "\U0010ffff" * 200, limit=1))
@@ -144,7 +159,7 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
 
 
 def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
-    """The records up to the last one of a turn that still stands, and the session after it."""
+    """Return the records up to the last one of a turn, without undone turns, and the session after it."""
     ends = [number for number, record in without_undone(records) if record.turn == turn]
     if not ends:
         turns = sorted({record.turn for _, record in without_undone(records)})
@@ -158,7 +173,7 @@ def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[Tu
 async def _keep(
     store: Store, line: Listed, session: Session, records: Sequence[TurnRecord], pinned: str | None
 ) -> None:
-    """Write all of it in one commit, under the id of `line`."""
+    """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id
     session = structs.replace(session, conversation_id=name)
     appended = [(dump(_renamed(record, name)), request_of(record)) for record in records]
@@ -185,7 +200,12 @@ async def _keep(
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The object of a JSON text. Raises ValueError, RecursionError."""
+    """Read the object of a JSON text.
+
+    Raises:
+        ValueError: It is no object.
+        RecursionError: It is nested too deep.
+    """
     found = json.loads(text, parse_float=_finite, parse_constant=_finite)
     if isinstance(found, dict):
         return found
@@ -193,7 +213,11 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _finite(given: str) -> float:
-    """A number of a JSON text. Raises ValueError for NaN and for what is no finite number."""
+    """Read a number of a JSON text.
+
+    Raises:
+        ValueError: It is NaN or not finite.
+    """
     number = float(given)
     if not math.isfinite(number):
         raise ValueError(f"{given:.20} is no number that JSON can hold")
@@ -201,14 +225,18 @@ def _finite(given: str) -> float:
 
 
 def _moment(given: object) -> float:
-    """Seconds since the epoch. Raises ValueError, TypeError."""
+    """Check a time in seconds since the epoch.
+
+    Raises:
+        ValueError: It is none.
+    """
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < _YEAR_10000:
         raise ValueError(f"{given!r} is no time in seconds since the epoch")
     return float(given)
 
 
 def _renamed(record: TurnRecord, name: str) -> TurnRecord:
-    """The record with the conversation's new id wherever it says one."""
+    """Put the new id into a record, wherever it names the conversation."""
     return structs.replace(record, events=tuple(_told_of(event, name) for event in record.events))
 
 
@@ -221,6 +249,6 @@ def _told_of(event: ev.Event, name: str) -> ev.Event:
 
 
 def request_of(record: TurnRecord) -> str | None:
-    """The request id that a record answers."""
+    """Return the request id that a record answers."""
     asked = (event.request_id for event in record.events if isinstance(event, ev.UserSaid | ev.Answered))
     return next((request_id for request_id in asked if request_id is not None), None)

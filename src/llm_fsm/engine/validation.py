@@ -1,4 +1,4 @@
-"""What a caller may bring: ids and messages that can be kept, and only what a conversation can take now."""
+"""Request validation: ids and messages that stores can keep, and requests that a conversation can take now."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ _ENDED = {
 
 
 def checked_id(text: object, what: str) -> str:
-    """An id that a caller gave. Raises ValueError for what no store could keep."""
+    """Check an id that a caller gave.
+
+    Raises:
+        ValueError: No store could keep it.
+    """
     if not isinstance(text, str) or not text or len(text) > 200:
         raise ValueError(f"a {what} is a text of 1 to 200 characters")
     if _UNSTORABLE.search(text):
@@ -42,14 +46,22 @@ def checked_id(text: object, what: str) -> str:
 
 
 def checked_list(given: Iterable[T], what: str) -> Iterable[T]:
-    """What a host gave as a list. Raises ValueError for a text, whose letters nobody means, and for a single thing."""
+    """Check a list that a host gave.
+
+    Raises:
+        ValueError: It is text, or a single value.
+    """
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ValueError(f"{what}= is a list, not {type(given).__name__}")  # noqa: TRY004 - as of every bad argument
     return given
 
 
 def checked_message(text: object) -> str:
-    """A user's message as it is kept. Raises ValueError when it is empty or too long."""
+    """Check a user's message, and return it as it is stored.
+
+    Raises:
+        ValueError: It is empty or too long.
+    """
     if not isinstance(text, str):
         raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004 - the documented error
     if not text.strip():
@@ -60,7 +72,7 @@ def checked_message(text: object) -> str:
 
 
 def admit(program: CompiledMachine, session: Session) -> None:
-    """Raise where a conversation cannot take a message on this machine."""
+    """Raise if a conversation cannot take a message on this machine."""
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
     check_known(program, session)
@@ -72,7 +84,7 @@ def admit(program: CompiledMachine, session: Session) -> None:
 
 
 def check_known(program: CompiledMachine, session: Session) -> None:
-    """Raise ConversationConflict where a conversation is in a state that a machine does not have."""
+    """Raise ConversationConflict if a conversation is in a state that the machine does not have."""
     if not program.knows(session):
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
@@ -81,7 +93,11 @@ def check_known(program: CompiledMachine, session: Session) -> None:
 
 
 def expected(program: CompiledMachine, session: Session, pause_id: str | None) -> Paused:
-    """The pause that an answer is for. Raises ConversationConflict."""
+    """Return the pause that an answer is for.
+
+    Raises:
+        ConversationConflict: It was answered, has expired, or the run waits for nothing.
+    """
     pause = session.pause
     if pause is not None and pause_id in (None, pause.id):
         check_known(program, session)
@@ -98,7 +114,11 @@ def expected(program: CompiledMachine, session: Session, pause_id: str | None) -
 
 
 def checked_answer(value: object) -> Any:
-    """An answer as JSON, as it is kept. Raises ValueError."""
+    """Convert an answer to the JSON in which it is stored.
+
+    Raises:
+        ValueError: It has no JSON form.
+    """
     try:
         return to_json_value(value)
     except ValueFault as fault:
@@ -106,7 +126,11 @@ def checked_answer(value: object) -> Any:
 
 
 def fitting(pause: Paused, value: object) -> Any:
-    """The answer as JSON. Raises ValueError where it does not fit."""
+    """Check an answer against the schema of its pause, and return it as JSON.
+
+    Raises:
+        ValueError: It does not fit.
+    """
     plain = checked_answer(value)
     reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
     if reason is not None:

@@ -1,8 +1,8 @@
-"""Which definition a conversation is played by: the one that it is pinned to, even when the file has changed.
+"""The definition versions of a machine: a conversation runs on the version that it is pinned to.
 
-A session names its definition by SHA-256, and the store keeps the definitions of its sessions. What happens to a
-conversation of another definition than the machine's is its policy: `pin` plays it to its end on its own,
-`migrate` carries it over by a map of states and keys where that can be done, `reject` refuses it.
+A session names its definition by SHA-256, and the store keeps the definitions of its sessions. The policy decides
+what happens to a conversation of another version than the machine's. `pin` plays it to its end on its own version,
+`migrate` carries it over by a map of states and keys if possible, and `reject` refuses it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ from llm_fsm.turn.migration import Change, carried, check_change, read_change
 from llm_fsm.turn.repair.patterns import no_pieces
 
 KEPT = 32
-"""Older definitions that stay compiled."""
+"""The number of older versions that stay compiled."""
 
 POLICIES = ("pin", "migrate", "reject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What happens to conversations of an older definition. `change`: how `migrate` carries them over."""
+    """What happens to conversations of an older version. `change` is the map that `migrate` uses."""
 
     name: str = "pin"
     change: Change = field(default_factory=Change)
 
 
 def read_policy(given: str | Mapping[str, Any]) -> Policy:
-    """The policy as a host writes it: a name, or the map of `migrate`. Raises ConfigurationError."""
+    """Read a policy: a name, or the map of `migrate`.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
     if isinstance(given, Mapping):
         return Policy(name="migrate", change=read_change(given))
     if given in POLICIES:
@@ -52,7 +56,7 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
 
 
 class Editions:
-    """The machine's own edition, and those of older definitions while they are needed."""
+    """The machine's own version, and older versions while they are needed."""
 
     def __init__(self, services: Services, program: CompiledMachine, policy: Policy) -> None:
         check_change(policy.change, program)
@@ -62,16 +66,18 @@ class Editions:
         self._older: OrderedDict[str, Edition] = OrderedDict()
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler; it may name states of the machine's own definition, of those it calls, and mapped ones.
+        """Register a handler. It may name states of the machine's own definition, of those that it calls, and mapped
+        ones.
 
-        Raises ConfigurationError for one that is misspelt.
+        Raises:
+            ConfigurationError: A state seems to be misspelt.
         """
         program = self.current.program
         states = {state: None for one in (program, *program.flows.values()) for state in one.states}
         self._services.add_handler(handler, states | dict.fromkeys(self.policy.change.states), self.current.name)
 
     async def find(self, session: Session) -> Edition | None:
-        """The edition that a conversation is pinned to; None where nobody knows its definition any more."""
+        """Find the version that a conversation is pinned to; None if its definition is unknown."""
         identity = session.definition
         if identity == self.current.identity:
             return self.current
@@ -88,9 +94,10 @@ class Editions:
         return found
 
     async def of(self, session: Session) -> Edition | None:
-        """The edition that plays a conversation; None where nobody knows its definition any more.
+        """Find the version that plays a conversation; None if its definition is unknown.
 
-        Raises ConversationConflict where the policy refuses it.
+        Raises:
+            ConversationConflict: The policy refuses the conversation.
         """
         current = self.current
         if session.definition == current.identity or session.ended:
@@ -107,9 +114,12 @@ class Editions:
         return found
 
     async def carried(self, session: Session) -> ev.Migrated | str | None:
-        """How a conversation comes to the machine's own definition; why it cannot; None where it need not.
+        """Plan the migration of a conversation to the machine's own definition.
 
-        One whose definition nobody knows any more can come only by the map, or as it is.
+        If its definition is unknown, it can only be carried over by the map, or as it is.
+
+        Returns:
+            The event; a sentence if it cannot be migrated; None if it need not be.
         """
         if session.definition == self.current.identity or session.ended:
             return None

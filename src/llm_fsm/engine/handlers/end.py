@@ -1,6 +1,6 @@
-"""END_CONVERSATION handlers: they run once the end is on record, and again where a crash kept them from it.
+"""END_CONVERSATION handlers: they run after the end is on record, and again if a crash prevented that.
 
-That they are still to run lies in the store's outbox, written with the turn that ended the conversation.
+The turn that ended the conversation writes a row into the store's outbox. The row says that they are still to run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _PAGE = 100
 
 
 async def after_end(edition: Edition, outcome: Outcome) -> None:
-    """Run them after a turn that ended its conversation; what they return is not stored any more.
+    """Run the handlers after a turn that ended its conversation. Their results are not stored.
 
-    A store that fails now fails no turn, as that is on record: they are still to run, with `run_due` or the next start.
+    A store that fails now fails no turn, because the turn is on record. The handlers then run with `run_due`, or when
+    the machine starts next.
     """
     if not outcome.session.ended or Point.END_CONVERSATION not in edition.capabilities.points:
         return
@@ -36,16 +37,20 @@ async def after_end(edition: Edition, outcome: Outcome) -> None:
 
 
 async def close_conversation(edition: Edition, conversation_id: str) -> None:
-    """Run the END_CONVERSATION handlers that are still to run. Raises HandlerError as they do; they count as run."""
+    """Run the handlers that are still to run.
+
+    Raises:
+        HandlerError: A handler failed. It counts as run.
+    """
     store = edition.store
     async with store.lock(exclusive(CLOSING, conversation_id), edition.timeout):
         owed = await store.outbox(OutboxQuery(sink=CLOSING, conversation_id=conversation_id))
-        for row in owed[-1:]:  # ends before the last one were taken back, and are acknowledged with it
+        for row in owed[-1:]:  # earlier ends were undone, and are acknowledged with the last one
             await _run(edition, row)
 
 
 async def close_forgotten(edition: Edition) -> None:
-    """Do the same for every conversation of this machine that ended in a process that died."""
+    """Run them for every conversation of this machine that ended in a process that died."""
     query = OutboxQuery(sink=CLOSING, limit=_PAGE, definition=edition.name)
     while rows := await edition.store.outbox(query):
         for name in dict.fromkeys(row.conversation_id for row in rows):
@@ -56,7 +61,7 @@ async def close_forgotten(edition: Edition) -> None:
 async def _run(edition: Edition, row: Posted) -> None:
     loaded = await edition.store.load(row.conversation_id)
     session = None if loaded is None else parse_session(loaded.session)
-    if session is not None and session.ended:  # the turn that ended it may have been taken back
+    if session is not None and session.ended:  # the turn that ended it may have been undone
         effect = RunHandlers(
             point=Point.END_CONVERSATION,
             session=session,
@@ -65,7 +70,7 @@ async def _run(edition: Edition, row: Posted) -> None:
         )
         try:
             await edition.run_handlers(effect, None)
-        except Exception:  # owed once: a handler that fails is not called for ever
+        except Exception:  # a handler that fails is not called again
             await edition.store.acknowledge(row)
             raise
     await edition.store.acknowledge(row)

@@ -1,8 +1,8 @@
 """Handlers: the host's own functions at eight points of a turn.
 
-A handler is called with an `Occasion` and returns the changes it wants in the context as a dict (None
-deletes a key), or None. At `pre_transition` it may return a `Veto`; at `post_processing` and `error` it
-may return a text to say instead, "" for silence. Plain functions run in a thread of their own, async ones on the loop.
+A handler receives an `Occasion`. It returns its changes of the context as a dict (None deletes a key), or None. At
+`pre_transition` it may return a `Veto`. At `post_processing` and `error` it may return the text to say instead, ""
+for silence. Plain functions run in a thread of their own, async functions on the event loop.
 """
 
 from __future__ import annotations
@@ -31,19 +31,29 @@ ErrorMode = Literal["continue", "raise"]
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """Returned at `pre_transition` to forbid a move; the model is told the reason."""
+    """Return it at `pre_transition` to forbid a move. The model is told the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """What a handler is told. `context` is its own copy of the user's data; `system` the read-only names.
+    """The data that a handler receives. `context` is its own copy of the user's data; `system` holds read-only names.
 
-    `state` is where the machine is (at `post_transition`: where it arrived), `target` where a move leads or
-    led, `updated` the keys just changed, `text` the words about to be said, `error` what failed. `key` is the same
-    when this handler is run again for the same occasion, after a crash, and another one every other time: give it to
-    whatever must happen only once.
+    Attributes:
+        point: The point of the turn.
+        conversation_id: Id of the conversation.
+        state: Id of the current state; at `post_transition`, the state that was entered.
+        previous_state: Id of the state before it, if there was one.
+        target: Id of the state that a move leads to.
+        context: The context, without system names.
+        system: The system names, such as `_turn`.
+        user_input: The user's message, if there is one.
+        updated: The keys that just changed.
+        text: The words about to be said.
+        error: The error of the turn.
+        key: Identifies this run of the handler. It is the same if the handler runs again after a crash. Give it to
+            anything that must happen only once.
     """
 
     point: Point
@@ -68,8 +78,8 @@ Function = Callable[[Occasion], Any]
 class Handler:
     """A function with the points and conditions under which it runs. Lower priority runs first.
 
-    `critical`: its failure stops the turn whatever the error mode. `timeout`: seconds; None: no own limit.
-    `states`: what its conditions take for states, which a machine has to know.
+    `critical`: its failure stops the turn in every error mode. `timeout` is in seconds; None: only the turn's own
+    limit. `states` holds the states that its conditions name, which a machine must know.
     """
 
     name: str
@@ -82,14 +92,16 @@ class Handler:
     states: tuple[str, ...] = ()
 
     def wants(self, occasion: Occasion) -> bool:
-        """True when this handler runs on an occasion at one of its points."""
+        """True if this handler runs on an occasion at one of its points."""
         return all(predicate(occasion) for predicate in self.predicates)
 
 
 def check_states(handler: Handler, known: Collection[str], definition: str) -> None:
-    """Raise ConfigurationError for a handler that names a state which seems to be a misspelt one of those known.
+    """Check the states that a handler names. A state unlike all known ones causes a warning: another machine may have
+    it.
 
-    Of a state that is like none of them it warns: older conversations, or another machine, may have it.
+    Raises:
+        ConfigurationError: A state seems to be a misspelling of a known one.
     """
     for name in handler.states:
         if isinstance(name, str) and name in known:
@@ -104,7 +116,11 @@ def check_states(handler: Handler, known: Collection[str], definition: str) -> N
 
 
 def point(name: str | Point) -> Point:
-    """The point of a name. Raises ValueError that lists the eight."""
+    """Return the point of a name.
+
+    Raises:
+        ValueError: There is no such point. The message lists the eight.
+    """
     try:
         return Point(str(name).lower())
     except ValueError:
@@ -116,7 +132,7 @@ def point(name: str | Point) -> Point:
 
 @dataclass(slots=True)
 class HandlerBuilder:
-    """Puts a handler together; every method but `do` returns the builder, and conditions add up."""
+    """Builds a handler. Every method except `do` returns the builder, and conditions add up."""
 
     name: str
     _points: set[Point] = field(default_factory=set)
@@ -127,26 +143,38 @@ class HandlerBuilder:
     _states: list[str] = field(default_factory=list)
 
     def with_priority(self, priority: int) -> HandlerBuilder:
-        """Lower runs first. Raises ValueError for what is no number."""
+        """Set the priority; lower runs first.
+
+        Raises:
+            ValueError: It is no number.
+        """
         if not is_number(priority):
             raise ValueError(f"handler {self.name!r}: priority is a number, not {priority!r}")
         self._priority = priority
         return self
 
     def as_critical(self) -> HandlerBuilder:
-        """A failure stops the turn."""
+        """Let a failure stop the turn."""
         self._critical = True
         return self
 
     def with_timeout(self, seconds: float) -> HandlerBuilder:
-        """How long the function may take, in seconds. Raises ValueError for a number that is not above 0."""
+        """Limit the time of the function, in seconds.
+
+        Raises:
+            ValueError: The number is not above 0.
+        """
         if not seconds > 0:
             raise ValueError(f"handler {self.name!r}: timeout is a number of seconds above 0, not {seconds!r}")
         self._timeout = seconds
         return self
 
     def when(self, predicate: Predicate) -> HandlerBuilder:
-        """Only when the predicate is true of the occasion. Raises TypeError for an async one, and for what is none."""
+        """Run only if the predicate is true of the occasion.
+
+        Raises:
+            TypeError: The predicate is async, or no function.
+        """
         if not callable(predicate):
             raise TypeError(f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}")
         if is_async(predicate):
@@ -156,51 +184,59 @@ class HandlerBuilder:
         return self
 
     def at(self, *points: str | Point) -> HandlerBuilder:
-        """The points at which it runs. Raises ValueError for an unknown one."""
+        """Set the points at which it runs.
+
+        Raises:
+            ValueError: There is no such point.
+        """
         self._points.update(point(name) for name in points)
         return self
 
     def on_state(self, *states: str) -> HandlerBuilder:
-        """Only in these states."""
+        """Run only in these states."""
         return self._named(states, lambda occasion: occasion.state in states)
 
     def not_on_state(self, *states: str) -> HandlerBuilder:
-        """Not in these states."""
+        """Do not run in these states."""
         return self._named(states, lambda occasion: occasion.state not in states)
 
     def on_target_state(self, *states: str) -> HandlerBuilder:
-        """Only for moves to these states."""
+        """Run only for moves to these states."""
         return self._named(states, lambda occasion: occasion.target in states)
 
     def not_on_target_state(self, *states: str) -> HandlerBuilder:
-        """Not for moves to these states."""
+        """Do not run for moves to these states."""
         return self._named(states, lambda occasion: occasion.target not in states)
 
     def when_context_has(self, *keys: str) -> HandlerBuilder:
-        """Only when all these keys are set."""
+        """Run only if all these keys are set."""
         return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
-        """Only when one of these keys was just changed."""
+        """Run only if one of these keys just changed."""
         return self.when(lambda occasion: not occasion.updated.isdisjoint(keys))
 
     def on_state_entry(self, *states: str) -> HandlerBuilder:
-        """After a move into one of these states (any, if none is named)."""
+        """Run after a move into one of these states (any, if none is named)."""
         self.at(Point.POST_TRANSITION)
         return self.on_state(*states) if states else self
 
     def on_state_exit(self, *states: str) -> HandlerBuilder:
-        """After a move out of one of these states (any, if none is named)."""
+        """Run after a move out of one of these states (any, if none is named)."""
         self.at(Point.POST_TRANSITION)
         return self._named(states, lambda occasion: occasion.previous_state in states) if states else self
 
     def on_context_update(self, *keys: str) -> HandlerBuilder:
-        """After an accepted update of one of these keys (any, if none is named)."""
+        """Run after an accepted update of one of these keys (any, if none is named)."""
         self.at(Point.CONTEXT_UPDATE)
         return self.when_keys_updated(*keys) if keys else self
 
     def do(self, function: Function) -> Handler:
-        """The handler that calls this function. Raises ValueError for what is none, and when no point was named."""
+        """Return the handler that calls this function.
+
+        Raises:
+            ValueError: It is no function, or no point was named.
+        """
         if not callable(function):
             raise ValueError(f"handler {self.name!r} is a function, not a {type(function).__name__}")  # noqa: TRY004
         if not self._points:
@@ -224,19 +260,19 @@ class HandlerBuilder:
 
 
 def create_handler(name: str) -> HandlerBuilder:
-    """Begin to build a handler of this name, which records and errors tell; `do` ends it."""
+    """Begin to build a handler. Records and errors show its name; `do` ends the building."""
     return HandlerBuilder(name)
 
 
 def occasion_key(effect: RunHandlers, handler: str) -> str:
-    """The idempotency key of a handler's run: the same when the turn is begun again."""
+    """Return the idempotency key of a handler's run. It is the same if the turn begins again."""
     session = effect.session
     where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
 def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
-    """The occasion of an effect, with the context as the handlers before this one left it."""
+    """Make the occasion of an effect, with the context that earlier handlers left."""
     session = effect.session
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(
@@ -275,7 +311,11 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
 async def run(
     handler: Handler, occasion: Occasion, *, mode: ErrorMode, timeout: float | None
 ) -> HandlerResult:
-    """Call one handler. `timeout`: seconds left for the turn. Raises HandlerError where its failure counts."""
+    """Call one handler. `timeout` is the time left for the turn, in seconds.
+
+    Raises:
+        HandlerError: It failed, and its failure stops the turn.
+    """
     limits = [limit for limit in (handler.timeout, timeout) if limit is not None]
     try:
         function = partial(handler.function, occasion)
@@ -291,7 +331,11 @@ async def run(
 
 
 def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
-    """What comes of a handler that failed, or whose condition did. Raises HandlerError where that counts."""
+    """Return the result of a failed handler or condition.
+
+    Raises:
+        HandlerError: The failure stops the turn.
+    """
     late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
     what = "it ran out of time" if late else told(error)
     if mode == "raise" or handler.critical:

@@ -1,4 +1,4 @@
-"""Running the handlers of one point: in order, each seeing what those before it changed."""
+"""Run the handlers of one point in order. Each sees the changes of those before it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ async def run_point(
     *,
     ahead: bool,
 ) -> HandlerResults:
-    """Run the handlers of one point in order; each sees what those before it changed.
+    """Run the handlers of one point in order.
 
-    `ahead`: before the model's reply is whole. What they give then is kept, and read when their turn comes.
+    Args:
+        ahead: They run before the model's reply is complete. Their results are kept until their turn comes.
     """
     context: dict[str, Any] = dict(effect.session.context)
     results: list[HandlerResult] = []
-    asked: Occasion | None = None  # what conditions are asked about: all the same, until a handler changes something
+    asked: Occasion | None = None  # one occasion serves all conditions until a handler changes something
     for handler in handlers:
         if effect.point not in handler.points:
             continue
@@ -82,13 +83,13 @@ async def run_point(
 
 
 def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
-    """What tells this run of a handler from others in the turn."""
+    """Return the key of this run of a handler among others in the turn."""
     occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
     return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
-    """A handler's result with its changes as JSON values; what has no JSON form becomes its error."""
+    """Convert the changes of a handler's result to JSON. If that fails, the result becomes an error."""
     changes: dict[str, Any] = {}
     faults: list[str] = []
     for key, value in result.changes.items():
@@ -96,7 +97,7 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
             changes[str(key)] = to_json_value(value)
         except ValueFault as fault:
             faults.append(f"key {key!r}: {fault}")
-        except Exception as error:  # of an object that cannot say what it is as JSON
+        except Exception as error:  # the object has no JSON form
             faults.append(f"key {key!r}: {told(error)}")
     return replace(result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds)
 

@@ -1,7 +1,7 @@
-"""From the outbox to the sinks: in the background, in order within a conversation, again until it is taken.
+"""Deliver events from the outbox to the sinks: in the background, in order within a conversation, until they are taken.
 
-What a sink has still to be told lies in the store, written with the turn. One process at a time delivers to a sink
-for a conversation; it holds a lock of its own, so that turns never wait for a sink.
+The turn writes the undelivered events into the store. One process at a time delivers to a sink for a conversation. It
+holds a lock of its own, so that turns never wait for a sink.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from llm_fsm.stores.base import OutboxQuery, Outgoing, Posted, Store
 from llm_fsm.turn.compiled import CompiledMachine
 
 AT_ONCE = 8
-"""Conversations for which one sink is told at the same time."""
+"""Conversations that one sink serves at the same time."""
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
-"""Seconds before a sink that failed is tried again, doubled each time; also where another process delivers."""
+"""Longest wait before a failed sink is tried again, in seconds. The wait doubles with each failure."""
 FIRST_SILENCE = 1.0
 LONGEST_SILENCE = 3600.0
-"""Seconds in which a sink that failed is not told of again, doubled each time."""
+"""Longest time without another report about a failing sink, in seconds. It doubles with each report."""
 _FLUSH = 5.0
 """Seconds that closing waits for sinks."""
 _PAGE = 100
 _SHOWN = 300
-"""Characters of an error that observers are told."""
+"""Characters of an error that observers receive."""
 _LOGIN = re.compile("//[^/@]*@")
 
 
 class _BusyError(Exception):
-    """Another process delivers, or the store is busy: nothing is wrong with the sink."""
+    """Another process delivers, or the store is busy. Nothing is wrong with the sink."""
 
 
 def outgoing(
     sinks: Sequence[Sink], program: CompiledMachine, record: TurnRecord, session: Session, number: int
 ) -> tuple[Outgoing, ...]:
-    """What the sinks are to be told of record `number`, without the values of secret keys."""
+    """Make the outbox rows of record `number`, without the values of secret keys."""
     if not sinks:
         return ()
     secrets = _secrets(program, record, session)
@@ -77,7 +77,7 @@ def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> 
 
 
 class Courier:
-    """Delivers what lies in a store's outbox for the sinks of one machine; `definition`: the machine's name."""
+    """Delivers the outbox of a store to the sinks of one machine. `definition` is the machine's name."""
 
     def __init__(self, store: Store, sinks: Sequence[Sink], definition: str) -> None:
         self.sinks = tuple(sinks)
@@ -85,25 +85,25 @@ class Courier:
         self._rounds = [_Round(store, sink) for sink in self.sinks]
 
     def tell(self, conversation_id: str) -> None:
-        """Something new lies in the outbox of a conversation: deliver it, in the background."""
+        """Deliver new rows of a conversation's outbox in the background."""
         for round_ in self._rounds:
             round_.add(conversation_id)
 
     async def look(self) -> None:
-        """Find everything that is not delivered yet, and deliver it in the background."""
+        """Find all undelivered rows, and deliver them in the background."""
         for round_ in self._rounds:
             await round_.look(self._definition)
 
     async def flush(self) -> None:
-        """Wait until every sink has been told what it takes, for a while at most; what fails stays for later."""
+        """Wait until every sink has taken its events, for a limited time. Failed deliveries stay in the outbox."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH):
                 for round_ in self._rounds:
                     await round_.idle()
 
     async def close(self) -> None:
-        """Deliver what can be delivered at once, then stop."""
-        async with AsyncExitStack() as last:  # from the end, whatever is raised
+        """Deliver without waiting for retries, then stop."""
+        async with AsyncExitStack() as last:  # stops all of them, whatever is raised
             for sink in self.sinks:
                 if hasattr(sink.deliver, "aclose"):
                     last.push_async_callback(sink.deliver.aclose)
@@ -113,13 +113,13 @@ class Courier:
 
 
 class _Round:
-    """The conversations that one sink has to be told of, and the task that goes round them."""
+    """The conversations that one sink still has to serve, and the task that serves them."""
 
     def __init__(self, store: Store, sink: Sink) -> None:
         self._store = store
         self._sink = sink
         self._due: dict[str, float] = {}
-        """Conversation to when it is its turn, in the time of the event loop."""
+        """Conversation to the time of its next delivery, in the time of the event loop."""
         self._failures: dict[str, int] = {}
         self._failed = 0
         self._silence = FIRST_SILENCE
@@ -149,7 +149,7 @@ class _Round:
             query = replace(query, after=rows[-1].conversation_id)
 
     async def idle(self) -> None:
-        """Until nothing is left but what failed."""
+        """Wait until only failed deliveries are left."""
         while any(name not in self._failures for name in self._due):
             if self._task is None or self._task.done():
                 return
@@ -174,14 +174,14 @@ class _Round:
                     await changed.wait()
 
     async def _serve(self, name: str) -> None:
-        """Tell the sink of one conversation; where that fails, it is its turn again later."""
+        """Serve one conversation. If the sink fails, try again later."""
         self._again.discard(name)
         try:
             whole = await self._deliver(name)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            # Whatever a sink raises: the event stays in the outbox and is delivered again.
+            # If the sink raises anything, the event stays in the outbox and is delivered again.
             failures = self._failures[name] = self._failures.get(name, 0) + 1
             wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10))
             self._due[name] = asyncio.get_running_loop().time() + wait
@@ -197,7 +197,7 @@ class _Round:
             self._due[name] = asyncio.get_running_loop().time()
 
     async def _deliver(self, name: str) -> bool:
-        """False where more may be left than one page."""
+        """Deliver one page. False: there may be another."""
         try:
             async with self._store.lock(exclusive(self._sink.name, name), 0.01):
                 rows = await self._store.outbox(OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE))
@@ -211,7 +211,7 @@ class _Round:
         return len(rows) < _PAGE
 
     def _complain(self, name: str, error: BaseException, again: float) -> None:
-        """Tell observers why the sink failed, unless that was just done."""
+        """Tell observers why the sink failed, unless they were told recently."""
         self._failed += 1
         now = asyncio.get_running_loop().time()
         if now < self._silent_until:
@@ -225,11 +225,11 @@ class _Round:
             again=again,
             failures=self._failed,
         )
-        with suppress(Exception):  # a host may make an error of its warning, which must not end the deliveries
+        with suppress(Exception):  # a host may turn its warning into an error, which must not end the deliveries
             publish(name, found)
 
 
 def delivery_of(row: Posted) -> Delivery:
-    """An event of the outbox as a sink is told it."""
+    """Convert an outbox row to the delivery that the sink receives."""
     told = json.loads(row.text)
     return Delivery(key=row.key, conversation_id=row.conversation_id, record=row.number, **told)

@@ -1,7 +1,7 @@
-"""Sinks: who else is told of a machine's events, at least once and in order, even when a process dies in between.
+"""Sinks: receivers of a machine's events, which arrive at least once and in order, even across crashes.
 
-A sink is a function of one `Delivery`, or an address (see `webhook`). The events of a turn are written with
-the turn, and handed to the sink after it; one that raises, or takes too long, is given the same event again, later.
+A sink is a function of one `Delivery`, or a web address (see `webhook`). The events of a turn are written with the
+turn and delivered after it. If the sink raises or times out, it receives the same event again later.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from llm_fsm.tools.executor import CallFault, called
 MAX_NAME = 100
 _USER = re.compile(r"(?<=//)[^/]*@")
 CLOSING = "llm_fsm:end_conversation"
-"""The name under which the outbox keeps what END_CONVERSATION handlers have still to be told; no sink has it."""
+"""The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
 
 
 def exclusive(sink: str, conversation_id: str) -> str:
-    """The name of the lock under which one process at a time delivers to a sink for a conversation."""
+    """Return the name of the lock under which one process delivers to a sink for a conversation."""
     return f"sink {hashlib.sha256(json.dumps([sink, conversation_id]).encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One event for a sink. `event`: {"type": …, …} as in turn records, values of secret keys as dots.
+    """One event for a sink. `event` is {"type": …, …} as in turn records, with dots for values of secret keys.
 
-    `record` counts the turns of the conversation from 1, `index` the events of the turn from 0; `key` is made of all
-    three, and the same each time the event is delivered. `definition`: the machine's name. `kind`: what kind of turn
-    it was. `state`: where the conversation stood after the turn.
+    `record` counts the records of the conversation from 1, `index` the events of the record from 0. `key` consists of
+    the conversation, the record and the index, so it is the same if the event is delivered again. `definition` is the
+    machine's name, `kind` the kind of turn, and `state` the state after the turn.
     """
 
     key: str
@@ -52,10 +52,11 @@ class Delivery:
 
 
 class SinkFailed(Event, frozen=True, kw_only=True):
-    """A sink did not take an event, which is delivered again. Never part of a turn record: observers are told.
+    """A sink did not take an event. The event is delivered again. Observers receive this; no turn record has it.
 
-    `sink`: its name; `error`: why, class and words; `again`: seconds until it is tried again; `failures`: how often it
-    failed since it last took everything. Of a sink that keeps failing they are told at growing intervals.
+    `sink` is its name, and `error` the class and message of the error. `again` is the time until the next attempt, in
+    seconds. `failures` counts failures since the sink last took everything. For a sink that keeps failing, observers
+    receive it at growing intervals.
     """
 
     sink: str
@@ -69,9 +70,9 @@ Deliver: TypeAlias = Callable[[Delivery], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where events go. `name`: under which the store keeps what is still to be delivered; keep it over restarts.
+    """A receiver of events. The store keeps undelivered events under `name`: keep the name over restarts.
 
-    `events`: the types that it wants; None: all. `timeout`: seconds for one delivery.
+    `events` holds the types that it wants; None: all. `timeout` limits one delivery, in seconds.
     """
 
     name: str
@@ -80,7 +81,12 @@ class Sink:
     timeout: float = 30.0
 
     async def take(self, delivery: Delivery) -> None:
-        """Deliver one event. Raises what the sink raises, TimeoutError when it takes too long."""
+        """Deliver one event.
+
+        Raises:
+            TimeoutError: It took too long.
+            Exception: The sink raised this error.
+        """
         try:
             await called(self.timeout, partial(self.deliver, delivery), f"llm_fsm sink {self.name}")
         except CallFault as late:
@@ -95,9 +101,18 @@ def sink(
     timeout: float = 30.0,
     headers: Mapping[str, str] | None = None,
 ) -> Sink:
-    """A sink of a function, or of the address of a webhook; `headers` are for the latter.
+    """Make a sink from a function, or from the address of a webhook.
 
-    Without `name` it is the function's, or the address without its query, user and password. Raises ConfigurationError.
+    Args:
+        target: A function of one Delivery, or an address.
+        name: The name in the store. Without it, it is the function's name, or the address without query and
+            credentials.
+        events: Types of events that it wants; None: all.
+        headers: Further headers of a webhook.
+        timeout: Seconds for one delivery.
+
+    Raises:
+        ConfigurationError: The target or a setting is wrong.
     """
     deliver: Deliver
     if isinstance(target, str):
@@ -126,7 +141,11 @@ def sink(
 
 
 def sinks_of(given: Sequence[Sink | Deliver | str]) -> tuple[Sink, ...]:
-    """What a host gives as sinks. Raises ConfigurationError, also for two of one name."""
+    """Make sinks from functions and addresses.
+
+    Raises:
+        ConfigurationError: One is wrong, or two have the same name.
+    """
     found = tuple(item if isinstance(item, Sink) else sink(item) for item in given)
     names = [item.name for item in found]
     for name in names:

@@ -1,7 +1,7 @@
-"""A sink that is an address: each event is one `POST` of JSON, with its key as the header `Idempotency-Key`.
+"""A sink that posts each event as JSON to an address, with the event's key in the header `Idempotency-Key`.
 
-Any status of 200 to 299 says that it was taken; everything else, redirects included, is tried again later.
-The environment names the proxy.
+A status of 200 to 299 means that it was taken. Any other status is retried later, redirects included. The environment
+names the proxy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ class RefusedError(Exception):
 
 
 class Webhook:
-    """`url`: http:// or https://; `headers`: further ones, such as a token. Raises ConfigurationError."""
+    """A webhook: an address that receives one POST for each event.
+
+    Args:
+        url: An http:// or https:// address.
+        headers: Further headers, such as a token.
+
+    Raises:
+        ConfigurationError: The address or a header is wrong.
+    """
 
     def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
         if not is_address(url):
@@ -44,7 +52,12 @@ class Webhook:
         )
 
     async def __call__(self, delivery: Delivery) -> None:
-        """Post one event. Raises RefusedError and aiohttp's errors."""
+        """Post one event.
+
+        Raises:
+            RefusedError: The status was not 200 to 299.
+            aiohttp.ClientError: The address could not be reached.
+        """
         headers = {**self._headers, "Idempotency-Key": delivery.key}
         async with self._session().post(self._url, json=asdict(delivery), headers=headers, **self._options) as response:
             if not 200 <= response.status < 300:
@@ -60,6 +73,6 @@ class Webhook:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())  # whose headers a proxy would be shown
+            session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())  # a proxy would see its headers
             self._sessions[loop] = session
         return session
