@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
+from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.guard import Guard
 from llm_fsm.server.health import Health
 from llm_fsm.server.limits import Limits
@@ -110,6 +111,7 @@ def create_app(
     app.service = service
     app.include_router(Rest(service).router)
     app.include_router(OpenAI(service).router)
+    app.include_router(AgUi(service).router)
     app.include_router(Health(service).router, include_in_schema=False)
     app.include_router(Pages().router, include_in_schema=False)
     if mcp is not None:

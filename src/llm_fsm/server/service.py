@@ -102,7 +102,7 @@ class Service:
     async def answer(self, held: Held, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer what is waited for. Raises as AsyncConversation.answer."""
         self.count(held.caller)
-        await self._check_pause(held, pause)
+        await self._check_pause(held, pause, request_id)
         return await held.chat.answer(value, request_id=request_id)
 
     async def stream(self, held: Held, text: str, request_id: str | None) -> LiveTurn:
@@ -120,16 +120,20 @@ class Service:
         """Answer what is waited for, in a turn that can be followed."""
         self.gauge.check_streams()
         self.count(held.caller)
-        await self._check_pause(held, pause)
+        await self._check_pause(held, pause, request_id)
         key = request_id or uuid.uuid4().hex
         return self.turns.begin(
             held.chat.id, key, ("answer", value), lambda: held.chat.stream_answer(value, request_id=key)
         )
 
-    async def _check_pause(self, held: Held, pause: str | None) -> None:
+    async def _check_pause(self, held: Held, pause: str | None, request_id: str | None) -> None:
+        """Look at what is waited for now. Raises ConversationConflict for an answer to something else that is new."""
         await held.chat.refresh()
         waits = held.chat.paused
-        if pause is not None and waits is not None and waits.id != pause:
+        if pause is None or waits is None or waits.id == pause:
+            return
+        loaded = None if request_id is None else await held.machine.store.load(held.chat.id, request_id)
+        if loaded is None or loaded.recorded is None:
             raise ConversationConflict(
                 f"the conversation no longer waits for that but for {waits.what!r}; this answer was not used"
             )

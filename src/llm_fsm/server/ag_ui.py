@@ -1,0 +1,271 @@
+"""The AG-UI door (protocol 1.0): a thread is a conversation, a run is a turn, a pause is an interrupt.
+
+The state of the protocol is the context, without secret keys. A step is a state of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ag_ui.core import events as ag
+from ag_ui.core.types import Interrupt, ResumeEntry, RunAgentInput
+from ag_ui.encoder import EventEncoder
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from llm_fsm import AsyncMachine, ConversationNotFound, Turn
+from llm_fsm import events as ev
+from llm_fsm._json import escape
+from llm_fsm.server import views
+from llm_fsm.server.machines import Held
+from llm_fsm.server.problems import Problem, problem_of
+from llm_fsm.server.rest import caller_of, event_stream
+from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import Caller
+from llm_fsm.server.turns import LiveTurn
+
+VERSION = "1.0"
+
+
+class AgUi:
+    """The route of this door over a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.router = APIRouter(tags=["ag-ui"])
+
+        @self.router.post("/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response)
+        async def run(request: Request, definition: str, given: RunAgentInput) -> Response:
+            caller = caller_of(request)
+            machine = service.machines.named(caller, definition)
+            return event_stream(service, self._encoded(caller, machine, given))
+
+    async def _encoded(
+        self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
+    ) -> AsyncGenerator[bytes]:
+        encode = EventEncoder().encode
+        begun = ag.RunStartedEvent(thread_id=given.thread_id, run_id=given.run_id, protocol_version=VERSION)
+        yield encode(begun).encode("utf-8", "replace")
+        try:
+            async for event in self._events(caller, machine, given):
+                yield encode(event).encode("utf-8", "replace")
+        except Exception as error:
+            problem = problem_of(error)
+            yield encode(ag.RunErrorEvent(message=problem.detail, code=problem.kind)).encode("utf-8", "replace")
+
+    async def _events(
+        self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
+    ) -> AsyncGenerator[ag.BaseEvent]:
+        held, greeting = await self._conversation(caller, machine, given)
+        before = _state(held, held.chat.context)
+        yield ag.StateSnapshotEvent(snapshot=before)
+        live = None if greeting is not None else await self._turn(held, given)
+        if live is None:
+            async for standing in _standing(held, given, greeting):
+                yield standing
+            return
+        telling = _Telling(held, given)
+        async for _, event in live.follow():
+            for told in telling.of(event):
+                yield told
+        turn = await live.result()
+        for told in telling.end(turn, before):
+            yield told
+
+    async def _conversation(
+        self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
+    ) -> tuple[Held, str | None]:
+        """The conversation of the thread, begun where there is none; its greeting where nobody has spoken."""
+        name = views.checked_new_id(given.thread_id)
+        if name is None or not name:
+            raise Problem("invalid", "a threadId is not empty")
+        try:
+            held = await self.service.find(caller, name, fresh=True)
+        except ConversationNotFound:
+            silent = _last_user(given) is None
+            context = given.state if isinstance(given.state, dict) else None
+            begun = await self.service.start(caller, machine, context=context, conversation_id=name, greet=silent)
+            return begun.held, begun.greeting if silent else None
+        if held.machine is not machine:
+            raise Problem("conflict", f"the thread follows {held.definition!r}, not this definition")
+        return held, None
+
+    async def _turn(self, held: Held, given: RunAgentInput) -> LiveTurn | None:
+        """The turn of this run; None where nothing is said."""
+        for entry in given.resume or ():
+            value = _answer(held, entry)
+            return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
+        text = _last_user(given)
+        return None if text is None else await self.service.stream(held, text, given.run_id)
+
+
+class _Telling:
+    """The events of one turn as those of the protocol."""
+
+    def __init__(self, held: Held, given: RunAgentInput) -> None:
+        self._held = held
+        self._given = given
+        self._message: str | None = None
+        self._words = ""
+        self._step = ""
+        self._restarted = False
+        self._hides = bool(_secret_keys(held.machine))
+
+    def of(self, event: ev.Event) -> Iterator[ag.BaseEvent]:
+        """What an event is told by."""
+        if not self._step:
+            yield from self._enter(self._held.chat.state)
+        match event:
+            case ev.MessageDelta():
+                yield from self._say(event)
+            case ev.StateEntered():
+                yield from self._enter(event.state)
+            case ev.FlowPushed():
+                yield from self._enter(event.entered)
+            case ev.FlowReturned():
+                yield from self._enter(event.state)
+            case ev.ToolReturned():
+                yield from self._tool(event)
+
+    def end(self, turn: Turn, before: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
+        """What the end of the turn is told by."""
+        yield from self._close()
+        changes = _patch(before, _state(self._held, turn.context))
+        if changes:
+            yield ag.StateDeltaEvent(delta=changes)
+        if self._restarted:
+            said = {"id": f"{self._given.run_id}-text", "role": "assistant", "content": turn.text}
+            messages = [one.model_dump(by_alias=True) for one in self._given.messages]
+            yield ag.MessagesSnapshotEvent.model_validate({"messages": [*messages, said]})
+        if self._step:
+            yield ag.StepFinishedEvent(step_name=self._step)
+        yield _finished(self._given, turn)
+
+    def _say(self, delta: ev.MessageDelta) -> Iterator[ag.BaseEvent]:
+        if delta.restart:
+            self._restarted = self._restarted or bool(self._words)
+            yield from self._close()
+        if not delta.text:
+            return
+        if self._message is None:
+            self._message = f"{self._given.run_id}-text" if not self._restarted else uuid.uuid4().hex
+            yield ag.TextMessageStartEvent(message_id=self._message, role="assistant")
+        self._words += delta.text
+        yield ag.TextMessageContentEvent(message_id=self._message, delta=delta.text)
+
+    def _close(self) -> Iterator[ag.BaseEvent]:
+        if self._message is not None:
+            yield ag.TextMessageEndEvent(message_id=self._message)
+            self._message = None
+
+    def _enter(self, state: str) -> Iterator[ag.BaseEvent]:
+        if state != self._step:
+            if self._step:
+                yield ag.StepFinishedEvent(step_name=self._step)
+            self._step = state
+            yield ag.StepStartedEvent(step_name=state)
+
+    def _tool(self, event: ev.ToolReturned) -> Iterator[ag.BaseEvent]:
+        """A call that was made. What it brought is not shown by a machine that has secrets."""
+        yield from self._close()
+        call = event.key or uuid.uuid4().hex
+        yield ag.ToolCallStartEvent(tool_call_id=call, tool_call_name=event.name)
+        arguments = json.dumps(event.arguments, ensure_ascii=False, default=str)
+        yield ag.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
+        yield ag.ToolCallEndEvent(tool_call_id=call)
+        brought = event.error or json.dumps(event.result, ensure_ascii=False, default=str)
+        content = "done" if self._hides else brought
+        yield ag.ToolCallResultEvent(message_id=uuid.uuid4().hex, tool_call_id=call, content=content)
+
+
+async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
+    """A run in which nothing is said: the greeting of a new conversation, or where one stands."""
+    yield ag.StepStartedEvent(step_name=held.chat.state)
+    if greeting:
+        message = f"{given.run_id}-text"
+        yield ag.TextMessageStartEvent(message_id=message, role="assistant")
+        yield ag.TextMessageContentEvent(message_id=message, delta=greeting)
+        yield ag.TextMessageEndEvent(message_id=message)
+    elif greeting is None:
+        history = [
+            {"id": f"{one.turn}-{one.role}-{place}", "role": one.role, "content": one.text}
+            for place, one in enumerate(await held.chat.history())
+        ]
+        yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
+    yield ag.StepFinishedEvent(step_name=held.chat.state)
+    last = (await held.chat.turns())[-1]
+    yield _finished(given, last)
+
+
+def _finished(given: RunAgentInput, turn: Turn) -> ag.RunFinishedEvent:
+    """The end of a run: with its interrupt where the conversation waits."""
+    outcome: Any = ag.RunFinishedSuccessOutcome()
+    if turn.paused is not None:
+        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused)])
+    return ag.RunFinishedEvent(
+        thread_id=given.thread_id,
+        run_id=given.run_id,
+        outcome=outcome,
+        result={"state": turn.state, "ended": turn.ended, "outcome": turn.outcome, "output": turn.output},
+        usage=[ag.TokenUsage(input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens)],
+    )
+
+
+def _interrupt(paused: Any) -> Interrupt:
+    expires = None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
+    call = None if paused.call is None else dict(paused.call)
+    return Interrupt(
+        id=paused.id,
+        reason=paused.kind,
+        message=paused.what,
+        response_schema=dict(paused.schema),
+        expires_at=expires,
+        metadata=None if call is None else {"call": call},
+    )
+
+
+def _answer(held: Held, entry: ResumeEntry) -> Any:
+    """The answer of a resume entry. Raises Problem 409 for an interrupt that cannot be abandoned."""
+    if entry.status == "resolved":
+        return entry.payload
+    paused = held.chat.paused
+    if paused is not None and paused.kind == "approval":
+        return {"approved": False}
+    raise Problem("conflict", "this interrupt cannot be abandoned: answer it, or end the conversation")
+
+
+def _last_user(given: RunAgentInput) -> str | None:
+    """The words of the user with which the messages end; None where they end otherwise. Raises Problem 422."""
+    last: Any = given.messages[-1] if given.messages else None
+    if last is None or last.role != "user":
+        return None
+    if isinstance(last.content, str):
+        return last.content
+    if not all(part.type == "text" for part in last.content):
+        raise Problem("invalid", "only parts with text are read, no pictures, sounds or files")
+    return "".join(part.text for part in last.content)
+
+
+def _secret_keys(machine: AsyncMachine) -> list[str]:
+    return [key for key in machine.definition.key_schemas if machine.definition.is_secret(key)]
+
+
+def _state(held: Held, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The context without its secret keys."""
+    secret = held.machine.program.is_secret
+    return {key: value for key, value in context.items() if not secret(key)}
+
+
+def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
+    """The change as a JSON Patch (RFC 6902)."""
+    gone = [{"op": "remove", "path": f"/{escape(key)}"} for key in before if key not in after]
+    new = [
+        {"op": "replace" if key in before else "add", "path": f"/{escape(key)}", "value": value}
+        for key, value in after.items()
+        if key not in before or before[key] != value
+    ]
+    return [*gone, *new]
