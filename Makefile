@@ -10,12 +10,15 @@ MODEL = offline
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
-.PHONY: help chat serve test crash services lint bench clean
+QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
+
+.PHONY: help chat serve test quick crash services lint bench clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
-	@echo 'make test      run the tests'
+	@echo 'make test      run the tests: about four minutes on two cores'
+	@echo 'make quick     run a choice of the tests in under a minute: conditions, definition, session, turn, lint, tools'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make lint      ruff, mypy --strict, and our own checker on our own definitions'
@@ -30,6 +33,10 @@ serve: $(VENV)/.serve
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+# The rooms that most changes touch, without services, processes and browsers.
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
 
 # A few minutes each. The second needs PostgreSQL (make services).
 crash: $(VENV)/.dev
