@@ -45,6 +45,7 @@ DOCUMENTS = [
 ]
 COPIED = (
     "src",
+    "docs",
     "prompts",
     "patterns",
     "fsm_definitions",
