@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.figures import Figure, table
 from benchmarks.machines import SHAPES
-from llm_fsm.documents.check import Court, judge_text
+from llm_fsm.documents.check import CheckOptions, check_text
 
 BAR = 1000.0
 """Milliseconds of processor time."""
@@ -33,7 +33,7 @@ def measure(names: Sequence[str] = (), runs: int = 1) -> Iterator[Figure]:
 
 def _checked(text: str) -> float:
     started = time.process_time()
-    judge_text(text, Court(file="shape.json"))
+    check_text(text, CheckOptions(file="shape.json"))
     return (time.process_time() - started) * 1000
 
 

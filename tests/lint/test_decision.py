@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm.lint.solver.samples import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
@@ -23,23 +23,23 @@ TEXT = {"name": {"type": "string"}}
 HOST = {"paid": {"type": "boolean", "x-source": "host"}}
 
 
-def var(name: str) -> Document:
+def var(name: str) -> Written:
     return {"var": name}
 
 
-def is_(name: str, value: Any) -> Document:
+def is_(name: str, value: Any) -> Written:
     return {"==": [var(name), value]}
 
 
-def above(name: str, value: Any) -> Document:
+def above(name: str, value: Any) -> Written:
     return {">=": [var(name), value]}
 
 
-def below(name: str, value: Any) -> Document:
+def below(name: str, value: Any) -> Written:
     return {"<": [var(name), value]}
 
 
-def one(schema: dict[str, Any] | None, *conditions: Document, **more: Any) -> Document:
+def one(schema: dict[str, Any] | None, *conditions: Written, **more: Any) -> Written:
     """A state that collects, with one transition under these conditions."""
     collects = list(schema or {})
     return machine(
@@ -47,7 +47,7 @@ def one(schema: dict[str, Any] | None, *conditions: Document, **more: Any) -> Do
     )
 
 
-def choice(schema: dict[str, Any] | None, *moves: Document, demands: tuple[str, ...] = ()) -> Document:
+def choice(schema: dict[str, Any] | None, *moves: Written, demands: tuple[str, ...] = ()) -> Written:
     """A state that collects, and a deciding one behind it."""
     states = {
         "a": {
@@ -59,14 +59,14 @@ def choice(schema: dict[str, Any] | None, *moves: Document, demands: tuple[str, 
     return machine(states, schema)
 
 
-def answered(*moves: Document) -> Document:
+def answered(*moves: Written) -> Written:
     """A state that waits for a yes or a no."""
     keys = {"ok": {"type": "boolean", "x-source": "answer"}}
     wait = {"kind": "wait", "wait_for": "boss", "output": {"ok": "$.ok"}, "transitions": list(moves)}
     return machine({"w": wait}, keys)
 
 
-def chosen(*moves: Document) -> Document:
+def chosen(*moves: Written) -> Written:
     """A state that waits for one of two words, kept in a key that takes any text."""
     answer = {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}}
     wait = {"kind": "wait", "answer_schema": answer, "output": {"a": "$.a"}, "transitions": list(moves)}
@@ -76,7 +76,7 @@ def chosen(*moves: Document) -> Document:
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 D = "/states/d/transitions"
 
-BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("never-holds", one(AGE, when(above("age", 131))), [("warning", LOGIC)]),
     ("never-holds", one(None, when({"and": [var("x"), {"!": var("x")}]})), [("warning", LOGIC)]),
     (
@@ -305,7 +305,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("decide-gap", chosen(to("b", when(is_("a", "yes")))), [("warning", "/states/w/transitions")]),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c"))),
     ("decide-gap", answered(to("b", when(is_("ok", True)), on="yes"))),
@@ -449,7 +449,7 @@ GOOD: list[tuple[str, Document]] = [
     ("rule", "document", "expected"), BAD, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_a_faulty_decision_is_found_at_its_place(
-    rule: str, document: Document, expected: list[tuple[str, str]]
+    rule: str, document: Written, expected: list[tuple[str, str]]
 ) -> None:
     assert briefly(found_by(rule, document)) == expected
 
@@ -457,7 +457,7 @@ def test_a_faulty_decision_is_found_at_its_place(
 @pytest.mark.parametrize(
     ("rule", "document"), GOOD, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_a_good_decision_is_left_alone(rule: str, document: Document) -> None:
+def test_a_good_decision_is_left_alone(rule: str, document: Written) -> None:
     assert found_by(rule, document) == []
 
 
@@ -473,7 +473,7 @@ def test_a_good_decision_is_left_alone(rule: str, document: Document) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_messages_name_what_shows_the_fault(rule: str, document: Document, words: str) -> None:
+def test_messages_name_what_shows_the_fault(rule: str, document: Written, words: str) -> None:
     [finding] = found_by(rule, document)
     assert words in finding.message
 

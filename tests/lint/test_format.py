@@ -6,44 +6,44 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to
+from lint_cases import Written, briefly, found_by, machine, to
 from llm_fsm import check
 
 A = "/states/a"
 DID = "did you mean"
 
 
-def one(**keys: Any) -> Document:
+def one(**keys: Any) -> Written:
     """A machine of one state."""
     return {"name": "case", "initial_state": "a", "states": {"a": keys}}
 
 
-def keys(properties: Any, **more: Any) -> Document:
+def keys(properties: Any, **more: Any) -> Written:
     """A machine with a `context_schema`."""
     return {**one(purpose="x"), "context_schema": {"type": "object", "properties": properties, **more}}
 
 
-def result(*results: Any) -> Document:
+def result(*results: Any) -> Written:
     return one(kind="task", key_results=list(results))
 
 
-def condition(logic: Any) -> Document:
+def condition(logic: Any) -> Written:
     return machine({"a": {"transitions": [to("b", {"logic": logic})]}})
 
 
 FANNED = {"$ref": "#/$defs/d0"}
 
 
-def referring(length: int) -> Document:
+def referring(length: int) -> Written:
     """Definitions each of which refers to the next one eight times."""
-    found: Document = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(length)}
+    found: Written = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(length)}
     return {**found, f"d{length}": {"type": "string"}}
 
 
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 PROPERTIES = "/context_schema/properties"
 
-BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("unknown-key", one(porpose="x"), [("warning", A + "/porpose")]),
     ("wrong-type", one(purpose=3), [("error", A + "/purpose")]),
     ("missing-key", one(transitions=[{}]), [("error", A + "/transitions/0")]),
@@ -126,7 +126,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("unknown-key", one(purpose="x", **{"x-owner": "me"})),
     ("wrong-type", one(purpose=["x", "y"], max_retries=2.0)),
     ("missing-key", one(transitions=[{"target_state": "a"}])),
@@ -162,19 +162,19 @@ GOOD: list[tuple[str, Document]] = [
 ]
 
 
-def said(rule: str, document: Document) -> list[tuple[str, str]]:
+def said(rule: str, document: Written) -> list[tuple[str, str]]:
     return [(found.level, found.pointer) for found in check(document) if found.name == rule]
 
 
 @pytest.mark.parametrize(("rule", "document", "expected"), BAD)
 def test_each_fault_is_found_where_it_stands(
-    rule: str, document: Document, expected: list[tuple[str, str]]
+    rule: str, document: Written, expected: list[tuple[str, str]]
 ) -> None:
     assert said(rule, document) == expected
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)
-def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written) -> None:
     assert said(rule, document) == []
 
 
@@ -194,7 +194,7 @@ def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Documen
         ),
     ],
 )
-def test_a_hint_says_what_would_be_right(rule: str, document: Document, hint: str) -> None:
+def test_a_hint_says_what_would_be_right(rule: str, document: Written, hint: str) -> None:
     assert [found.hint for found in check(document) if found.name == rule] == [hint]
 
 
@@ -215,7 +215,7 @@ def test_a_hint_says_what_would_be_right(rule: str, document: Document, hint: st
         },
     ],
 )
-def test_what_has_the_wrong_shape_is_left_to_the_form(document: Document) -> None:
+def test_what_has_the_wrong_shape_is_left_to_the_form(document: Written) -> None:
     names = {rule for rule, _ in GOOD} - {"wrong-type", "missing-key", "bad-value", "unknown-key"}
     assert not names & {found.name for found in check(document)}
 

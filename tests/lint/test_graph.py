@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, found_by, machine, to, when
+from lint_cases import Written, found_by, machine, to, when
 from llm_fsm import check
 
 FINAL = {"kind": "final", "purpose": "End"}
 Found = tuple[str, str, tuple[str, ...]]
 
 
-def decide(*moves: Document) -> Document:
+def decide(*moves: Written) -> Written:
     return {"kind": "decide", "transitions": list(moves)}
 
 
-def leads(*targets: str) -> Document:
+def leads(*targets: str) -> Written:
     return {"transitions": [to(target) for target in targets]}
 
 
-def task(*targets: str, **more: Any) -> Document:
+def task(*targets: str, **more: Any) -> Written:
     return {"kind": "task", **leads(*targets), **more}
 
 
 N = {"var": "n"}
 
 
-def rounds(goes_on: Document, ends: Document) -> Document:
+def rounds(goes_on: Written, ends: Written) -> Written:
     """Two deciding states that lead to each other: the first under one condition, the second but for another."""
     states = {
         "a": {"required_context_keys": ["n"], "transitions": [to("b", when(None, "n"))]},
@@ -43,7 +43,7 @@ def rounds(goes_on: Document, ends: Document) -> Document:
 HELP = {"global_transitions": [to("help")]}
 DIGRESSION = {"global_transitions": [{**to("help"), "return": True}]}
 
-BAD: list[tuple[str, Document, list[Found]]] = [
+BAD: list[tuple[str, Written, list[Found]]] = [
     ("unknown-target", {**machine({"a": {}}), **HELP}, [("error", "/global_transitions/0/target_state", ())]),
     ("unknown-target", machine({"a": {"on_timeout": "A"}}), [("error", "/states/a/on_timeout", ())]),
     ("unknown-target", machine({"a": {"on_exhausted": "z"}}), [("error", "/states/a/on_exhausted", ())]),
@@ -139,7 +139,7 @@ BAD: list[tuple[str, Document, list[Found]]] = [
     ),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("auto-loop", rounds(when({"<": [N, 5]}), when({"<": [N, 9]}))),
     ("auto-loop", rounds(when({"<": [{"var": "tries"}, 5]}), when({"==": [N, 3]}))),
     ("unknown-target", machine({"a": {"on_exhausted": "continue"}, "b": {"on_exhausted": "raise"}})),
@@ -188,19 +188,19 @@ GOOD: list[tuple[str, Document]] = [
 ]
 
 
-def said(rule: str, document: Document) -> list[Found]:
+def said(rule: str, document: Written) -> list[Found]:
     return [(found.level, found.pointer, found.path) for found in found_by(rule, document)]
 
 
 @pytest.mark.parametrize(("rule", "document", "expected"), BAD)
 def test_each_fault_is_found_with_the_path_that_shows_it(
-    rule: str, document: Document, expected: list[Found]
+    rule: str, document: Written, expected: list[Found]
 ) -> None:
     assert said(rule, document) == expected
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)
-def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written) -> None:
     assert said(rule, document) == []
 
 
@@ -219,7 +219,7 @@ def test_many_unknown_targets_are_all_found_and_hints_are_given_for_the_first_on
     assert (len(found), found[0].hint, found[-1].hint) == (300, "the states are a", None)
 
 
-def subflow(path: str) -> Document:
+def subflow(path: str) -> Written:
     return machine({"go": {"kind": "subflow", "flow": path, "transitions": [to("end")]}})
 
 

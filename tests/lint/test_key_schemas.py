@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm import check
 
 KEYS = "/context_schema/properties"
 
 
-def key(**schema: Any) -> Document:
+def key(**schema: Any) -> Written:
     """A machine with one declared key, `k`, that is collected and demanded."""
     moves = [to("b", when(None, "k"))]
     return machine(
@@ -20,26 +20,26 @@ def key(**schema: Any) -> Document:
     )
 
 
-def fast(reply: str | None = "And k?", **schema: Any) -> Document:
+def fast(reply: str | None = "And k?", **schema: Any) -> Written:
     """As `key`, with `x-fast`; `reply`: the fixed words that ask for it."""
     document = key(**{"x-fast": True, **schema})
     document["states"]["a"]["reply"] = reply
     return document
 
 
-def whole(**more: Any) -> Document:
+def whole(**more: Any) -> Written:
     document = key(type="string")
     document["context_schema"].update(more)
     return document
 
 
-def answer(schema: Document) -> Document:
+def answer(schema: Written) -> Written:
     return machine(
         {"a": {"kind": "wait", "wait_for": "x", "answer_schema": schema, "transitions": [to("b")]}}
     )
 
 
-BAD: list[tuple[str, Document, str, str]] = [
+BAD: list[tuple[str, Written, str, str]] = [
     ("impossible-schema", key(type="string", pattern="$AB[0-9]^"), "/pattern", "^…$"),
     ("impossible-schema", key(type="string", pattern=r"^\\d{5}$"), "/pattern", r'write "^\\d{5}$"'),
     ("idle-schema-word", key(**{"type": "string", "x-fast": True}), "/x-fast", "enum"),
@@ -76,7 +76,7 @@ BAD: list[tuple[str, Document, str, str]] = [
     ("idle-schema-word", key(type="object", properties={"a": {}}, required=["aa"]), "/required/0", '"a"'),
 ]  # fmt: skip
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("impossible-schema", key(type="string", pattern=r"^\d+\$a|^[$^]b$")),
     ("impossible-schema", key(type="string", pattern=r"^[A-Z]:\\data\\\w+$")),
     ("impossible-schema", key(type="string", pattern="(^a|b)$")),
@@ -101,7 +101,7 @@ GOOD: list[tuple[str, Document]] = [
 
 @pytest.mark.parametrize(("rule", "document", "place", "hint"), BAD)
 def test_a_faulty_schema_is_found_once_at_its_place(
-    rule: str, document: Document, place: str, hint: str
+    rule: str, document: Written, place: str, hint: str
 ) -> None:
     found = [one for one in check(document) if one.name == rule]
     assert [one.pointer for one in found] == [KEYS + "/k" + place]
@@ -109,7 +109,7 @@ def test_a_faulty_schema_is_found_once_at_its_place(
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)
-def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written) -> None:
     assert found_by(rule, document) == []
 
 

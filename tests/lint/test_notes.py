@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to
+from lint_cases import Written, briefly, found_by, machine, to
 
 PLACE = "/states/ask/instructions"
 
 
-def told(text: str, **more: object) -> Document:
+def told(text: str, **more: object) -> Written:
     return machine({"ask": {"purpose": "Ask", "instructions": text, "transitions": [to("say_bye")]}}, **more)
 
 
@@ -66,7 +66,7 @@ def test_hidden_characters_in_names_are_found() -> None:
     ]
 
 
-def two(first: Document, second: Document) -> Document:
+def two(first: Written, second: Written) -> Written:
     states = {"a": {**first, "transitions": [to("b")]}, "b": {**second, "transitions": [to("c")]}}
     return machine(states)
 
@@ -83,7 +83,7 @@ SAME = {"purpose": "Ask for the name"}
         ({"instructions": "p"}, {"instructions": "q"}, "info"),
     ],
 )
-def test_a_copied_purpose_is_found(first: Document, second: Document, level: str) -> None:
+def test_a_copied_purpose_is_found(first: Written, second: Written, level: str) -> None:
     assert briefly(found_by("copied-purpose", two({**SAME, **first}, {**SAME, **second}))) == [
         (level, "/states/b/purpose")
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm import check
 
 SCHEMA = {
@@ -19,7 +19,7 @@ SCHEMA = {
 REPLY = "/states/b/reply"
 
 
-def reply(text: Any, schema: Any = SCHEMA, **more: Any) -> Document:
+def reply(text: Any, schema: Any = SCHEMA, **more: Any) -> Written:
     """A machine that collects everything and then says a fixed reply."""
     known = list(SCHEMA)
     moves = [to("b", when(None, *known))]

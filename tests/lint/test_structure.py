@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm import check
 
 A = "/states/a"
 MOVES = A + "/transitions"
 
 
-def one(**more: Any) -> Document:
+def one(**more: Any) -> Written:
     return machine({"a": {"purpose": "Ask", "transitions": [to("b")]}}, **more)
 
 
-def moves(*transitions: Document, **more: Any) -> Document:
+def moves(*transitions: Written, **more: Any) -> Written:
     return machine({"a": {"purpose": "Ask", "transitions": list(transitions), **more}})
 
 
@@ -32,7 +32,7 @@ def moves(*transitions: Document, **more: Any) -> Document:
         (one(tools={" ": {"registered": "f"}}), "/tools/ "),
     ],
 )
-def test_what_is_blank_is_found(document: Document, pointer: str) -> None:
+def test_what_is_blank_is_found(document: Written, pointer: str) -> None:
     assert briefly(found_by("blank-text", document)) == [("warning", pointer)]
 
 
@@ -53,7 +53,7 @@ def test_what_is_left_away_is_not_blank() -> None:
         ({"history": {"max_tokens": 1}}, "/history/max_tokens"),
     ],
 )
-def test_settings_that_leave_no_room_are_found(more: Document, pointer: str) -> None:
+def test_settings_that_leave_no_room_are_found(more: Written, pointer: str) -> None:
     assert [found.pointer for found in check(one(**more)) if found.name == "hopeless-setting"] == [pointer]
 
 
@@ -81,7 +81,7 @@ def test_settings_of_the_wrong_form_are_reported_once() -> None:
 @pytest.mark.parametrize(
     "condition", [{}, {"description": " "}, {"requires_context_keys": []}, {"logic": None}]
 )
-def test_conditions_that_say_nothing_are_found(condition: Document) -> None:
+def test_conditions_that_say_nothing_are_found(condition: Written) -> None:
     assert briefly(found_by("empty-condition", moves(to("b", condition)))) == [
         ("warning", MOVES + "/0/conditions/0")
     ]
@@ -95,7 +95,7 @@ def test_conditions_of_words_keys_or_logic_say_something() -> None:
 @pytest.mark.parametrize(
     "condition", [when(None, "x", "y"), when({"==": [{"var": "x"}, 1]}), {"description": "The user agrees"}]
 )
-def test_a_condition_that_stands_twice_is_found(condition: Document) -> None:
+def test_a_condition_that_stands_twice_is_found(condition: Written) -> None:
     found = found_by("repeated-entry", moves(to("b", condition, {**condition})))
     assert briefly(found) == [("warning", MOVES + "/0/conditions/1")]
     assert found_by("repeated-entry", moves(to("b", condition), to("c", condition))) == []
@@ -132,7 +132,7 @@ def test_words_on_an_automatic_transition_are_judged_by_nobody() -> None:
         (to("b", auto=False), to("b"), "warning"),
     ],
 )
-def test_a_transition_that_stands_twice_is_found_once(first: Document, second: Document, level: str) -> None:
+def test_a_transition_that_stands_twice_is_found_once(first: Written, second: Written, level: str) -> None:
     document = moves(first, second)
     assert briefly(found_by("repeated-transition", document)) == [(level, MOVES + "/1")]
     assert found_by("shadowed-transition", document) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, found_by, machine, to, when
+from lint_cases import Written, found_by, machine, to, when
 
 Found = tuple[str, str, tuple[str, ...]]
 SEARCH = {"search": {"registered": "search"}}
@@ -14,23 +14,23 @@ ONCE = {"pay": {"registered": "pay", "at_most_once": True}}
 CHECKED = [{"name": "ok", "check": {"has_context": "output.id"}}]
 
 
-def task(*targets: str, **more: Any) -> Document:
+def task(*targets: str, **more: Any) -> Written:
     return {"kind": "task", "purpose": "x", "transitions": [to(target) for target in targets], **more}
 
 
-def wait(*moves: Document, **more: Any) -> Document:
+def wait(*moves: Written, **more: Any) -> Written:
     return machine({"a": {"kind": "wait", "transitions": list(moves), **more}, "z": {"kind": "final"}})
 
 
-def one(state: Document, **more: Any) -> Document:
+def one(state: Written, **more: Any) -> Written:
     return machine({"a": state}, **more)
 
 
-def reading(name: str) -> Document:
+def reading(name: str) -> Written:
     return task(key_results=[{"name": "k", "check": {"!!": [{"var": name}]}}])
 
 
-def found_at(path: str) -> Document:
+def found_at(path: str) -> Written:
     return {"t": {"registered": "f", "output": {"x": path}}}
 
 
@@ -38,7 +38,7 @@ PAID = {"properties": {"paid": {"type": "object", "properties": {"by": {"type": 
 CHECK, OUTPUT = "/states/a/key_results/0/check", "/tools/t/output/x"
 
 
-def circle(**more: Any) -> Document:
+def circle(**more: Any) -> Written:
     states = {
         "a": task("b"),
         "b": {"kind": "decide", "transitions": [to("z", when(None, "ok")), to("a", priority=200)]},
@@ -46,7 +46,7 @@ def circle(**more: Any) -> Document:
     return machine(states, **more)
 
 
-BAD: list[tuple[str, Document, list[Found]]] = [
+BAD: list[tuple[str, Written, list[Found]]] = [
     ("bad-check", one(reading("context.payd"), context_schema=PAID), [("warning", CHECK, ())]),
     ("bad-check", one(reading("context.paid.bye"), context_schema=PAID), [("warning", CHECK, ())]),
     ("unknown-key-in-mapping", one(task(), tools=found_at("$.items[0]")), [("warning", OUTPUT, ())]),
@@ -135,7 +135,7 @@ BAD: list[tuple[str, Document, list[Found]]] = [
     ("retry-loop", one(task(on_exhausted="a")), [("warning", "/states/a/on_exhausted", ("a", "a"))]),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("bad-check", one(reading("context.paid"), context_schema=PAID)),
     ("bad-check", one(reading("context.paid.by"), context_schema=PAID)),
     ("bad-check", one(reading("context.anything"))),
@@ -180,11 +180,11 @@ GOOD: list[tuple[str, Document]] = [
 
 @pytest.mark.parametrize(("rule", "document", "expected"), BAD)
 def test_each_fault_is_found_with_the_path_that_shows_it(
-    rule: str, document: Document, expected: list[Found]
+    rule: str, document: Written, expected: list[Found]
 ) -> None:
     assert [(found.level, found.pointer, found.path) for found in found_by(rule, document)] == expected
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)
-def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written) -> None:
     assert found_by(rule, document) == []

@@ -26,12 +26,12 @@ from llm_fsm.definition.compat.legacy import Upgraded, upgrade
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding, Place
-from llm_fsm.lint.document import Called, FlowReader, Placed, Subject
+from llm_fsm.lint.document import Called, Document, FlowReader, Placed
 from llm_fsm.lint.registry import BY_NAME, RULES
-from llm_fsm.lint.suppressions import read_ignores
+from llm_fsm.lint.suppressions import read_suppressions
 
 
-class Court(NamedTuple):
+class CheckOptions(NamedTuple):
     """How a document is judged. `loading`: for use, so that rules which find no errors may be left out."""
 
     file: str | None = None
@@ -44,7 +44,7 @@ _Orders = dict[int, tuple[Mapping[str, Any], dict[str, int]]]
 """The id of an object to it, and to its keys with their places."""
 
 
-class Judged(NamedTuple):
+class Checked(NamedTuple):
     """The document as the models read it, None where they would refuse it, and all findings."""
 
     document: Mapping[str, Any] | None
@@ -58,14 +58,14 @@ def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None
     """
     name = name_of(what)
     if name is None:
-        return judge_value(what, Court(token_budget=token_budget)).findings
+        return check_value(what, CheckOptions(token_budget=token_budget)).findings
     try:
         text = read(name)
     except DefinitionError as error:
         return list(error.findings)
     flow = partial(_read_flow, name)
-    court = Court(file=name, token_budget=token_budget, flow=flow)
-    return judge_text(text, court).findings
+    options = CheckOptions(file=name, token_budget=token_budget, flow=flow)
+    return check_text(text, options).findings
 
 
 def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> list[Finding]:
@@ -74,17 +74,17 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
         text = decoded(data, file)
     except DefinitionError as error:
         return list(error.findings)
-    return judge_text(text, Court(file=file, token_budget=token_budget)).findings
+    return check_text(text, CheckOptions(file=file, token_budget=token_budget)).findings
 
 
-def judge_text(text: str, court: Court) -> Judged:
+def check_text(text: str, options: CheckOptions) -> Checked:
     """What there is to say about a JSON text, in file order; comments and trailing commas are accepted."""
-    file = court.file
+    file = options.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
-        return Judged(None, [replace(empty, file=file)])
+        return Checked(None, [replace(empty, file=file)])
     with _uncollected():
-        return _judged_text(text, court)
+        return _checked_text(text, options)
 
 
 @contextmanager
@@ -103,67 +103,67 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _judged_text(text: str, court: Court) -> Judged:
-    file = court.file
+def _checked_text(text: str, options: CheckOptions) -> Checked:
+    file = options.file
     value = source.plainly(text)
     if value is not None:
-        document, findings = _judge(value, court)
+        document, findings = _check(value, options)
         if not findings:
-            return Judged(document, [])
-        return Judged(document, _sorted(_placed(findings, places.Finder(text.removeprefix("\ufeff")), file)))
+            return Checked(document, [])
+        return Checked(document, _sorted(_placed(findings, places.Finder(text.removeprefix("\ufeff")), file)))
     try:
         scan = source.scan(text)
     except source.SourceError as error:
         bad = finding("bad-json", error.message, hint=error.hint)
-        return Judged(None, [replace(bad, file=file, line=error.line, column=error.column)])
-    document, findings = _judge(scan.value, court)
+        return Checked(None, [replace(bad, file=file, line=error.line, column=error.column)])
+    document, findings = _check(scan.value, options)
     duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
-    return Judged(document, _sorted([*duplicates, *_placed(findings, scan, file)]))
+    return Checked(document, _sorted([*duplicates, *_placed(findings, scan, file)]))
 
 
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda found: (found.line or 0, found.column or 0))
 
 
-def judge_value(value: object, court: Court) -> Judged:
-    """As `judge_text`, for a value; findings have pointers and no positions."""
+def check_value(value: object, options: CheckOptions) -> Checked:
+    """As `check_text`, for a value; findings have pointers and no positions."""
     with _uncollected():
-        document, findings = _judge(value, court)
-    placed = [replace(found, file=court.file) for found in findings]
+        document, findings = _check(value, options)
+    placed = [replace(found, file=options.file) for found in findings]
     known: _Orders = {}
-    return Judged(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
+    return Checked(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
 
 
-def _judge(value: object, court: Court) -> Judged:
+def _check(value: object, options: CheckOptions) -> Checked:
     """All findings, in no order; pointers are those of `value`."""
     try:
         written = plain(value)
     except NotPlainError as error:
-        return Judged(None, [error.finding])
+        return Checked(None, [error.finding])
     if not isinstance(written, dict):
         message = f"a definition is one JSON object, not {form.describe(written)}"
-        return Judged(None, [finding("not-a-definition", message)])
+        return Checked(None, [finding("not-a-definition", message)])
     if "states" not in written and isinstance(written.get("cases"), list):
         message, hint = "this is a file of conversation tests, not a definition", "llm-fsm test plays it"
-        return Judged(None, [finding("not-a-definition", message, hint=hint)])
-    stem = stem_of(court.file) if court.file else None
+        return Checked(None, [finding("not-a-definition", message, hint=hint)])
+    stem = stem_of(options.file) if options.file else None
     upgraded = upgrade(written, partial(rewrite, stem=stem))
     formed = form.examine(upgraded.document)
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
-    judged = formed.document if court.loading else formed.meant
-    subject = Subject(Placed("", judged), court.file, court.token_budget, court.flow, formed.unread)
+    judged = formed.document if options.loading else formed.meant
+    subject = Document(Placed("", judged), options.file, options.token_budget, options.flow, formed.unread)
     document = formed.document if formed.sound else None
-    ignores = read_ignores(written)
+    suppressions = read_suppressions(written)
     with closing(subject):
         found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
-        if court.loading and not any(blocking(one) for one in found):
-            return Judged(document, ignores.kept(found))
-        if court.loading and formed.renamed:
-            whole = _judge(value, court._replace(loading=False))  # what stands under misspelt keys is told too
+        if options.loading and not any(blocking(one) for one in found):
+            return Checked(document, suppressions.kept(found))
+        if options.loading and formed.renamed:
+            whole = _check(value, options._replace(loading=False))  # what stands under misspelt keys is told too
             if any(map(blocking, whole.findings)):
                 return whole
         found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
-        return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
+        return Checked(document, [*suppressions.kept(found), *suppressions.remarks(found)])
 
 
 def blocking(found: Finding) -> bool:
@@ -171,7 +171,7 @@ def blocking(found: Finding) -> bool:
     return found.level == "error" and BY_NAME[found.name].blocks
 
 
-def _found(subject: Subject, sound: bool, *, blocks: bool) -> Iterator[Finding]:
+def _found(subject: Document, sound: bool, *, blocks: bool) -> Iterator[Finding]:
     """The findings of the rules that keep a machine from running, or of the others. `sound`: the form is right."""
     for rule in RULES:
         if (rule.level == "error" and rule.blocks) == blocks and (sound or not rule.needs_form):

@@ -21,7 +21,7 @@ from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, name_of, read, stem_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.blocking import BLOCKING
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
     formed = form.examine(upgraded.document)
     if upgraded.findings or formed.findings or not formed.sound:
         return None
-    subject = Subject(Placed("", formed.document), file)
-    if any(True for rule in BLOCKING for _ in rule.check(subject)):
+    document = Document(Placed("", formed.document), file)
+    if any(True for rule in BLOCKING for _ in rule.check(document)):
         return None
     return formed.document
 
 
 def _judged(what: object, file: str | None) -> Loaded:
     """What the whole judge lets pass. Raises DefinitionError."""
-    from llm_fsm.documents.check import Court, blocking, judge_text, judge_value  # noqa: PLC0415 - seldom needed, slow
+    from llm_fsm.documents.check import CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
 
-    court = Court(file=file, loading=True)
-    document, findings = judge_text(what, court) if isinstance(what, str) else judge_value(what, court)
+    options = CheckOptions(file=file, loading=True)
+    document, findings = check_text(what, options) if isinstance(what, str) else check_value(what, options)
     if document is None or any(blocking(found) for found in findings):
         raise DefinitionError(findings)
     return Loaded(Definition.model_validate(document), tuple(findings))

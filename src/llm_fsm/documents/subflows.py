@@ -20,7 +20,7 @@ from llm_fsm.definition.subflows import MAX_DEPTH, Flow, Flows
 from llm_fsm.documents.files import FilePath, beside, name_of, read_called
 from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
-from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, misfit
+from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, mapping_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules import catalogue
 from llm_fsm.lint.rules.graph.missing_flow import missing_flow
@@ -178,7 +178,7 @@ def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> Non
             ("output", state.output, definition, called),
         ):
             for key, source_key in mapping.items():
-                reason = misfit(key, source_key, _side(taker), _side(giver))
+                reason = mapping_fault(key, source_key, _side(taker), _side(giver))
                 if reason is not None:
                     raise _fault(place, state_id, flow_mapping, *reason, option=option + step(key))
 

@@ -18,7 +18,7 @@ from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.graph import Paths, reachable, search_tree
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.suggestions import Speller
 
 SYSTEM_NAMES = frozenset(
@@ -107,18 +107,18 @@ class Arc(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Subject:
+class Document:
     """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
 
     `token_budget`: what a state's prompt may take, if not 4,000 tokens.
-    `flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
+    `read_flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
     keys that seem to be there under a misspelt name, with values that cannot be used.
     """
 
     root: Placed
     file: str | None = None
     token_budget: int | None = None
-    flow: FlowReader | None = None
+    read_flow: FlowReader | None = None
     unread: frozenset[str] = frozenset()
 
     @cached_property
@@ -127,10 +127,10 @@ class Subject:
         return Speller()
 
     @cached_property
-    def _made(self) -> dict[Callable[[Subject], Any], Any]:
+    def _made(self) -> dict[Callable[[Document], Any], Any]:
         return {}
 
-    def once(self, make: Callable[[Subject], T]) -> T:
+    def once(self, make: Callable[[Document], T]) -> T:
         """What `make` makes of this document, made only at the first call."""
         if make not in self._made:
             self._made[make] = make(self)
@@ -138,7 +138,7 @@ class Subject:
         return made
 
     def close(self) -> None:
-        """Let go of what refers to this subject again, which would otherwise be left to the garbage collector."""
+        """Let go of what refers to this document again, which would otherwise be left to the garbage collector."""
         for name in ("_made", "arcs_from"):
             self.__dict__.pop(name, None)
 
@@ -223,19 +223,20 @@ class Subject:
         return {target: tuple(arcs) for target, arcs in found.items()}
 
     @cached_property
-    def menu(self) -> Menu[Arc]:
+    def global_transitions(self) -> GlobalTransitions[Arc]:
         """The global transitions as they stand among those of a state."""
-        return Menu((arc.priority, arc.target, arc) for arc in self.shared)
+        return GlobalTransitions((arc.priority, arc.target, arc) for arc in self.shared)
 
     @cached_property
     def graph(self) -> Mapping[str, tuple[str, ...]]:
         """State id to the known states it may lead to directly, time-outs and exhaustion included."""
         states = self.states
-        menu = Menu((arc.priority, arc.target, arc.target) for arc in self.shared if arc.target in states)
+        pairs = ((arc.priority, arc.target) for arc in self.shared if arc.target in states)
+        shared = GlobalTransitions((priority, target, target) for priority, target in pairs)
         found = {}
         for name, arcs in self.own_from.items():
             targets = [(arc.priority, arc.target) for arc in arcs if arc.target in states]
-            own = menu.beside(name, targets) if self.offers(name) else [target for _, target in targets]
+            own = shared.beside(name, targets) if self.offers(name) else [target for _, target in targets]
             found[name] = tuple(dict.fromkeys([*self.pattern_targets(name), *own, *self.left_for(name)]))
         return found
 
@@ -344,23 +345,23 @@ class Subject:
 class _Offered(Mapping[str, tuple[Arc, ...]]):
     """State id to all of its arcs, put together when they are asked for."""
 
-    subject: Subject
+    document: Document
     known: dict[str, tuple[Arc, ...]]
 
     def __getitem__(self, state: str) -> tuple[Arc, ...]:
         if state not in self.known:
-            own = self.subject.own_from[state]
-            if self.subject.shared and self.subject.offers(state):
-                every = self.subject.menu.beside(state, [(arc.priority, arc) for arc in own])
+            own = self.document.own_from[state]
+            if self.document.shared and self.document.offers(state):
+                every = self.document.global_transitions.beside(state, [(arc.priority, arc) for arc in own])
                 own = tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
             self.known[state] = own
         return self.known[state]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.subject.states)
+        return iter(self.document.states)
 
     def __len__(self) -> int:
-        return len(self.subject.states)
+        return len(self.document.states)
 
 
 def _compiled(logic: Any) -> Rule | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 
-Check = Callable[[Subject], Iterable[Finding]]
+Check = Callable[[Document], Iterable[Finding]]
 
 
 class Rule(NamedTuple):

@@ -26,7 +26,7 @@ _GUESSED = 100
 _TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
 
 
-class Ignore(NamedTuple):
+class Suppression(NamedTuple):
     """One entry: which rule's findings, below which pointer, are left out, and why."""
 
     pointer: str
@@ -35,10 +35,10 @@ class Ignore(NamedTuple):
     reason: str
 
 
-class Ignores(NamedTuple):
+class Suppressions(NamedTuple):
     """The entries of a file, and what is wrong with how they are written."""
 
-    entries: tuple[Ignore, ...]
+    entries: tuple[Suppression, ...]
     faults: tuple[Finding, ...]
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -77,7 +77,7 @@ def _covers(word: str, name: str, code: str) -> bool:
     return name not in _TOLD and matches(word, name, code)
 
 
-def _remark(entry: Ignore, covered: Set[Level]) -> Finding | None:
+def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
     """What there is to say about an entry that covers findings of these levels."""
     rule = quoted(entry.rule)
     if not covered:
@@ -94,17 +94,17 @@ def _remark(entry: Ignore, covered: Set[Level]) -> Finding | None:
     return None
 
 
-def read_ignores(document: Mapping[str, Any]) -> Ignores:
+def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
     """The entries of a document; everything is read tolerantly."""
     settings = document.get("x-lint")
     if not isinstance(settings, dict):
-        return Ignores((), ())
-    entries: list[Ignore] = []
+        return Suppressions((), ())
+    entries: list[Suppression] = []
     faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
     listed = settings.get("ignore")
     if listed is not None and not isinstance(listed, list):
         fault = finding("unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM)
-        return Ignores((), (*faults, fault))
+        return Suppressions((), (*faults, fault))
     guessed: dict[str, str | None] = {}
     for index, item in enumerate(listed or ()):
         pointer = f"{_PLACE}/ignore/{index}"
@@ -125,16 +125,16 @@ def read_ignores(document: Mapping[str, Any]) -> Ignores:
     if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
         message = '"token_budget" is a whole number of tokens, at least 1'
         faults.append(finding("unknown-rule", message, pointer=f"{_PLACE}/token_budget"))
-    return Ignores(tuple(entries), tuple(faults))
+    return Suppressions(tuple(entries), tuple(faults))
 
 
-def _entry(item: object, pointer: str) -> Ignore | None:
+def _entry(item: object, pointer: str) -> Suppression | None:
     if isinstance(item, str):
-        return Ignore(pointer, item, "", "")
+        return Suppression(pointer, item, "", "")
     if not isinstance(item, dict) or not isinstance(item.get("rule"), str):
         return None
     at, reason = item.get("at"), item.get("reason")
-    return Ignore(
+    return Suppression(
         pointer,
         item["rule"],
         at.rstrip("/") if isinstance(at, str) else "",

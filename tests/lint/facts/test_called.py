@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, machine, to, when
+from lint_cases import Written, machine, to, when
 from llm_fsm import check
 
 RULES = ("flow-mapping", "mapping-never-fits", "unknown-ending")
 KEYS = {"sum": {"type": "number"}, "pin": {"type": "string", "x-secret": True}, "way": {"enum": ["cash", "card"]}}
 
 
-def called(**more: Any) -> Document:
+def called(**more: Any) -> Written:
     """Asks for the way of paying; ends paid or unpaid."""
     states = {"how": {"transitions": [to("paid", when(None, "way")), to("unpaid")]}}
     return machine(states, KEYS, **more)
 
 
-def caller(*transitions: Document, **mappings: Any) -> Document:
+def caller(*transitions: Written, **mappings: Any) -> Written:
     keys = {"price": {"type": "number"}, "paid_by": {"type": "string"}, "code": {"type": "string", "x-secret": True}}
     pay = {"kind": "subflow", "flow": "pay.json", "transitions": list(transitions) or [to("done")], **mappings}
     return machine({"pay": pay}, keys)
 
 
-def found(folder: Path, document: Document, inner: Any) -> list[tuple[str, str, str]]:
+def found(folder: Path, document: Written, inner: Any) -> list[tuple[str, str, str]]:
     (folder / "pay.json").write_text(json.dumps(inner), encoding="utf-8")
     main = folder / "main.json"
     main.write_text(json.dumps(document), encoding="utf-8")
@@ -51,7 +51,7 @@ def found(folder: Path, document: Document, inner: Any) -> list[tuple[str, str, 
     ],
 )
 def test_a_call_that_does_not_fit_is_found(
-    tmp_path: Path, document: Document, expected: tuple[str, str, str]
+    tmp_path: Path, document: Written, expected: tuple[str, str, str]
 ) -> None:
     assert found(tmp_path, document, called()) == [expected]
 
@@ -66,7 +66,7 @@ def test_a_call_that_does_not_fit_is_found(
         caller(input={"sum": "prise"}),  # unknown-key-in-mapping says it
     ],
 )
-def test_a_call_that_fits_is_left_alone(tmp_path: Path, document: Document) -> None:
+def test_a_call_that_fits_is_left_alone(tmp_path: Path, document: Written) -> None:
     assert found(tmp_path, document, called()) == []
 
 
@@ -85,7 +85,7 @@ def test_of_what_is_no_definition_nothing_is_said(tmp_path: Path, inner: Any) ->
     ],
 )
 def test_what_a_model_wrote_there_reaches_no_key_of_the_program(
-    tmp_path: Path, mappings: Document, expected: list[str]
+    tmp_path: Path, mappings: Written, expected: list[str]
 ) -> None:
     inner = called()
     inner["context_schema"]["properties"]["receipt"] = {"type": "string", "x-source": "host"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.data_flow import flow
+from lint_cases import Written, briefly, found_by, machine, to, when
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 
 TEXT = {"type": "string"}
@@ -19,7 +19,7 @@ ANSWER = {"approved": {"type": "boolean", "x-source": "answer"}}
 TOOL = {"price": {"type": "number", "x-source": "tool"}}
 
 
-def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more: Any) -> Document:
+def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more: Any) -> Written:
     """A state that collects the city, and a final one with a fixed reply."""
     conditions = [when(None, *demands)] if demands else []
     states = {
@@ -29,7 +29,7 @@ def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more
     return machine(states, schema)
 
 
-def waiting(*conditions: Document, **output: str) -> Document:
+def waiting(*conditions: Written, **output: str) -> Written:
     states = {
         "a": {"transitions": [to("w")]},
         "w": {"kind": "wait", "wait_for": "boss", "output": output, "transitions": [to("b", *conditions)]},
@@ -37,14 +37,14 @@ def waiting(*conditions: Document, **output: str) -> Document:
     return machine(states, ANSWER)
 
 
-def answering(keys: Document) -> Document:
+def answering(keys: Written) -> Written:
     """A state that waits for a yes or a no, with these context keys."""
     answer = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
     wait = {"kind": "wait", "answer_schema": answer, "output": {"ok": "$.ok"}, "transitions": [to("b")]}
     return machine({"w": wait}, keys)
 
 
-def round_trip(*collected: str) -> Document:
+def round_trip(*collected: str) -> Written:
     """A state that demands the seat, which is asked for only in a state that comes after it."""
     states = {
         "a": {"required_context_keys": list(collected), "transitions": [to("s")]},
@@ -56,14 +56,14 @@ def round_trip(*collected: str) -> Document:
 
 MOVE = "/states/a/transitions/0"
 
-GEO: Document = {
+GEO: Written = {
     "type": "object",
     "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}},
     "required": ["lat", "lon"],
 }
 
 
-def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -> Document:
+def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -> Written:
     """Two states that ask for parts of one object, of which its schema needs some."""
     schema = {"type": "object", "properties": {"street": TEXT, "city": TEXT}, "required": needed, **more}
     states = {"a": {"required_context_keys": first, "transitions": [to("b")]},
@@ -71,7 +71,7 @@ def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -
     return machine(states, {"x": schema})
 
 
-BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("used-before-set", trip("{{ city }} {{ seat }}", TWO), [("warning", "/states/b/reply")]),
     (
         "used-before-set",
@@ -208,7 +208,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     ("used-before-set", trip("{{ city }}")),
     ("used-before-set", trip("{{ city }} {{ seat }}", None)),
     ("used-before-set", trip("{% if seat %}{{ seat }}{% endif %}", TWO)),
@@ -283,7 +283,7 @@ GOOD: list[tuple[str, Document]] = [
     ("rule", "document", "expected"), BAD, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_a_fault_in_the_flow_of_keys_is_found_at_its_place(
-    rule: str, document: Document, expected: list[tuple[str, str]]
+    rule: str, document: Written, expected: list[tuple[str, str]]
 ) -> None:
     assert briefly(found_by(rule, document)) == expected
 
@@ -291,7 +291,7 @@ def test_a_fault_in_the_flow_of_keys_is_found_at_its_place(
 @pytest.mark.parametrize(
     ("rule", "document"), GOOD, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_a_good_flow_of_keys_is_left_alone(rule: str, document: Document) -> None:
+def test_a_good_flow_of_keys_is_left_alone(rule: str, document: Written) -> None:
     assert found_by(rule, document) == []
 
 
@@ -307,7 +307,7 @@ def test_keys_are_demanded_on_all_paths_or_not_at_all() -> None:
         "c": {"transitions": [to("d", when(None, "z"))]},
         "d": {"transitions": [to("b")]},
     }
-    must = flow(Subject(Placed("", machine(states)))).must
+    must = data_flow(Document(Placed("", machine(states)))).must
     assert {name: set(keys) for name, keys in must.items()} == {
         "a": set(),
         "b": {"x"},

@@ -9,31 +9,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lint_cases import Document, to, when
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.data_flow import flow
-from llm_fsm.lint.facts.global_transitions import Menu
+from lint_cases import Written, to, when
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.data_flow import data_flow
+from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.transitions import taken
 
 STATES = ("a", "b", "c")
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(STATES)), max_size=5)
 
 
-def subject(own: dict[str, list[Document]], shared: list[Document], **more: Any) -> Subject:
+def document(own: dict[str, list[Written]], shared: list[Written], **more: Any) -> Document:
     states = {name: {"purpose": "Ask", "transitions": own.get(name, [])} for name in STATES}
-    return Subject(Placed("", {"initial_state": "a", "states": states, "global_transitions": shared, **more}))
+    return Document(Placed("", {"initial_state": "a", "states": states, "global_transitions": shared, **more}))
 
 
 @given(moves, moves, st.sampled_from(STATES))
 def test_items_stand_in_order_of_priority_and_what_leads_to_the_state_itself_is_left_out(own, shared, state) -> None:
-    menu = Menu((rank, target, ("shared", place)) for place, (rank, target) in enumerate(shared))
+    menu = GlobalTransitions((rank, target, ("shared", place)) for place, (rank, target) in enumerate(shared))
     mine = sorted(((rank, ("own", place)) for place, (rank, _) in enumerate(own)), key=itemgetter(0))
     others = [(rank, ("shared", place)) for place, (rank, target) in enumerate(shared) if target != state]
     assert menu.beside(state, mine) == [item for _, item in sorted([*mine, *others], key=itemgetter(0))]
 
 
 def test_a_state_has_the_global_transitions_that_do_not_lead_to_it_after_its_own() -> None:
-    known = subject({"a": [to("b")], "b": [to("c")]}, [to("a"), to("c", priority=1)])
+    known = document({"a": [to("b")], "b": [to("c")]}, [to("a"), to("c", priority=1)])
     assert [(arc.source, arc.target) for arc in known.arcs_from["a"]] == [("a", "c"), ("a", "b")]
     assert [(arc.source, arc.target) for arc in known.arcs_from["b"]] == [("b", "c"), ("b", "c"), ("b", "a")]
     assert known.arcs_from["c"] == ()  # without transitions of its own it ends the conversation
@@ -48,11 +48,11 @@ def test_a_state_has_the_global_transitions_that_do_not_lead_to_it_after_its_own
     ],
 )
 def test_what_is_demanded_on_the_way_through_a_global_transition(own, shared, must) -> None:
-    known = subject(own, [to("c", {"requires_context_keys": shared})])
-    assert flow(known).must == must
+    known = document(own, [to("c", {"requires_context_keys": shared})])
+    assert data_flow(known).must == must
 
 
 def test_the_transitions_that_can_be_taken_come_with_each_reached_state_that_offers_them() -> None:
-    known = subject({"a": [to("b")], "b": [to("a")]}, [to("a"), to("c")])
+    known = document({"a": [to("b")], "b": [to("a")]}, [to("a"), to("c")])
     found = [(state, arc.target) for state, arc in taken(known, {"/global_transitions/0", "/states/a/transitions/0"})]
     assert found == [("a", "b"), ("b", "a")]

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm.lint.document import Placed, Subject
+from lint_cases import Written, briefly, found_by, machine, to, when
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.paths import routes
 
 TOPIC = {"t": {"type": "string", "enum": ["x", "y", "z"]}}
 ANSWER = {"t": {"type": "string", "enum": ["x", "y", "z"], "x-source": "answer"}}
 
 
-def is_(value: str) -> Document:
+def is_(value: str) -> Written:
     return when({"===": [{"var": "t"}, value]})
 
 
-def walk(middle: Document, schema: Any = TOPIC, *, other: Document | None = None, **more: Any) -> Document:
+def walk(middle: Written, schema: Any = TOPIC, *, other: Written | None = None, **more: Any) -> Written:
     """hello –(t is x)→ middle → last –(t is y)→ bad; `other` is a second way from hello to the last state."""
     start = [to("middle", is_("x"))]
     states: dict[str, Any] = {
@@ -54,7 +54,7 @@ FIND = {"find": {"registered": "find", "output": {"t": "$.topic"}}}
         walk({"kind": "decide", "transitions": [to("last", is_("x"), priority=1), to("bye", priority=2)]}),
     ],
 )
-def test_what_nobody_may_write_in_between_closes_the_way(document: Document) -> None:
+def test_what_nobody_may_write_in_between_closes_the_way(document: Written) -> None:
     assert found_by("property-violated", document) == []
     assert [(one.level, one.path[-1]) for one in found_by("unreachable-by-guards", document)] == [
         ("warning", "bad")
@@ -78,7 +78,7 @@ def test_what_nobody_may_write_in_between_closes_the_way(document: Document) -> 
         walk(DECIDE, global_transitions=[{"target_state": "bye", "description": "Help", "return": True}]),
     ],
 )
-def test_what_somebody_may_write_in_between_leaves_the_way_open(document: Document) -> None:
+def test_what_somebody_may_write_in_between_leaves_the_way_open(document: Written) -> None:
     [violation] = found_by("property-violated", document)
     assert (violation.path[0], violation.path[-1]) == ("hello", "bad")
     assert found_by("unreachable-by-guards", document) == []
@@ -121,7 +121,7 @@ def test_statements_about_the_end_know_the_way_as_well() -> None:
     assert found_by("property-violated", document) == []
 
 
-def fourteen_choices(last: Document) -> Document:
+def fourteen_choices(last: Written) -> Written:
     """Fourteen decisions in a row, each by a key of its own, and a last one."""
     keys = {f"k{n}": {"type": "string", "enum": ["a", "b"]} for n in range(14)}
     states: dict[str, Any] = {"start": {"purpose": "Ask", "transitions": [to("d0")]}}
@@ -134,8 +134,8 @@ def fourteen_choices(last: Document) -> Document:
     return machine(states, keys, properties=[{"never": "bye"}])
 
 
-def stops(document: Document) -> int:
-    return len(routes(Subject(Placed("", document))).travelled.known)
+def stops(document: Written) -> int:
+    return len(routes(Document(Placed("", document))).travelled.known)
 
 
 def test_too_many_ways_are_judged_without_their_conditions() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, found_by, machine, to, when
+from lint_cases import Written, found_by, machine, to, when
 
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}, "consent": {"type": "boolean"}}
 AGREED = when({"==": [{"var": "consent"}, True]})
@@ -22,7 +22,7 @@ SHOP = {
 }
 
 
-def shop(*properties: Any, **states: Any) -> Document:
+def shop(*properties: Any, **states: Any) -> Written:
     return machine({**SHOP, **states}, AGE, properties=list(properties))
 
 

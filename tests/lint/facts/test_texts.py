@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm._text import estimate
 from llm_fsm.engine.bundled import prompt_sources
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.prompt_budget import shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import Slips, slip
 
@@ -18,24 +18,24 @@ P = {"purpose": "x"}
 KEYS = {"email_address": {"type": "string"}, "plan": {"enum": ["basic_plan", "full"]}}
 
 
-def choice(*moves: Any, **more: Any) -> Document:
+def choice(*moves: Any, **more: Any) -> Written:
     """A state with these transitions, and targets with a purpose."""
     return machine({"a": {**P, "transitions": list(moves)}}, **more)
 
 
-def plain(target: str, **more: Any) -> Document:
+def plain(target: str, **more: Any) -> Written:
     return {"target_state": target, **more}
 
 
-def words(text: str, **more: Any) -> Document:
+def words(text: str, **more: Any) -> Written:
     return machine({"a": {"instructions": text, "transitions": [to("b")]}}, KEYS, **more)
 
 
-def dialogue(*messages: Document) -> Document:
+def dialogue(*messages: Written) -> Written:
     return machine({"a": {**P, "example_dialogue": list(messages)}})
 
 
-BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     (
         "missing-purpose",
         machine({"a": {**P, "transitions": [to("b")]}, "b": {"transitions": [to("c")]}}),
@@ -94,7 +94,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("unfinished-words", machine({"a": {"reply": "Lorem ipsum dolor"}}), [("warning", "/states/a/reply")]),
 ]
 
-GOOD: list[tuple[str, Document]] = [
+GOOD: list[tuple[str, Written]] = [
     (
         "missing-purpose",
         machine({"a": {"reply": "Hello", "transitions": [to("b")]}, "b": {"description": "x"}}),
@@ -146,13 +146,13 @@ GOOD: list[tuple[str, Document]] = [
 
 @pytest.mark.parametrize(("rule", "document", "expected"), BAD)
 def test_each_fault_is_found_where_it_stands(
-    rule: str, document: Document, expected: list[tuple[str, str]]
+    rule: str, document: Written, expected: list[tuple[str, str]]
 ) -> None:
     assert briefly(found_by(rule, document)) == expected
 
 
 @pytest.mark.parametrize(("rule", "document"), GOOD)
-def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Written) -> None:
     assert found_by(rule, document) == []
 
 
@@ -179,8 +179,8 @@ def test_what_is_to_be_set_is_a_key_where_keys_are_declared(said: str, found: in
 def test_the_budget_says_the_numbers_and_who_set_it() -> None:
     document = words("word " * 4000)
     [found] = found_by("prompt-over-budget", document)
-    own, moves = state_tokens(Subject(Placed("", document)))["a"]
-    shared = shared_tokens(Subject(Placed("", document)))
+    own, moves = state_tokens(Document(Placed("", document)))["a"]
+    shared = shared_tokens(Document(Placed("", document)))
     assert f"about {shared + own + moves:,} tokens, over its budget of 4,000" in found.message
 
 
@@ -195,7 +195,7 @@ def test_a_budget_that_no_machine_keeps_is_to_be_larger(budget: int, said: str) 
 def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
     sources = "".join(prompt_sources()[name] for name in ("system", "turn"))
     frame = estimate(re.sub(r"{[{%].*?[%}]}\n?", "", sources))
-    assert 0.75 < shared_tokens(Subject(Placed("", {}))) / frame < 1.25
+    assert 0.75 < shared_tokens(Document(Placed("", {}))) / frame < 1.25
 
 
 def test_names_that_are_a_slip_away_are_found_among_many() -> None:

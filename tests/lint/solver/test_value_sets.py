@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, briefly, found_by, machine, to, when
+from lint_cases import Written, briefly, found_by, machine, to, when
 from llm_fsm import check
 
 ZIP = {"type": "string", "pattern": "^[0-9]{5}$"}
@@ -21,11 +21,11 @@ SCHEMA = {
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 
 
-def var(name: str) -> Document:
+def var(name: str) -> Written:
     return {"var": name}
 
 
-def asks(*conditions: Document, **more: Any) -> Document:
+def asks(*conditions: Written, **more: Any) -> Written:
     """A machine that collects every key and leaves under these conditions."""
     states = {
         "a": {"purpose": "x", "required_context_keys": list(SCHEMA), "transitions": [to("b", *conditions)]}
@@ -35,7 +35,7 @@ def asks(*conditions: Document, **more: Any) -> Document:
     return document
 
 
-def said(text: str) -> Document:
+def said(text: str) -> Written:
     document = asks()
     document["states"]["b"]["reply"] = text
     return document
@@ -82,7 +82,7 @@ def test_members_that_may_be_there_are_not_found(name: str) -> None:
         ({"contains": [var("tags"), "c"]}, "/contains/1"),
     ],
 )
-def test_values_that_the_schema_refuses_are_found(logic: Document, place: str) -> None:
+def test_values_that_the_schema_refuses_are_found(logic: Written, place: str) -> None:
     assert briefly(found_by("value-outside-enum", asks(when(logic)))) == [("warning", LOGIC + place)]
 
 
@@ -97,7 +97,7 @@ def test_values_that_the_schema_refuses_are_found(logic: Document, place: str) -
         {"contains": [var("loose"), "c"]},
     ],
 )
-def test_values_that_fit_are_not_found(logic: Document) -> None:
+def test_values_that_fit_are_not_found(logic: Written) -> None:
     assert found_by("value-outside-enum", asks(when(logic))) == []
 
 
@@ -118,7 +118,7 @@ def test_replies_that_ask_for_a_value_that_is_not_listed_are_found() -> None:
     ],
 )
 def test_states_that_cannot_be_the_current_or_previous_one_are_found(
-    logic: Document, place: str, hint: str
+    logic: Written, place: str, hint: str
 ) -> None:
     found = [one for one in check(asks(when(logic))) if one.level == "warning"]
     named = {one.name for one in found}
@@ -130,7 +130,7 @@ def test_states_that_cannot_be_the_current_or_previous_one_are_found(
 @pytest.mark.parametrize(
     "logic", [{"==": [var("_previous_state"), "b"]}, {"!=": [var("_previous_state"), ""]}]
 )
-def test_states_that_exist_are_not_found(logic: Document) -> None:
+def test_states_that_exist_are_not_found(logic: Written) -> None:
     assert found_by("unknown-state-in-condition", asks(when(logic))) == []
 
 
@@ -157,7 +157,7 @@ def test_global_transitions_may_test_the_current_state() -> None:
         ({"==": [{"lower": [var("day")]}, "XL"]}, "/==/1"),
     ],
 )
-def test_comparisons_of_computed_values_that_test_nothing_are_found(logic: Document, place: str) -> None:
+def test_comparisons_of_computed_values_that_test_nothing_are_found(logic: Written, place: str) -> None:
     found = [
         one
         for one in check(asks(when(logic)))
@@ -178,7 +178,7 @@ def test_comparisons_of_computed_values_that_test_nothing_are_found(logic: Docum
         {"<": [{"date": ["2026-01-31"]}, {"now": []}]},
     ],
 )
-def test_comparisons_of_computed_values_that_test_something_are_not_found(logic: Document) -> None:
+def test_comparisons_of_computed_values_that_test_something_are_not_found(logic: Written) -> None:
     assert found_by("impossible-comparison", asks(when(logic))) == []
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from llm_fsm.definition.graph import reachable, reversed_graph
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.solver.solver import reasoning
 
 
@@ -19,26 +19,26 @@ class Ways:
     definition: Definition
 
     @cached_property
-    def _subject(self) -> Subject:
-        return Subject(Placed("", self.definition.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    def _document(self) -> Document:
+        return Document(Placed("", self.definition.model_dump(mode="json", by_alias=True, exclude_none=True)))
 
     @cached_property
     def graph(self) -> Mapping[str, tuple[str, ...]]:
         """State id to the states that it may lead to directly."""
-        return reasoning(self._subject).live
+        return reasoning(self._document).live
 
     @cached_property
     def never(self) -> frozenset[str]:
         """The pointers of the transitions that are proven to be never taken."""
-        known = reasoning(self._subject)
-        arcs = [arc for state in self._subject.states for arc in self._subject.arcs_from[state]]
+        known = reasoning(self._document)
+        arcs = [arc for state in self._document.states for arc in self._document.arcs_from[state]]
         open_ones = {arc.placed.pointer for arc in arcs if known.takeable(arc)}
         return frozenset({arc.placed.pointer for arc in arcs} - open_ones)
 
     @cached_property
     def stuck(self) -> frozenset[str]:
         """States from which no end can be reached, which is no fault of a machine that is meant to run on."""
-        ends = [name for name in self.graph if self._subject.kind_of(name) == "final"]
+        ends = [name for name in self.graph if self._document.kind_of(name) == "final"]
         return frozenset(set(self.graph) - reachable(reversed_graph(self.graph), ends))
 
     @cached_property
@@ -47,7 +47,7 @@ class Ways:
         return frozenset(
             name
             for name, targets in self.graph.items()
-            if set(targets) <= {name} and self._subject.kind_of(name) != "final"
+            if set(targets) <= {name} and self._document.kind_of(name) != "final"
         )
 
     def beyond(self, state: str) -> frozenset[str]:

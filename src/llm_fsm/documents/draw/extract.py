@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from llm_fsm.conditions import infix
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 
 Mark = Level | Literal["covered", "missed"]
 """What a node or an edge is marked with: the level of its worst finding, or whether tests touched it."""
@@ -99,29 +99,29 @@ class Picture:
         return tuple(edge for edge in self.edges if not edge.everywhere)
 
 
-def extract(document: Mapping[str, Any], details: Details | None = None) -> Picture:
+def extract(written: Mapping[str, Any], details: Details | None = None) -> Picture:
     """The picture of a document of today's form, whatever is wrong with it."""
     shown = details or Details()
-    subject = Subject(Placed("", document))
-    nodes = {_id(name): _node(subject, name, placed, shown) for name, placed in subject.states.items()}
-    edges = [edge for name, placed in subject.states.items() for edge in _edges(name, placed, shown)]
-    edges += [_edge(EVERYWHERE, placed, shown) for placed in subject.root.items("global_transitions")]
-    edges += _of_patterns(subject)
+    document = Document(Placed("", written))
+    nodes = {_id(name): _node(document, name, placed, shown) for name, placed in document.states.items()}
+    edges = [edge for name, placed in document.states.items() for edge in _edges(name, placed, shown)]
+    edges += [_edge(EVERYWHERE, placed, shown) for placed in document.root.items("global_transitions")]
+    edges += _of_patterns(document)
     for edge in edges:
         nodes.setdefault(edge.target, Node(id=edge.target, kind=UNKNOWN))
     return Picture(
-        name=one_line(subject.root.text("name")),
-        initial=None if subject.initial is None else _id(subject.initial),
+        name=one_line(document.root.text("name")),
+        initial=None if document.initial is None else _id(document.initial),
         nodes=tuple(nodes.values()),
         edges=tuple(edges),
     )
 
 
-def _of_patterns(subject: Subject) -> Iterator[Edge]:
+def _of_patterns(document: Document) -> Iterator[Edge]:
     """The ways to the states that take the place of repair patterns."""
-    names = list(subject.patterns)
-    if "cancel" in (subject.root.value.get("patterns") or ()) and "cancel" not in names:
-        names += ["cancelled"] if "cancelled" in subject.states else []
+    names = list(document.patterns)
+    if "cancel" in (document.root.value.get("patterns") or ()) and "cancel" not in names:
+        names += ["cancelled"] if "cancelled" in document.states else []
     for name in names:
         yield Edge(source=EVERYWHERE, target=_id(name), label="repair pattern", pointer="/patterns")
 
@@ -136,13 +136,13 @@ def _id(name: str) -> str:
     return one_line(name) or "?"
 
 
-def _node(subject: Subject, name: str, placed: Placed, shown: Details) -> Node:
+def _node(document: Document, name: str, placed: Placed, shown: Details) -> Node:
     label = placed.text("purpose") or placed.text("description")
-    if subject.kind_of(name) == "subflow":
+    if document.kind_of(name) == "subflow":
         label = f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
     return Node(
         id=_id(name),
-        kind=subject.kind_of(name),
+        kind=document.kind_of(name),
         label=one_line(label),
         keys=_names(placed, "required_context_keys") if shown.keys else (),
         tools=_names(placed, "tools") if shown.tools else (),

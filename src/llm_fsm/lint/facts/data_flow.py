@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
-from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
+from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 
@@ -46,17 +46,17 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Flow:
+class DataFlow:
     """The ways of keys through one machine."""
 
-    subject: Subject
+    document: Document
     known: Reasoning
 
     # -- names
 
     def declared(self, name: str) -> str | None:
         """The declared key that a name means or looks into; None if there is none, or no schema."""
-        keys = self.subject.keys or {}
+        keys = self.document.keys or {}
         return name if name in keys else root_of(name) if root_of(name) in keys else None
 
     def is_system(self, name: str) -> bool:
@@ -66,7 +66,7 @@ class Flow:
     def is_secret(self, name: str) -> bool:
         """True when the value must not be shown."""
         key = self.declared(name)
-        return key is not None and (self.subject.keys or {})[key].get("x-secret") is True
+        return key is not None and (self.document.keys or {})[key].get("x-secret") is True
 
     # -- who sets a key
 
@@ -74,7 +74,7 @@ class Flow:
     def collected(self) -> Mapping[str, list[tuple[str, str]]]:
         """Key to the (state, pointer) that collect it."""
         found: dict[str, list[tuple[str, str]]] = {}
-        for name, state in self.subject.states.items():
+        for name, state in self.document.states.items():
             for pointer, key in state.texts("required_context_keys"):
                 found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
                     (name, pointer)
@@ -93,9 +93,9 @@ class Flow:
     @cached_property
     def written(self) -> Mapping[str, Sequence[str]]:
         """State to the keys that its answer, the machine that it calls and its tools set."""
-        tools = {tool.name: _keys_of(tool) for tool in self.subject.root.members("tools")}
+        tools = {tool.name: _keys_of(tool) for tool in self.document.root.members("tools")}
         found: dict[str, Sequence[str]] = {}
-        for name, state in self.subject.states.items():
+        for name, state in self.document.states.items():
             keys = _keys_of(state)
             for _, tool in state.texts("tools"):
                 keys |= tools.get(tool, {})
@@ -105,8 +105,8 @@ class Flow:
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
         """Declared key to the states whose words name it: there it may be given, too."""
-        found: dict[str, set[str]] = {key: set() for key in self.subject.keys or {}}
-        for name, state in self.subject.states.items():
+        found: dict[str, set[str]] = {key: set() for key in self.document.keys or {}}
+        for name, state in self.document.states.items():
             words = set(_words(state))
             for transition in state.items("transitions"):
                 words.update(_split(transition.text("description")))
@@ -118,8 +118,8 @@ class Flow:
     def tested(self) -> Mapping[str, frozenset[str]]:
         """Key to the states that have a condition on it and a model to hear about it."""
         found: dict[str, set[str]] = {}
-        for name, state in self.subject.states.items():
-            if self.subject.kind_of(name) != "decide":
+        for name, state in self.document.states.items():
+            if self.document.kind_of(name) != "decide":
                 for transition in state.items("transitions"):
                     for key in self.condition_names(transition):
                         found.setdefault(root_of(key), set()).add(name)
@@ -130,7 +130,7 @@ class Flow:
         for condition in transition.items("conditions"):
             for _, key in condition.texts("requires_context_keys"):
                 yield key
-            rule = self.subject.rules.get(condition.pointer + "/logic")
+            rule = self.document.rules.get(condition.pointer + "/logic")
             yield from sorted(rule.reads) if rule is not None else ()
 
     def setters(self, key: str) -> frozenset[str]:
@@ -154,19 +154,19 @@ class Flow:
 
     @cached_property
     def _asked(self) -> Mapping[str, int]:
-        return gathered(self.subject.graph, self._bits(self.setters), own=True)
+        return gathered(self.document.graph, self._bits(self.setters), own=True)
 
     @cached_property
     def _after(self) -> Mapping[str, int]:
         def sources(key: str) -> frozenset[str]:
             return self.setters(key) | self.tested.get(key, frozenset())
 
-        return gathered(self.subject.graph, self._bits(sources), own=False)
+        return gathered(self.document.graph, self._bits(sources), own=False)
 
     def _bits(self, sources: Callable[[str], frozenset[str]]) -> dict[str, int]:
-        found = dict.fromkeys(self.subject.states, 0)
+        found = dict.fromkeys(self.document.states, 0)
         for key, number in self._numbers.items():
-            for state in sources(key) & self.subject.reached:
+            for state in sources(key) & self.document.reached:
                 found[state] |= 1 << number
         return found
 
@@ -176,14 +176,14 @@ class Flow:
     def must(self) -> Mapping[str, frozenset[str]]:
         """State to the keys that every path to it demands or sets; empty for states that no path enters."""
         found: dict[str, frozenset[str]] = {}
-        initial = self.subject.initial
+        initial = self.document.initial
         if initial is None:
-            return {name: frozenset() for name in self.subject.states}
-        ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.subject.states}
+            return {name: frozenset() for name in self.document.states}
+        ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.document.states}
         for name, own in ways.items():
             if self.shares(name):
                 own.append((_SHARED, frozenset()))  # one more place, through which all of them come to its targets
-        ways[_SHARED] = self.menu.items
+        ways[_SHARED] = self.global_ways.items
         found[initial] = frozenset()
         queue = deque([initial])
         waiting = {initial}
@@ -198,41 +198,41 @@ class Flow:
                     if target not in waiting:
                         waiting.add(target)
                         queue.append(target)
-        return {name: found.get(name, frozenset()) for name in self.subject.states}
+        return {name: found.get(name, frozenset()) for name in self.document.states}
 
     @cached_property
     def _demands(self) -> Mapping[str, Sequence[Way]]:
         return _Demands(self, {})
 
     @cached_property
-    def menu(self) -> Menu[Way]:
+    def global_ways(self) -> GlobalTransitions[Way]:
         """The ways that global transitions open in each state that `shares` them."""
-        arcs = [arc for arc in self.subject.shared if arc.target in self.subject.states and self.known.may_hold(arc)]
-        return Menu((arc.priority, arc.target, (arc.target, self.demands(arc))) for arc in arcs)
+        arcs = [arc for arc in self.document.shared if arc.target in self.document.states and self.known.may_hold(arc)]
+        return GlobalTransitions((arc.priority, arc.target, (arc.target, self.demands(arc))) for arc in arcs)
 
     def shares(self, state: str) -> bool:
         """True where global transitions lead on as they do elsewhere: none is covered, and nothing is set besides."""
-        offers = bool(self.subject.shared) and self.subject.offers(state)
-        return offers and state not in self.known.shadowed and not self.subject.states[state].value.get("output")
+        offers = bool(self.document.shared) and self.document.offers(state)
+        return offers and state not in self.known.shadowed and not self.document.states[state].value.get("output")
 
     def own_ways(self, state: str) -> list[tuple[int, Way]]:
         """(priority, way) of the transitions of a state: of its own ones only, where it `shares` the global ones."""
-        subject = self.subject
-        made = frozenset(key for key, _ in mapped(subject.states[state]))
-        arcs = (subject.own_from if self.shares(state) else subject.arcs_from)[state]
-        going = [arc for arc in arcs if arc.target in subject.states and self.known.takeable(arc)]
+        document = self.document
+        made = frozenset(key for key, _ in mapped(document.states[state]))
+        arcs = (document.own_from if self.shares(state) else document.arcs_from)[state]
+        going = [arc for arc in arcs if arc.target in document.states and self.known.takeable(arc)]
         return [(arc.priority, (arc.target, made | self.demands(arc))) for arc in going]
 
     def asides(self, state: str) -> list[Way]:
         """The ways from a state that are no transitions: by repair patterns, on time-outs and when it is exhausted."""
-        subject = self.subject
-        others = dict.fromkeys([*subject.pattern_targets(state), *subject.left_for(state)])
+        document = self.document
+        others = dict.fromkeys([*document.pattern_targets(state), *document.left_for(state)])
         if not others:
             return []
-        told = {arc.target for arc in subject.own_from[state]}
-        if subject.offers(state):
-            told.update(other for other in others if other in subject.shared_to and other != state)
-        found = dict.fromkeys([*(other for other in others if other not in told), *subject.left_for(state)])
+        told = {arc.target for arc in document.own_from[state]}
+        if document.offers(state):
+            told.update(other for other in others if other in document.shared_to and other != state)
+        found = dict.fromkeys([*(other for other in others if other not in told), *document.left_for(state)])
         return [(target, frozenset()) for target in found]
 
     def demands(self, arc: Arc) -> frozenset[str]:
@@ -245,7 +245,7 @@ class Flow:
 
         () as well once many keys of one file were asked for.
         """
-        initial = self.subject.initial
+        initial = self.document.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
             self._trees[key] = search_tree(_Without(self._demands, key), initial, whole=True)
         return path_in(self._trees.get(key, {}), state)
@@ -256,7 +256,7 @@ class Flow:
         () when there is none, and once many keys of one file were asked for.
         """
         asking = self.setters(key) | self.tested.get(key, frozenset()) - {state}
-        initial = self.subject.initial
+        initial = self.document.initial
         if initial is None or state in asking or initial in asking or self._searched[0] >= _TREES:
             return ()
         self._searched[0] += 1
@@ -275,14 +275,14 @@ class Flow:
     @cached_property
     def replies(self) -> Mapping[str, list[Mention]]:
         """State to the names in its fixed reply."""
-        found = {name: mentions(state.text("reply")) for name, state in self.subject.states.items()}
+        found = {name: mentions(state.text("reply")) for name, state in self.document.states.items()}
         return {name: names for name, names in found.items() if names}
 
     @cached_property
     def inputs(self) -> tuple[Use, ...]:
         """The keys that are passed to called machines."""
         found = []
-        for name, state in self.subject.states.items():
+        for name, state in self.document.states.items():
             mapping = state.value.get("input")
             for key, value in mapping.items() if isinstance(mapping, dict) else ():
                 if isinstance(value, str):
@@ -293,14 +293,14 @@ class Flow:
     def read(self) -> frozenset[str]:
         """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
         found: set[str] = set()
-        for _, transition in self.subject.transitions():
+        for _, transition in self.document.transitions():
             found.update(self.condition_names(transition))
             found.update(_split(transition.text("description")))
         for names in self.replies.values():
             found.update(mention.name for mention in names)
         found.update(use.key for use in self.inputs)
-        found.update(_split(self.subject.root.text("persona")), _split(self.subject.root.text("description")))
-        for state in self.subject.states.values():
+        found.update(_split(self.document.root.text("persona")), _split(self.document.root.text("description")))
+        for state in self.document.states.values():
             found.update(_words(state))
             scope = state.value.get("context_scope")
             found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(
@@ -308,7 +308,7 @@ class Flow:
             ) else None
             found.update(_strings(state.value.get("key_results")))
             found.update(_strings(state.value.get("example_dialogue")))
-        found.update(_strings(self.subject.root.value.get("properties")))
+        found.update(_strings(self.document.root.value.get("properties")))
         return frozenset(found) | frozenset(root_of(name) for name in found)
 
 
@@ -316,21 +316,21 @@ class Flow:
 class _Demands(Mapping[str, Sequence[Way]]):
     """State to its ways in order of priority, put together when they are asked for."""
 
-    flow: Flow
+    flow: DataFlow
     known: dict[str, Sequence[Way]]
 
     def __getitem__(self, state: str) -> Sequence[Way]:
         if state not in self.known:
             own, flow = self.flow.own_ways(state), self.flow
-            ways = flow.menu.beside(state, own) if flow.shares(state) else [way for _, way in own]
+            ways = flow.global_ways.beside(state, own) if flow.shares(state) else [way for _, way in own]
             self.known[state] = ways + flow.asides(state)
         return self.known[state]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.flow.subject.states)
+        return iter(self.flow.document.states)
 
     def __len__(self) -> int:
-        return len(self.flow.subject.states)
+        return len(self.flow.document.states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,10 +383,10 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _strings(item, depth + 1)
 
 
-def flow(subject: Subject) -> Flow:
+def data_flow(document: Document) -> DataFlow:
     """The flow of keys in a document, made once."""
-    return subject.once(_flow)
+    return document.once(_data_flow)
 
 
-def _flow(subject: Subject) -> Flow:
-    return Flow(subject, reasoning(subject))
+def _data_flow(document: Document) -> DataFlow:
+    return DataFlow(document, reasoning(document))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.conditions.coercion import Meter, number_of
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import Part, refusal
 from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import operation, variable
@@ -27,19 +27,19 @@ class Read(NamedTuple):
     schema: Mapping[str, Any]
 
 
-def reads(subject: Subject) -> Iterator[Read]:
+def reads(document: Document) -> Iterator[Read]:
     """The names that are read of elements of declared lists of objects, and are no members of theirs."""
-    for key, schema, body, at in _bodies(subject):
+    for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             name = variable({operator: arguments})
             if name is not None and schema.get("type") == "object" and name not in _members(schema):
                 yield Read(f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema)
 
 
-def never(subject: Subject) -> Iterator[tuple[str, str]]:
+def never(document: Document) -> Iterator[tuple[str, str]]:
     """(pointer, message) of the texts that elements of declared lists, or their members, are compared with in vain."""
-    known = reasoning(subject)
-    for key, schema, body, at in _bodies(subject):
+    known = reasoning(document)
+    for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             for name, literal, place in _compared(operator, arguments):
                 found = schema if name == "" else _members(schema).get(name)
@@ -51,10 +51,10 @@ def never(subject: Subject) -> Iterator[tuple[str, str]]:
                     yield f"{pointer}/{place}", f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300]
 
 
-def _bodies(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any], Any, str]]:
+def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, str]]:
     """(list, schema of its elements, what is asked of each, its pointer)."""
-    known = reasoning(subject)
-    for inner in parts(subject).values() if subject.keys is not None else ():
+    known = reasoning(document)
+    for inner in parts(document).values() if document.keys is not None else ():
         for pointer, _, operator, arguments, _ in inner:
             key = variable(arguments[0]) if operator in _LOOPS and len(arguments) == 2 else None
             schema = None if key is None else known.schema(key)

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 from llm_fsm.definition.graph import Graph
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Document
 
 
-def ends(subject: Subject) -> frozenset[str]:
+def ends(document: Document) -> frozenset[str]:
     """States that end a conversation or a run: final ones, and work that leads nowhere further."""
     return frozenset(
         name
-        for name, state in subject.states.items()
-        if (kind := subject.kind_of(name)) == "final"
+        for name, state in document.states.items()
+        if (kind := document.kind_of(name)) == "final"
         or (kind in ("task", "subflow") and not state.value.get("transitions"))
     )
 
 
-def ways(subject: Subject) -> Graph:
+def graph_without_returns(document: Document) -> Graph:
     """The graph without digressions: a transition that comes back ends no conversation."""
-    if not any(placed.value.get("return") is True for placed in subject.root.items("global_transitions")):
-        return subject.graph
-    returning = {arc.target for arc in subject.shared if _returns(arc)}
-    returning -= {arc.target for arc in subject.shared if not _returns(arc)}
-    graph = dict(subject.graph)
-    for name, targets in subject.graph.items() if returning else ():
-        if subject.offers(name) or subject.calls(name):
-            kept = {name, *(arc.target for arc in subject.own_from[name])}
+    if not any(placed.value.get("return") is True for placed in document.root.items("global_transitions")):
+        return document.graph
+    returning = {arc.target for arc in document.shared if _returns(arc)}
+    returning -= {arc.target for arc in document.shared if not _returns(arc)}
+    graph = dict(document.graph)
+    for name, targets in document.graph.items() if returning else ():
+        if document.offers(name) or document.calls(name):
+            kept = {name, *(arc.target for arc in document.own_from[name])}
             graph[name] = tuple(after for after in targets if after not in returning or after in kept)
     return graph
 
 
-def unsure(subject: Subject) -> frozenset[str]:
+def unsure(document: Document) -> frozenset[str]:
     """States with a transition to an unknown state: where it leads is not known before that is mended."""
-    own = {arc.source for arc in subject.own if arc.target not in subject.states}
-    if any(arc.target not in subject.states for arc in subject.shared):
-        own.update(name for name in subject.states if subject.offers(name))
+    own = {arc.source for arc in document.own if arc.target not in document.states}
+    if any(arc.target not in document.states for arc in document.shared):
+        own.update(name for name in document.states if document.offers(name))
     return frozenset(own)
 
 

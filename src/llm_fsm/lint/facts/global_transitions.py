@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Menu(Generic[T]):
+class GlobalTransitions(Generic[T]):
     """Something for each global transition, to be put in order of priority between what states have of their own.
 
     Made of (priority, target, item); a state is not offered what leads to itself.

@@ -7,16 +7,16 @@ from typing import Any
 
 from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.lint.facts.data_flow import Flow
+from llm_fsm.lint.facts.data_flow import DataFlow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.solver.mismatches import type_word
 
 OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 
 
-def member_fault(ways: Flow, name: str) -> tuple[str, str | None] | None:
+def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
     """(what is wrong, hint) with a name that looks into a declared key; None where it may find something."""
-    keys = ways.subject.keys or {}
+    keys = flow.document.keys or {}
     head, *inner = name.split(".")
     if not inner or name in keys or head not in keys:
         return None
@@ -27,13 +27,13 @@ def member_fault(ways: Flow, name: str) -> tuple[str, str | None] | None:
         members = schema.get("properties")
         found = members.get(step) if isinstance(members, dict) else None
         if not isinstance(found, dict):
-            return missing_member(ways, schema, path, step)
+            return missing_member(flow, schema, path, step)
         schema, path = found, f"{path}.{step}"
     return None
 
 
 def missing_member(
-    ways: Flow, schema: Mapping[str, Any], path: str, step: str
+    flow: DataFlow, schema: Mapping[str, Any], path: str, step: str
 ) -> tuple[str, str | None] | None:
     """(what is wrong, hint) with one name that looks into a value of a schema; None where it may find something."""
     types = types_of(schema)
@@ -41,7 +41,7 @@ def missing_member(
         return None
     if not types & {"object", "array"}:
         return (
-            f"{quoted(path)} is {type_word(ways.known.domain(path))} and has no member {quoted(step)}",
+            f"{quoted(path)} is {type_word(flow.known.domain(path))} and has no member {quoted(step)}",
             None,
         )
     if "object" not in types:

@@ -16,9 +16,9 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.lint.document import Arc, Placed, Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
-from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.solver.cases import ANY, Cases
 from llm_fsm.lint.solver.value_sets import ValueSet
 
@@ -67,12 +67,12 @@ def state_of(stop: str) -> str:
 class Routes:
     """The ways through one machine."""
 
-    ways: Flow
+    flow: DataFlow
 
     @cached_property
     def travelled(self) -> Travelled:
         """Every stop that can be come to, and the steps from it; all states and arcs where conditions tell nothing."""
-        initial = self.ways.subject.initial
+        initial = self.flow.document.initial
         found = None if initial is None or self._leaves_its_transitions else self._explored(initial)
         if found is not None:
             return found
@@ -83,7 +83,7 @@ class Routes:
         """The states that some way comes to, digressions that come back among them."""
         steps = self.travelled.steps
         seen: set[str] = set()
-        queue = [] if self.ways.subject.initial is None else [self.ways.subject.initial]
+        queue = [] if self.flow.document.initial is None else [self.flow.document.initial]
         while queue:
             stop = queue.pop()
             if stop not in seen:
@@ -102,7 +102,7 @@ class Routes:
             for step in steps
             if step.arc
         }
-        for state in self.ways.subject.states:
+        for state in self.flow.document.states:
             for way, _ in self._ways[state] if state in self.alive else ():
                 arc = way.arc
                 if arc is not None and not arc.is_global and (state, arc.placed.pointer) not in taken:
@@ -111,62 +111,62 @@ class Routes:
     @cached_property
     def asides(self) -> Mapping[str, list[str]]:
         """State to where repair patterns lead from it, and to the digressions without transitions that come back."""
-        subject = self.ways.subject
-        back = [arc.target for arc in subject.shared if self._comes_back(arc)]
-        on = {arc.target for arc in subject.shared if not self._comes_back(arc)}
+        document = self.flow.document
+        back = [arc.target for arc in document.shared if self._comes_back(arc)]
+        on = {arc.target for arc in document.shared if not self._comes_back(arc)}
         found: dict[str, list[str]] = {}
-        for name in subject.states:
-            others = {*subject.pattern_targets(name), *(back if subject.offers(name) else ())}
-            others -= {*(arc.target for arc in subject.own_from[name]), *_other_targets(subject.states[name])}
-            if others := {one for one in others if one not in on or one == name or not subject.offers(name)}:
-                found[name] = [target for target in subject.graph[name] if target in others]
+        for name in document.states:
+            others = {*document.pattern_targets(name), *(back if document.offers(name) else ())}
+            others -= {*(arc.target for arc in document.own_from[name]), *_other_targets(document.states[name])}
+            if others := {one for one in others if one not in on or one == name or not document.offers(name)}:
+                found[name] = [target for target in document.graph[name] if target in others]
         return found
 
     # -- steps
 
     @property
     def _leaves_its_transitions(self) -> bool:
-        root = self.ways.subject.root
+        root = self.flow.document.root
         returns = any(placed.value.get("return") is True for placed in root.items("global_transitions"))
         return bool(root.value.get("patterns")) or returns
 
     def _comes_back(self, arc: Arc) -> bool:
-        subject = self.ways.subject
+        document = self.flow.document
         returns = arc.is_global and arc.placed.value.get("return") is True
-        return returns and arc.target in subject.states and subject.kind_of(arc.target) == "final"
+        return returns and arc.target in document.states and document.kind_of(arc.target) == "final"
 
     @cached_property
     def _usual(self) -> Mapping[str, Way | None]:
         """Pointer of a transition to its step and cases, whatever else its state offers; None if it is never taken."""
-        subject = self.ways.subject
-        return {arc.placed.pointer: self._step(arc) for arc in (*subject.own, *subject.shared)}
+        document = self.flow.document
+        return {arc.placed.pointer: self._step(arc) for arc in (*document.own, *document.shared)}
 
     @cached_property
-    def _menu(self) -> Menu[Way]:
+    def _menu(self) -> GlobalTransitions[Way]:
         """What global transitions add in the states that share them."""
-        shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.ways.subject.shared]
-        return Menu((arc.priority, arc.target, way) for arc, way in shared if way is not None)
+        shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.flow.document.shared]
+        return GlobalTransitions((arc.priority, arc.target, way) for arc, way in shared if way is not None)
 
     def _shares(self, state: str) -> bool:
-        subject, known = self.ways.subject, self.ways.known
-        return subject.offers(state) and not known.decided(state) and state not in known.shadowed
+        document, known = self.flow.document, self.flow.known
+        return document.offers(state) and not known.decided(state) and state not in known.shadowed
 
     @cached_property
     def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
         """State to its steps with their priorities: without global transitions where it shares them."""
-        subject, usual = self.ways.subject, self._usual
+        document, usual = self.flow.document, self._usual
         found: dict[str, Sequence[tuple[int, Way]]] = {}
-        for name in subject.states:
+        for name in document.states:
             if self._shares(name):
-                own = [(arc.priority, usual[arc.placed.pointer]) for arc in subject.own_from[name]]
+                own = [(arc.priority, usual[arc.placed.pointer]) for arc in document.own_from[name]]
                 found[name] = [(priority, way) for priority, way in own if way is not None]
             else:
                 found[name] = self._decided_ways(name, usual)
         return found
 
     def _others(self, state: str) -> list[Way]:
-        targets = (target for target in _other_targets(self.ways.subject.states[state]))
-        known = [target for target in targets if target in self.ways.subject.states]
+        targets = (target for target in _other_targets(self.flow.document.states[state]))
+        known = [target for target in targets if target in self.flow.document.states]
         return [(Step(target, frozenset(), certain=True, arc=None), None) for target in known]
 
     @cached_property
@@ -180,21 +180,21 @@ class Routes:
 
     def _step(self, arc: Arc) -> Way | None:
         """A transition as it may be taken, whatever else its state offers; None when it never is."""
-        known = self.ways.known
-        if arc.target not in self.ways.subject.states or not known.may_hold(arc) or self._comes_back(arc):
+        known = self.flow.known
+        if arc.target not in self.flow.document.states or not known.may_hold(arc) or self._comes_back(arc):
             return None
         guard = known.guard(arc.placed)
         cases = None if guard is None else guard.holds
-        return Step(arc.target, self.ways.demands(arc), cases is not None, arc), cases
+        return Step(arc.target, self.flow.demands(arc), cases is not None, arc), cases
 
     def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
         """The steps from a state in which conditions alone decide something: what comes first narrows what follows."""
-        known = self.ways.known
+        known = self.flow.known
         decided = {arc.placed.pointer for arc in known.decided(name)}
         covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
         ways: list[tuple[int, Way]] = []
         left: Cases | None = (ANY,)
-        for arc in self.ways.subject.arcs_from[name]:
+        for arc in self.flow.document.arcs_from[name]:
             pointer = arc.placed.pointer
             guard = known.guard(arc.placed) if pointer in decided else None
             narrowed = None
@@ -211,13 +211,13 @@ class Routes:
     def there(self, state: str, name: str) -> ValueSet:
         """The values that a key may have when a state is left."""
         found = [known.get(name) for stop, known in self.travelled.known.items() if state_of(stop) == state]
-        sets = [self.ways.known.domain(name) if values is None else values for values in found]
-        return reduce(ValueSet.__or__, sets) if sets else self.ways.known.domain(name)
+        sets = [self.flow.known.domain(name) if values is None else values for values in found]
+        return reduce(ValueSet.__or__, sets) if sets else self.flow.known.domain(name)
 
     def _explored(self, initial: str) -> Travelled | None:
         """Stops in order of distance; None when there are too many."""
         names: dict[tuple[str, frozenset[tuple[str, ValueSet]]], str] = {(initial, frozenset()): initial}
-        count = dict.fromkeys(self.ways.subject.states, 0)
+        count = dict.fromkeys(self.flow.document.states, 0)
         count[initial] = 1
         queue: deque[tuple[str, str, Known]] = deque([(initial, initial, {})])
         steps: dict[str, list[Step]] = {}
@@ -306,23 +306,23 @@ class Routes:
     @cached_property
     def _kept(self) -> Mapping[str, int]:
         """State to the names that nobody may write between the arrival in it and the next transition."""
-        subject = self.ways.subject
+        document = self.flow.document
         steady = told = 0
         parts: dict[str, int] = {}
         for name, bit in self._bits.items():
-            key = self.ways.declared(name)
-            source = "model" if key is None else subject.source_of(key)
-            if not (name.startswith("_") or source == "host" or (key is None and subject.keys is not None)):
+            key = self.flow.declared(name)
+            source = "model" if key is None else document.source_of(key)
+            if not (name.startswith("_") or source == "host" or (key is None and document.keys is not None)):
                 steady |= bit
                 told |= bit if source == "model" else 0
             for part in {name, root_of(name)}:
                 parts[part] = parts.get(part, 0) | bit
         found: dict[str, int] = {}
-        for state, placed in subject.states.items():
-            kind = subject.kind_of(state)
+        for state, placed in document.states.items():
+            kind = document.kind_of(state)
             if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
                 changed = told if kind == "converse" else 0
-                for key in self.ways.written.get(state, ()):
+                for key in self.flow.written.get(state, ()):
                     changed |= parts.get(key, 0)
                 found[state] = steady & ~changed
             else:
@@ -356,10 +356,10 @@ def _narrowed(known: Known, cases: Cases | None) -> Known | None:
     return found
 
 
-def routes(subject: Subject) -> Routes:
+def routes(document: Document) -> Routes:
     """The ways through a document, made once."""
-    return subject.once(_routes)
+    return document.once(_routes)
 
 
-def _routes(subject: Subject) -> Routes:
-    return Routes(flow(subject))
+def _routes(document: Document) -> Routes:
+    return Routes(data_flow(document))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._text import estimate
-from llm_fsm.lint.document import Arc, Placed, Subject
+from llm_fsm.lint.document import Arc, Document, Placed
 
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""
@@ -34,11 +34,11 @@ def budget_of(document: Mapping[str, Any]) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def shared_tokens(subject: Subject) -> int:
+def shared_tokens(document: Document) -> int:
     """Tokens of what every prompt of the machine begins with."""
-    root = subject.root
+    root = document.root
     words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
-    keys = sorted(_key_tokens(key, schema) for key, schema in (subject.keys or {}).items())
+    keys = sorted(_key_tokens(key, schema) for key, schema in (document.keys or {}).items())
     return FRAME + words + sum(keys[-_MOST_KEYS:])
 
 
@@ -49,17 +49,17 @@ def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:
     return estimate(json.dumps({"key": key, **shown}, ensure_ascii=False))
 
 
-def state_tokens(subject: Subject) -> dict[str, tuple[int, int]]:
+def state_tokens(document: Document) -> dict[str, tuple[int, int]]:
     """Conversing state to the tokens of its own words, and of its menu."""
-    glimpses = {name: _glimpse(state) for name, state in subject.states.items()}
+    glimpses = {name: _glimpse(state) for name, state in document.states.items()}
     shared = Counter[str]()
-    for arc in subject.shared:
+    for arc in document.shared:
         shared[arc.target] += _item(arc) + glimpses.get(arc.target, 0)
     everywhere = shared.total()
     found = {}
-    for name, state in subject.states.items():
-        if subject.offers(name):
-            own = sum(_item(arc) + glimpses.get(arc.target, 0) for arc in subject.own_from[name])
+    for name, state in document.states.items():
+        if document.offers(name):
+            own = sum(_item(arc) + glimpses.get(arc.target, 0) for arc in document.own_from[name])
             found[name] = (_own(state), own + everywhere - shared[name])
     return found
 

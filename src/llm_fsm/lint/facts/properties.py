@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.paths import Routes, Step, routes, state_of
 
 _MOST_ENDS = 50
@@ -104,7 +104,7 @@ class Violation(NamedTuple):
 class Paths:
     """The paths of one machine, from stop to stop (see `routes`)."""
 
-    ways: Flow
+    flow: DataFlow
     routes: Routes
 
     @property
@@ -173,7 +173,7 @@ class Paths:
 
     def broken(self, statement: Statement) -> Violation | None:
         """A shortest path on which a statement does not hold; None when none can be shown."""
-        initial = self.ways.subject.initial
+        initial = self.flow.document.initial
         if initial is None:
             return None
         limit = statement.limit or Places()
@@ -204,8 +204,8 @@ class Paths:
 
     def _setting(self, key: str) -> set[str]:
         """The states that collect a key or set it by an output."""
-        found = {state for state, _ in self.ways.collected.get(key, ())}
-        return found | self.ways.outputs.get(key, frozenset())
+        found = {state for state, _ in self.flow.collected.get(key, ())}
+        return found | self.flow.outputs.get(key, frozenset())
 
     # -- eventually and always
 
@@ -231,7 +231,7 @@ class Paths:
 
     @cached_property
     def _tree(self) -> Mapping[str, str | None]:
-        initial = self.ways.subject.initial
+        initial = self.flow.document.initial
         return {} if initial is None else search_tree(self._onward, initial)
 
     @cached_property
@@ -272,18 +272,18 @@ def _states(path: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(state_of, path))
 
 
-def paths(subject: Subject) -> Paths:
+def paths(document: Document) -> Paths:
     """The paths of a document, made once."""
-    return subject.once(_paths)
+    return document.once(_paths)
 
 
-def _paths(subject: Subject) -> Paths:
-    return Paths(flow(subject), routes(subject))
+def _paths(document: Document) -> Paths:
+    return Paths(data_flow(document), routes(document))
 
 
-def statements(subject: Subject) -> Iterator[tuple[str, Statement]]:
+def statements(document: Document) -> Iterator[tuple[str, Statement]]:
     """(pointer, statement) of the properties that are well formed."""
-    for placed in subject.root.items("properties"):
+    for placed in document.root.items("properties"):
         try:
             yield placed.pointer, read(placed.value)
         except FormError:

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.solver.samples import samples
 from llm_fsm.lint.solver.value_sets import domain, points
 
@@ -49,31 +49,31 @@ class Trial(NamedTuple):
     values: str = ""
 
 
-def trials(subject: Subject) -> Mapping[str, Trial]:
+def reply_trials(document: Document) -> Mapping[str, Trial]:
     """State to what is wrong with its fixed reply; states whose replies can be said are left out. Made once."""
-    return subject.once(_all_trials)
+    return document.once(_all_trials)
 
 
-def _all_trials(subject: Subject) -> Mapping[str, Trial]:
-    ways = flow(subject)
+def _all_trials(document: Document) -> Mapping[str, Trial]:
+    flow = data_flow(document)
     found: dict[str, Trial] = {}
-    for state, placed in subject.states.items():
+    for state, placed in document.states.items():
         text = placed.text("reply")
         if text.strip() and not is_plain(text) and template_fault(text) is None:
-            trial = _tried(ways, state, text)
+            trial = _tried(flow, state, text)
             if trial is not None:
                 found[state] = trial
     return found
 
 
-def _tried(ways: Flow, state: str, text: str) -> Trial | None:
+def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     code = " ".join(tag[0] for tag in _TAGS.finditer(text))
     if len(text) > _LONGEST or _COSTLY.search(code) or code.count("{%") > 40 or code.count(" for ") > 2:
         return None
-    names = list(dict.fromkeys(root_of(mention.name) for mention in ways.replies.get(state, ())))
+    names = list(dict.fromkeys(root_of(mention.name) for mention in flow.replies.get(state, ())))
     literals = _literals(code)
-    offered = {name: _values(ways, name, literals) for name in names}
-    typed = all(ways.is_system(name) or _is_closed((ways.subject.keys or {}).get(name), 0) for name in names)
+    offered = {name: _values(flow, name, literals) for name in names}
+    typed = all(flow.is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
     failed = [
@@ -140,11 +140,11 @@ def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]
             yield {**first, name: value}
 
 
-def _values(ways: Flow, name: str, literals: list[Any]) -> tuple[Any, ...]:
+def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
     if name in _SYSTEM:
         return (_SYSTEM[name],)
-    keys = ways.subject.keys or {}
-    whole = ways.subject.root.value.get("context_schema")
+    keys = flow.document.keys or {}
+    whole = flow.document.root.value.get("context_schema")
     inner = whole.get("$defs") if isinstance(whole, dict) else None
     definitions = inner if isinstance(inner, dict) else {}
     if name not in keys:

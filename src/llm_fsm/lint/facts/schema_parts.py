@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
@@ -34,17 +34,17 @@ class Part(NamedTuple):
     definitions: Mapping[str, Any]
 
 
-def schema_parts(subject: Subject) -> tuple[Part, ...]:
+def schema_parts(document: Document) -> tuple[Part, ...]:
     """Every schema of `context_schema` and of answers, the whole of each first; made once."""
-    return subject.once(_all_parts)
+    return document.once(_all_parts)
 
 
-def _all_parts(subject: Subject) -> tuple[Part, ...]:
+def _all_parts(document: Document) -> tuple[Part, ...]:
     found: list[Part] = []
-    whole = subject.root.value.get("context_schema")
+    whole = document.root.value.get("context_schema")
     if isinstance(whole, dict):
         found += _parts(whole, "/context_schema", '"context_schema"', _defs(whole), 0)
-    for state in subject.states.values():
+    for state in document.states.values():
         answer = state.value.get("answer_schema")
         if isinstance(answer, dict):
             place = state.pointer + "/answer_schema"

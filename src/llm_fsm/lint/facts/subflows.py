@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._text import nearest
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -49,7 +49,7 @@ class Side(NamedTuple):
         return any(keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
 
-def misfit(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
+def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
     """What is wrong with one entry of a mapping, and what would be right; None: nothing."""
     if giver.keys is not None and source_key not in giver.keys and source_key.split(".", 1)[0] not in giver.keys:
         guess = nearest(source_key, giver.keys)
@@ -73,25 +73,25 @@ def misfit(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, st
     return None
 
 
-def called(subject: Subject) -> Mapping[str, Subject]:
+def called(document: Document) -> Mapping[str, Document]:
     """Id of a subflow state to the definition in the file that it names; made once."""
-    return subject.once(_called)
+    return document.once(_called)
 
 
-def _called(subject: Subject) -> Mapping[str, Subject]:
-    found: dict[str, Subject] = {}
-    for name, state in subject.states.items():
+def _called(document: Document) -> Mapping[str, Document]:
+    found: dict[str, Document] = {}
+    for name, state in document.states.items():
         flow = state.value.get("flow")
-        if subject.flow is None or not isinstance(flow, str) or subject.kind_of(name) != "subflow":
+        if document.read_flow is None or not isinstance(flow, str) or document.kind_of(name) != "subflow":
             continue
-        document = subject.flow(flow, None).document if is_path(flow) and not is_absolute(flow) else None
-        if document is not None:
-            found[name] = Subject(Placed("", document))
+        inner = document.read_flow(flow, None).document if is_path(flow) and not is_absolute(flow) else None
+        if inner is not None:
+            found[name] = Document(Placed("", inner))
     return found
 
 
-def side(subject: Subject) -> Side:
+def side(document: Document) -> Side:
     """What a mapping finds on one side of a call."""
-    name = subject.root.value.get("name")
-    return Side(name if isinstance(name, str) else "", subject.keys)
+    name = document.root.value.get("name")
+    return Side(name if isinstance(name, str) else "", document.keys)
 

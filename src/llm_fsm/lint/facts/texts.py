@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.suggestions import Slips
 
 _STATE_TEXTS = (
@@ -31,24 +31,24 @@ def has_words(state: Placed) -> bool:
     return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
 
 
-def texts(subject: Subject) -> tuple[tuple[str, str], ...]:
+def texts(document: Document) -> tuple[tuple[str, str], ...]:
     """(pointer, text) of everything that the model reads and no user; made once."""
-    return subject.once(_all_texts)
+    return document.once(_all_texts)
 
 
-def _all_texts(subject: Subject) -> tuple[tuple[str, str], ...]:
-    return tuple(_read_texts(subject))
+def _all_texts(document: Document) -> tuple[tuple[str, str], ...]:
+    return tuple(_read_texts(document))
 
 
-def _read_texts(subject: Subject) -> Iterator[tuple[str, str]]:
+def _read_texts(document: Document) -> Iterator[tuple[str, str]]:
     for key in ("description", "persona"):
-        if text := subject.root.text(key):
+        if text := document.root.text(key):
             yield f"/{key}", text
-    for state in subject.states.values():
+    for state in document.states.values():
         for key in _STATE_TEXTS:
             if text := state.text(key):
                 yield f"{state.pointer}/{key}", text
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for placed in (transition, *transition.items("conditions")):
             if text := placed.text("description"):
                 yield f"{placed.pointer}/description", text
@@ -62,23 +62,23 @@ class Text(NamedTuple):
     is_key: bool
 
 
-def every_text(subject: Subject) -> tuple[Text, ...]:
+def every_text(document: Document) -> tuple[Text, ...]:
     """Every text and every key of the whole document, made once."""
-    return subject.once(_every_text)
+    return document.once(_every_text)
 
 
-def all_joined(subject: Subject) -> str:
+def all_joined(document: Document) -> str:
     """All of them in one text, for a first look; made once."""
-    return subject.once(_joined)
+    return document.once(_joined)
 
 
-def _every_text(subject: Subject) -> tuple[Text, ...]:
-    return tuple(_texts_in(subject.root.value, "", 0))
+def _every_text(document: Document) -> tuple[Text, ...]:
+    return tuple(_texts_in(document.root.value, "", 0))
 
 
-def _joined(subject: Subject) -> str:
+def _joined(document: Document) -> str:
     found: list[str] = []
-    level: list[Any] = [subject.root.value]
+    level: list[Any] = [document.root.value]
     for _ in range(_DEPTH + 1):
         found += [value for value in level if isinstance(value, str)]
         objects = [value for value in level if isinstance(value, dict)]
@@ -104,52 +104,52 @@ def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:
             yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
 
 
-def replies(subject: Subject) -> Iterator[tuple[str, str]]:
+def replies(document: Document) -> Iterator[tuple[str, str]]:
     """(pointer, text) of the fixed replies."""
-    for state in subject.states.values():
+    for state in document.states.values():
         if text := state.text("reply"):
             yield f"{state.pointer}/reply", text
 
 
-def failure_words(subject: Subject) -> Iterator[tuple[str, str]]:
+def failure_words(document: Document) -> Iterator[tuple[str, str]]:
     """(pointer, text) of what is said when a model fails."""
-    for owner in (subject.root, *subject.states.values()):
+    for owner in (document.root, *document.states.values()):
         settings = owner.value.get("model")
         text = settings.get("on_failure") if isinstance(settings, dict) else None
         if isinstance(text, str) and text:
             yield f"{owner.pointer}/model/on_failure", text
 
 
-def known_names(subject: Subject) -> Mapping[str, str]:
+def known_names(document: Document) -> Mapping[str, str]:
     """Every name that words may use, and what it is: keys, their fields and values, states, tools; made once."""
-    return subject.once(_known_names)
+    return document.once(_known_names)
 
 
-def near_names(subject: Subject) -> Slips:
+def near_names(document: Document) -> Slips:
     """The same names, to be found by what is nearly one of them; made once."""
-    return subject.once(_near_names)
+    return document.once(_near_names)
 
 
-def _near_names(subject: Subject) -> Slips:
-    return Slips(known_names(subject))
+def _near_names(document: Document) -> Slips:
+    return Slips(known_names(document))
 
 
-def _known_names(subject: Subject) -> Mapping[str, str]:
+def _known_names(document: Document) -> Mapping[str, str]:
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
-    for key, schema in (subject.keys or {}).items():
+    for key, schema in (document.keys or {}).items():
         choices, fields = schema.get("enum"), schema.get("properties")
         values = choices if isinstance(choices, list) else ()
         names.update((value, "value") for value in values if isinstance(value, str))
         names.update((field, "field") for field in (fields if isinstance(fields, dict) else ()))
         names[key] = "key"
-    for state in subject.states.values():
+    for state in document.states.values():
         names.update((key, "key") for _, key in state.texts("required_context_keys"))
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
-    for rule in subject.rules.values():
+    for rule in document.rules.values():
         names.update((key, "key") for key in rule.reads)
-    tools = subject.root.value.get("tools")
+    tools = document.root.value.get("tools")
     names.update((name, "tool") for name in (tools if isinstance(tools, dict) else ()))
-    names.update((name, "state") for name in subject.states)
+    names.update((name, "state") for name in document.states)
     return names

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Document
 
 
-def taken(subject: Subject, pointers: Container[str]) -> Iterator[tuple[str, Arc]]:
+def taken(document: Document, pointers: Container[str]) -> Iterator[tuple[str, Arc]]:
     """(state, arc) of each reached state in which one of these transitions can be taken."""
-    own = _by_source(arc for arc in subject.own if arc.source in subject.reached and arc.placed.pointer in pointers)
-    shared = [arc for arc in subject.shared if arc.placed.pointer in pointers]
-    for state in subject.states:
+    own = _by_source(arc for arc in document.own if arc.source in document.reached and arc.placed.pointer in pointers)
+    shared = [arc for arc in document.shared if arc.placed.pointer in pointers]
+    for state in document.states:
         yield from ((state, arc) for arc in own.get(state, ()))
-        if shared and state in subject.reached and subject.offers(state):
+        if shared and state in document.reached and document.offers(state):
             yield from ((state, arc) for arc in shared if arc.target != state)
 
 
-def arriving(subject: Subject, state: str) -> Iterable[Arc]:
+def arriving(document: Document, state: str) -> Iterable[Arc]:
     """The arcs from reached states that lead to a state."""
-    into = subject.once(_own_arrivals).get(state, ())
-    shared = subject.shared_to.get(state)
+    into = document.once(_own_arrivals).get(state, ())
+    shared = document.shared_to.get(state)
     if shared is None:
         return into
     own, found = _by_source(into), list[Arc]()
-    for name in subject.states:
-        if name in subject.reached:
+    for name in document.states:
+        if name in document.reached:
             found += own.get(name, ())
-            if name != state and subject.offers(name):
+            if name != state and document.offers(name):
                 found += [arc._replace(source=name) for arc in shared]
     return found
 
 
-def _own_arrivals(subject: Subject) -> Mapping[str, list[Arc]]:
+def _own_arrivals(document: Document) -> Mapping[str, list[Arc]]:
     found: dict[str, list[Arc]] = {}
-    for arc in subject.own:
-        if arc.source in subject.reached:
+    for arc in document.own:
+        if arc.source in document.reached:
             found.setdefault(arc.target, []).append(arc)
     return found
 

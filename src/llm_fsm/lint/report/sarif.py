@@ -113,8 +113,8 @@ def _fingerprints(findings: Iterable[Finding]) -> list[str]:
     marks = []
     for found in findings:
         place = "/".join("*" if part.isdecimal() else part for part in found.pointer.split("/"))
-        subject = (found.name, uri(found.file or ""), place, *_QUOTED.findall(found.message))
-        seen[subject] += 1
-        text = "\x1f".join((*subject, str(seen[subject])))
+        document = (found.name, uri(found.file or ""), place, *_QUOTED.findall(found.message))
+        seen[document] += 1
+        text = "\x1f".join((*document, str(seen[document])))
         marks.append(uuid5(NAMESPACE_URL, ascii(text)).hex)
     return marks

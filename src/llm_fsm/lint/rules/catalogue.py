@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from llm_fsm.definition.codes import CODES
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import Rule
 
 PAGES: Mapping[str, str] = MappingProxyType(
@@ -285,7 +285,7 @@ Let one definition call several after another instead of each calling the next.
 """Name of a rule to its page."""
 
 
-def _nothing(subject: Subject) -> Iterator[Finding]:  # noqa: ARG001 - reading has found everything already
+def _nothing(document: Document) -> Iterator[Finding]:  # noqa: ARG001 - reading has found everything already
     return iter(())
 
 

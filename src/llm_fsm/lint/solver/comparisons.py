@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
@@ -51,15 +51,15 @@ class Part(NamedTuple):
     positive: bool | None
 
 
-def parts(subject: Subject) -> Mapping[str, list[Part]]:
+def parts(document: Document) -> Mapping[str, list[Part]]:
     """Pointer of the logic of each condition that compiles to the operations in it, outer ones first; made once."""
-    return subject.once(_all_parts)
+    return document.once(_all_parts)
 
 
-def _all_parts(subject: Subject) -> Mapping[str, list[Part]]:
+def _all_parts(document: Document) -> Mapping[str, list[Part]]:
     found: dict[str, list[Part]] = {}
-    for pointer, logic in subject.logics():
-        if pointer in subject.rules:
+    for pointer, logic in document.logics():
+        if pointer in document.rules:
             found[pointer] = []
             _gather(logic, pointer, True, found[pointer])
     return found
@@ -90,16 +90,16 @@ def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -
             _gather(argument, f"{below}/{index}", turned, found)
 
 
-def comparisons(subject: Subject) -> tuple[Comparison, ...]:
+def comparisons(document: Document) -> tuple[Comparison, ...]:
     """Every comparison of a key with a literal in the conditions that compile; made once."""
-    return subject.once(_all_comparisons)
+    return document.once(_all_comparisons)
 
 
-def _all_comparisons(subject: Subject) -> tuple[Comparison, ...]:
+def _all_comparisons(document: Document) -> tuple[Comparison, ...]:
     found: list[Comparison] = []
     listed = 0
-    every = parts(subject)
-    for _, transition in subject.transitions():
+    every = parts(document)
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             for part in every.get(condition.pointer + "/logic", ()):
                 if part.operator not in _COMPARING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import Part, exact, refusal
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.formulas import Tests
@@ -23,7 +23,7 @@ _FIXED = frozenset({"_turn", "_turns_in_state", "_timestamp", "_current_state", 
 Kind = Literal["case", "value", "type"]
 
 
-class Misfit(NamedTuple):
+class Mismatch(NamedTuple):
     """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
 
     `harmless`: conversion makes the comparison work as it is meant. `why`: what else than a list of values, or a
@@ -37,52 +37,52 @@ class Misfit(NamedTuple):
     why: str = ""
 
 
-def misfits(subject: Subject) -> Mapping[str, Misfit]:
+def mismatches(document: Document) -> Mapping[str, Mismatch]:
     """Pointer of the literal to its misfit; made once."""
-    return subject.once(_all_misfits)
+    return document.once(_all_mismatches)
 
 
-def _all_misfits(subject: Subject) -> Mapping[str, Misfit]:
-    known = reasoning(subject)
+def _all_mismatches(document: Document) -> Mapping[str, Mismatch]:
+    known = reasoning(document)
     folded: dict[str, frozenset[str]] = {}
     tests = Tests()
-    found: dict[str, Misfit] = {}
-    for comparison in comparisons(subject):
-        misfit = _misfit(known, comparison, folded, tests)
-        if misfit is not None:
-            found.setdefault(comparison.at, misfit)
+    found: dict[str, Mismatch] = {}
+    for comparison in comparisons(document):
+        mismatch = _mismatch(known, comparison, folded, tests)
+        if mismatch is not None:
+            found.setdefault(comparison.at, mismatch)
     return found
 
 
-def _misfit(
+def _mismatch(
     known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
-) -> Misfit | None:
+) -> Mismatch | None:
     """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
     schema = {} if comparison.key in _FIXED else known.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
         return None
     if comparison.ordering and is_number(literal) and _never(known, comparison, tests):
-        return Misfit("value", comparison, (), why=_bounds(schema))
+        return Mismatch("value", comparison, (), why=_bounds(schema))
     if known.domain(comparison.key).has(literal):
         why = None if literal == "" else _refused(known, comparison, schema)
-        return None if why is None else Misfit("value", comparison, (), why=why)
+        return None if why is None else Mismatch("value", comparison, (), why=why)
     values = known.domain(comparison.key) & SET
     if values.empty:
         return None
     listed = _listed(schema)
     if not _types(values) & _types(points([literal])):
         harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
-        return Misfit("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
+        return Mismatch("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
     if comparison.ordering:
         return None
     if not listed:
         why = refusal(Part("", schema, "", known.definitions), literal)
-        return None if why is None else Misfit("value", comparison, (), why=why)
+        return None if why is None else Mismatch("value", comparison, (), why=why)
     if comparison.key not in folded:
         folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
     other_case = isinstance(literal, str) and literal.casefold() in folded[comparison.key]
-    return Misfit("case" if other_case else "value", comparison, listed)
+    return Mismatch("case" if other_case else "value", comparison, listed)
 
 
 def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers, unfolds
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import arriving
@@ -50,7 +50,7 @@ Context = Mapping[str, Any]
 class Reasoning:
     """Guards and decisions of one machine."""
 
-    subject: Subject
+    document: Document
 
     # -- keys
 
@@ -61,13 +61,13 @@ class Reasoning:
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
         """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
-        schema = self.subject.root.value.get("context_schema")
+        schema = self.document.root.value.get("context_schema")
         found = schema.get("$defs") if isinstance(schema, dict) else None
         return found if isinstance(found, dict) and unfolds(found) else {}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
-        keys = self.subject.keys or {}
+        keys = self.document.keys or {}
         if name in keys:
             return keys[name]
         head, *inner = name.split(".")
@@ -126,7 +126,7 @@ class Reasoning:
     def compared(self) -> Mapping[str, set[str]]:
         """Key to the types of the literals that conditions compare it with."""
         found: dict[str, set[str]] = {}
-        for comparison in comparisons(self.subject):
+        for comparison in comparisons(self.document):
             if comparison.literal is not None:
                 found.setdefault(comparison.key, set()).add(_type_of(comparison.literal))
         return found
@@ -169,7 +169,7 @@ class Reasoning:
         logics = [condition.value["logic"] for condition in ruled]
         text = repr((keys, logics))
         if text not in self._by_text:
-            rules = [self.subject.rules.get(condition.pointer + "/logic") for condition in ruled]
+            rules = [self.document.rules.get(condition.pointer + "/logic") for condition in ruled]
             sound = [rule for rule in rules if rule is not None]
             effort = self._for_guards.part(SHARE, _LEAST)
             self._by_text[text] = (
@@ -203,26 +203,26 @@ class Reasoning:
     @cached_property
     def _never(self) -> frozenset[str]:
         """The pointers of the transitions that no context opens."""
-        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.subject.transitions()]
+        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.document.transitions()]
         return frozenset(pointer for pointer, guard in guards if guard is not None and guard.never)
 
     @cached_property
     def live(self) -> Mapping[str, tuple[str, ...]]:
         """The machine's graph without arcs that can never be taken."""
         dead: dict[str, set[str]] = {}
-        for arc in self.subject.own if self._never else ():
+        for arc in self.document.own if self._never else ():
             if not self.may_hold(arc):
                 dead.setdefault(arc.source, set()).add(arc.target)
-        shut = {arc.target for arc in self.subject.shared if not self.may_hold(arc)}
-        for state in self.subject.states if shut else ():
-            if self.subject.offers(state) or self.subject.calls(state):
+        shut = {arc.target for arc in self.document.shared if not self.may_hold(arc)}
+        for state in self.document.states if shut else ():
+            if self.document.offers(state) or self.document.calls(state):
                 dead.setdefault(state, set()).update(shut - {state})
         for state, pointers in self.shadowed.items():
             dead.setdefault(state, set()).update(arc.target for arc in pointers)
-        graph = dict(self.subject.graph)
+        graph = dict(self.document.graph)
         for state, targets in dead.items():
-            kept = {arc.target for arc in self.subject.arcs_from[state] if self.takeable(arc)}
-            value = self.subject.states[state].value
+            kept = {arc.target for arc in self.document.arcs_from[state] if self.takeable(arc)}
+            value = self.document.states[state].value
             kept |= {value[key] for key in ("on_timeout", "on_exhausted") if isinstance(value.get(key), str)}
             graph[state] = tuple(target for target in graph[state] if target not in targets or target in kept)
         return graph
@@ -244,10 +244,10 @@ class Reasoning:
         return {}
 
     def _decided_in(self, state: str) -> tuple[Arc, ...]:
-        kind = self.subject.kind_of(state)
+        kind = self.document.kind_of(state)
         if kind == "converse" and not self._pushes:
-            return tuple([arc for arc in self.subject.own_from[state] if arc.auto and arc.target != state])
-        arcs = self.subject.arcs_from[state]
+            return tuple([arc for arc in self.document.own_from[state] if arc.auto and arc.target != state])
+        arcs = self.document.arcs_from[state]
         if kind == "decide":
             return arcs
         if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
@@ -259,12 +259,12 @@ class Reasoning:
     @cached_property
     def _pushes(self) -> bool:
         """True where global transitions are taken without asking."""
-        return any(arc.auto for arc in self.subject.shared)
+        return any(arc.auto for arc in self.document.shared)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
         """The states in which conditions alone decide something."""
-        return tuple(state for state in self.subject.states if self.decided(state))
+        return tuple(state for state in self.document.states if self.decided(state))
 
     @cached_property
     def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
@@ -288,7 +288,7 @@ class Reasoning:
             left = self.both(left, guard.fails)
             if left is None:
                 return
-        for arc in self.subject.arcs_from[state]:
+        for arc in self.document.arcs_from[state]:
             guard = self.guard(arc.placed)
             if arc not in arcs and arc.target != state and guard and self.both(left, guard.holds) == ():
                 yield arc
@@ -296,13 +296,13 @@ class Reasoning:
     def entries(self, state: str) -> Cases | None:
         """Cases of the contexts in which a state decides; None when they are too many."""
         if state not in self._entries:
-            waits = self.subject.kind_of(state) == "wait"  # the answer changes what it was entered with
+            waits = self.document.kind_of(state) == "wait"  # the answer changes what it was entered with
             self._entries[state] = self._answered(state) if waits else self._entered(state, frozenset())
         return self._entries[state]
 
     def _answered(self, state: str) -> Cases:
         case: Case | None = ANY
-        for key, values in answers(self.subject.states[state]).items():
+        for key, values in answers(self.document.states[state]).items():
             case = None if case is None else case.having(key, values, self.domain)
         return () if case is None else (case,)
 
@@ -311,8 +311,8 @@ class Reasoning:
         return {}
 
     def _entered(self, state: str, seen: frozenset[str]) -> Cases | None:
-        found: Cases | None = (ANY,) if state == self.subject.initial else ()
-        for arc in arriving(self.subject, state):
+        found: Cases | None = (ANY,) if state == self.document.initial else ()
+        for arc in arriving(self.document, state):
             found = either(found, self._arrival(arc, seen | {state}))
             if found is None or ANY in found:
                 break
@@ -322,7 +322,7 @@ class Reasoning:
         guard = self.guard(arc.placed)
         if guard is None:
             return (ANY,)
-        if self.subject.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
+        if self.document.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
             return guard.holds
         found = self.both(self._entered(arc.source, seen), guard.holds)
         for earlier in self.decided(arc.source):
@@ -393,6 +393,6 @@ def read_names(guards: Iterable[Guard]) -> list[str]:
     return list(found)
 
 
-def reasoning(subject: Subject) -> Reasoning:
+def reasoning(document: Document) -> Reasoning:
     """The reasoning about a document, made once."""
-    return subject.once(Reasoning)
+    return document.once(Reasoning)

@@ -94,13 +94,13 @@ class Paths:
 
     def sorted_out(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Divide values into those of the start and those that the model writes."""
-        subject = self.known.subject
-        keys = subject.keys
+        document = self.known.document
+        keys = document.keys
         given = {key: value for key, value in values.items() if value is not None}
         wrote = {
             key: value
             for key, value in given.items()
-            if keys is None or (key in keys and subject.source_of(key) == "model")
+            if keys is None or (key in keys and document.source_of(key) == "model")
         }
         return {key: value for key, value in given.items() if key not in wrote}, wrote
 
@@ -147,7 +147,7 @@ class Paths:
         return None
 
     def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Path:
-        state = self.known.subject.states[arc.source].value
+        state = self.known.document.states[arc.source].value
         given, schema = state.get("output"), state.get("answer_schema")
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
         made = answer_of(written, values)
@@ -159,7 +159,7 @@ class Paths:
     def _output(self, arc: Arc) -> Any:
         label = arc.placed.value.get("on")
         labels = [str(label)] if label is not None and label != "default" else ["nothing"]
-        fitting = outputs(self.known.subject.states[arc.source], labels, self.full)
+        fitting = outputs(self.known.document.states[arc.source], labels, self.full)
         named = {"_transition": labels[0]}
         tried = [*fitting, named] if label is None else [named, *fitting]
         return next((one for one in tried if label is None or _names(one, labels[0])), named)
@@ -184,12 +184,12 @@ class Paths:
     @cached_property
     def shortest(self) -> Mapping[str, tuple[Arc, ...]]:
         """The transitions of a shortest path to each state that has one."""
-        initial = self.known.subject.initial
+        initial = self.known.document.initial
         found: dict[str, tuple[Arc, ...]] = {} if initial is None else {initial: ()}
         queue = list(found)
         while queue:
             state = queue.pop(0)
-            for arc in self.known.subject.arcs_from[state]:
+            for arc in self.known.document.arcs_from[state]:
                 if arc.target not in found and self.leg(arc) is not None:
                     found[arc.target] = (*found[state], arc)
                     queue.append(arc.target)
@@ -197,7 +197,7 @@ class Paths:
 
     def through(self, state: str) -> Iterator[tuple[Arc, Path]]:
         """Yield each transition of a state with a shortest path through it."""
-        for arc in self.known.subject.arcs_from[state] if state in self.shortest else ():
+        for arc in self.known.document.arcs_from[state] if state in self.shortest else ():
             whole = self.along([*self.shortest[state], arc])
             if whole is not None:
                 yield arc, whole

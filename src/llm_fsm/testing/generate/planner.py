@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
 from llm_fsm.testing.generate.paths import Act, Path, Paths, answer_of, answers
 from llm_fsm.testing.generate.solver import COUNTED, text
@@ -58,7 +58,7 @@ class Planner:
 
     @cached_property
     def _known(self) -> Reasoning:
-        return reasoning(Subject(Placed("", self.definition.document)))
+        return reasoning(Document(Placed("", self.definition.document)))
 
     @cached_property
     def paths(self) -> Paths:
@@ -67,8 +67,9 @@ class Planner:
 
     def before(self, state: str) -> set[str]:
         """Return the states that lead to a state at once."""
-        subject = self._known.subject
-        entering = {arc.source for source in subject.states for arc in subject.arcs_from[source] if arc.target == state}
+        document = self._known.document
+        arcs = [arc for source in document.states for arc in document.arcs_from[source]]
+        entering = {arc.source for arc in arcs if arc.target == state}
         states = self.definition.states.items()
         return entering | {name for name, one in states if state in (one.on_timeout, one.on_exhausted)}
 
@@ -97,7 +98,7 @@ class Planner:
 
     def _tried(self, state: str) -> list[Plan]:
         kind = self.definition.kind_of(state)
-        first = [*self._silence(), *self._corrections()] if state == self._known.subject.initial else []
+        first = [*self._silence(), *self._corrections()] if state == self._known.document.initial else []
         tried = {
             "converse": self._talks,
             "wait": self._waits,
@@ -108,7 +109,7 @@ class Planner:
         return [*first, *tried(state)]
 
     def _talks(self, state: str) -> Iterator[Plan]:
-        for arc in self._known.subject.arcs_from[state]:
+        for arc in self._known.document.arcs_from[state]:
             for values in self._trials(arc):
                 context, update = self.paths.sorted_out(values)
                 act = Act(to=None if arc.auto else arc.target, update=update)
@@ -146,13 +147,13 @@ class Planner:
             yield Plan(name="silence", acts=(Act(), *(Act(kind="wait", wait=seconds) for seconds in _SILENT)))
 
     def _waits(self, state: str) -> Iterator[Plan]:
-        placed = self._known.subject.states[state].value
+        placed = self._known.document.states[state].value
         schema, given = placed.get("answer_schema"), placed.get("output")
         accepted = answers(schema) if isinstance(schema, dict) else []
         base: Mapping[str, Any] = next((answer for answer in accepted if isinstance(answer, dict)), {})
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
         trials: list[tuple[Mapping[str, Any], Any]] = [({}, answer) for answer in (*accepted, True, False, "yes", "no")]
-        for arc in self._known.subject.arcs_from[state]:
+        for arc in self._known.document.arcs_from[state]:
             for values in self._trials(arc):
                 made = answer_of(written, values)
                 context = {key: value for key, value in values.items() if key not in written}
@@ -164,8 +165,8 @@ class Planner:
                 yield Plan(name=f"{state}: {moment:g} s pass", state=state, acts=(Act(kind="wait", wait=moment),))
 
     def _works(self, state: str) -> Iterator[Plan]:
-        placed, full = self._known.subject.states[state], self.paths.full
-        arcs = self._known.subject.arcs_from[state]
+        placed, full = self._known.document.states[state], self.paths.full
+        arcs = self._known.document.arcs_from[state]
         labels = [str(arc.placed.value["on"]) for arc in arcs if "on" in arc.placed.value]
         passing = [*outputs(placed, labels, full), *({"_transition": label} for label in [*labels, "nothing"])]
         unique = list({text(output): output for output in (*passing, "Done.", ["a"], {})}.values())[:_MOST_TRIALS]
@@ -194,8 +195,8 @@ class Planner:
                 yield replace(base, context=context, acts=way)
             if "cancel" in self.definition.patterns:
                 yield replace(base, name=f"{state}: is cancelled", acts=(*way[:-1], Act(to="cancel")))
-        for arc in self._known.subject.shared if ways else ():
-            if arc.target in self._known.subject.digressions:
+        for arc in self._known.document.shared if ways else ():
+            if arc.target in self._known.document.digressions:
                 acts = (*ways[0][:-1], Act(to=arc.target), Act())
                 yield replace(base, name=f"{state}: aside to {arc.target}", acts=acts)
         for within, arcs in child.paths.shortest.items():
@@ -206,7 +207,7 @@ class Planner:
 
     def _decides(self, state: str) -> Iterator[Plan]:
         yield Plan(name=f"{state}: begins", state=state, greet=True)
-        for arc in self._known.subject.arcs_from[state]:
+        for arc in self._known.document.arcs_from[state]:
             for values in self._trials(arc):
                 yield Plan(name=f"{state}: towards {arc.target}", state=state, context=values, greet=True)
 

@@ -39,7 +39,7 @@ class Solver:
 
     def everything(self) -> dict[str, Any]:
         """Return a value for each key."""
-        found = {key: first(self.values(key)) for key in self.known.subject.keys or {}}
+        found = {key: first(self.values(key)) for key in self.known.document.keys or {}}
         return {key: value for key, value in found.items() if value is not None}
 
     def solution(self, arc: Arc) -> dict[str, Any] | None:
@@ -101,9 +101,9 @@ class Solver:
     @cached_property
     def literals(self) -> Mapping[str, list[Any]]:
         found: dict[str, list[Any]] = {}
-        for comparison in comparisons(self.known.subject):
+        for comparison in comparisons(self.known.document):
             found.setdefault(comparison.key, []).append(comparison.literal)
-        for _, logic in self.known.subject.logics():
+        for _, logic in self.known.document.logics():
             for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
         return found
@@ -112,7 +112,7 @@ class Solver:
     def _shaped(self) -> Mapping[str, list[Any]]:
         """Map each key to lists and texts with the lengths and members that conditions ask for."""
         found: dict[str, list[Any]] = {}
-        for _, logic in self.known.subject.logics():
+        for _, logic in self.known.document.logics():
             for name, member in members(logic):
                 whole = [self._whole(name, member)] if isinstance(member, dict) else [member]
                 found.setdefault(name, []).extend([whole, *([member] if isinstance(member, str) else [])])

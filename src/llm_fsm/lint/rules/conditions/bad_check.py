@@ -8,7 +8,7 @@ from typing import Any
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -17,7 +17,7 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 
 @lint_rule("C202", "error")
-def bad_check(subject: Subject) -> Iterator[Finding]:
+def bad_check(document: Document) -> Iterator[Finding]:
     """The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
     nothing that a check sees.
 
@@ -31,7 +31,7 @@ def bad_check(subject: Subject) -> Iterator[Finding]:
     Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}`, or
     `{"registered": "name"}`.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         for result in state.items("key_results"):
             test, pointer = result.value.get("check"), result.pointer + "/check"
             if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
@@ -47,10 +47,10 @@ def bad_check(subject: Subject) -> Iterator[Finding]:
                 for fault in faults:
                     yield bad_check.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
                 if not faults:
-                    yield from _reads(subject, test, pointer)
+                    yield from _reads(document, test, pointer)
 
 
-def _reads(subject: Subject, test: Any, pointer: str) -> Iterator[Finding]:
+def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
     """What a sound check reads: one that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
@@ -68,20 +68,20 @@ def _reads(subject: Subject, test: Any, pointer: str) -> Iterator[Finding]:
                 hint=_SEEN if meant is None else f"did you mean {quoted(meant + name[len(root) :])}?",
             )
         elif root == "context" and name != root:
-            yield from _key(subject, name.partition(".")[2], pointer)
+            yield from _key(document, name.partition(".")[2], pointer)
 
 
-def _key(subject: Subject, name: str, pointer: str) -> Iterator[Finding]:
+def _key(document: Document, name: str, pointer: str) -> Iterator[Finding]:
     """A key of the context that a check reads."""
-    from llm_fsm.lint.facts.data_flow import flow, root_of  # noqa: PLC0415 - slow to load, and few checks read a key
+    from llm_fsm.lint.facts.data_flow import data_flow, root_of  # noqa: PLC0415 - slow to load, and few checks read a key
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 
-    keys, ways = subject.keys, flow(subject)
-    if keys is None or ways.is_system(name):
+    keys, flow = document.keys, data_flow(document)
+    if keys is None or flow.is_system(name):
         return
-    fault = member_fault(ways, name)
-    if ways.declared(name) is None:
-        hint = subject.speller.hint(root_of(name), keys, "declared keys")
+    fault = member_fault(flow, name)
+    if flow.declared(name) is None:
+        hint = document.speller.hint(root_of(name), keys, "declared keys")
         fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
     if fault is not None:
         message = f"this check reads a key that is never set: {fault[0]}"

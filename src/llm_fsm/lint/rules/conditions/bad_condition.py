@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 
 _LOOKS = ("invalid perl operator", "invalid escape sequence")
@@ -14,7 +14,7 @@ _NOT_IN_RE2 = "RE2 has no look-around such as (?=…) or (?!…) and no back-ref
 
 
 @lint_rule("C201", "error")
-def bad_condition(subject: Subject) -> Iterator[Finding]:
+def bad_condition(document: Document) -> Iterator[Finding]:
     """The logic of a condition is not JsonLogic that this program knows.
 
     Why it is bad:
@@ -29,8 +29,8 @@ def bad_condition(subject: Subject) -> Iterator[Finding]:
     Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
     `matches`, `len`, `count`, `lower`, `now`, `date`.
     """
-    for pointer, logic in subject.logics():
-        if pointer in subject.rules:
+    for pointer, logic in document.logics():
+        if pointer in document.rules:
             continue
         for fault in collect_faults(logic):
             hint = _NOT_IN_RE2 if fault.reason.endswith(_LOOKS) else fault.hint

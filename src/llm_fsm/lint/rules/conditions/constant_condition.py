@@ -13,20 +13,20 @@ from typing import Any
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_states
 from llm_fsm.lint.solver.comparisons import ORDERINGS, Part, parts
 from llm_fsm.lint.solver.guards import Guard, guard_of
-from llm_fsm.lint.solver.mismatches import misfits
+from llm_fsm.lint.solver.mismatches import mismatches
 from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, kinds
 
 
 @lint_rule("C203", "warning")
-def never_holds(subject: Subject) -> Iterator[Finding]:
+def never_holds(document: Document) -> Iterator[Finding]:
     """The conditions of a transition can never hold, whatever values the keys have.
 
     Why it is bad:
@@ -41,12 +41,12 @@ def never_holds(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the condition, or the schema of the key, or take the transition out.
     """
-    known = reasoning(subject)
-    owners = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
-    owners += [owner for owner, _, _ in constants(subject)]
-    owners += [found.pointer for found in (*impossible(subject), *unknown_states(subject))]
+    known = reasoning(document)
+    owners = [mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()]
+    owners += [owner for owner, _, _ in constants(document)]
+    owners += [found.pointer for found in (*impossible(document), *unknown_states(document))]
     explained = {owner.partition("/conditions/")[0] for owner in owners}
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         guard = known.guard(transition)
         if guard is None or transition.pointer in explained:
             continue
@@ -128,7 +128,7 @@ _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
 
 @lint_rule("C204", "info")
-def always_holds(subject: Subject) -> Iterator[Finding]:
+def always_holds(document: Document) -> Iterator[Finding]:
     """The logic of a condition holds in every case, so it decides nothing.
 
     Why it is bad:
@@ -144,15 +144,15 @@ def always_holds(subject: Subject) -> Iterator[Finding]:
     Fix:
     Take the logic out, or correct it.
     """
-    known = reasoning(subject)
-    explained = {misfit.comparison.owner.pointer for misfit in misfits(subject).values()}
-    explained |= {owner for owner, _, _ in constants(subject)}
+    known = reasoning(document)
+    explained = {mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()}
+    explained |= {owner for owner, _, _ in constants(document)}
     explained |= {
-        found.pointer.partition("/logic")[0] for found in (*impossible(subject), *unknown_states(subject))
+        found.pointer.partition("/logic")[0] for found in (*impossible(document), *unknown_states(document))
     }
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
-            rule = subject.rules.get(condition.pointer + "/logic")
+            rule = document.rules.get(condition.pointer + "/logic")
             if rule is None or condition.pointer in explained:
                 continue
             guard = known.guard_of([condition])
@@ -178,28 +178,28 @@ _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 Constant = tuple[str, str, Any]
 
 
-def constants(subject: Subject) -> tuple[Constant, ...]:
+def constants(document: Document) -> tuple[Constant, ...]:
     """(pointer of the condition, pointer of the part, part) of what reads no key; made once."""
-    return subject.once(_all_constants)
+    return document.once(_all_constants)
 
 
-def _all_constants(subject: Subject) -> tuple[Constant, ...]:
+def _all_constants(document: Document) -> tuple[Constant, ...]:
     return tuple(
         (condition.pointer, pointer, rule)
-        for _, transition in subject.transitions()
+        for _, transition in document.transitions()
         for condition in transition.items("conditions")
-        if condition.pointer + "/logic" in subject.rules
-        for pointer, rule in _constant_parts(condition, subject)
+        if condition.pointer + "/logic" in document.rules
+        for pointer, rule in _constant_parts(condition, document)
     )
 
 
-def _constant_parts(condition: Placed, subject: Subject) -> Iterator[tuple[str, Any]]:
+def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str, Any]]:
     logic, pointer = condition.value["logic"], condition.pointer + "/logic"
     if operation(logic) is None or not _reads(logic):
         yield pointer, logic
         return
     outer: str | None = None
-    for place, rule, operator, _, _ in parts(subject)[pointer]:
+    for place, rule, operator, _, _ in parts(document)[pointer]:
         if operator not in _DECIDING or (outer is not None and place.startswith(outer)):
             continue
         if not _reads(rule):
@@ -216,7 +216,7 @@ def _reads(rule: Any) -> bool:
 
 
 @lint_rule("C205", "warning")
-def constant_expression(subject: Subject) -> Iterator[Finding]:
+def constant_expression(document: Document) -> Iterator[Finding]:
     """A condition, or a comparison in it, reads no key and so has the same outcome each time.
 
     Why it is bad:
@@ -230,14 +230,14 @@ def constant_expression(subject: Subject) -> Iterator[Finding]:
     Fix:
     Read the key by `{"var": "tier"}`, or take the condition out.
     """
-    for _, pointer, rule in constants(subject):
+    for _, pointer, rule in constants(document):
         outcome = "holds" if test(compile_rule(rule), {}).holds else "never holds"
         message = f"this reads no key: it {outcome} in every case"
-        yield constant_expression.finding(message, pointer=pointer, hint=_hint(subject, rule))
+        yield constant_expression.finding(message, pointer=pointer, hint=_hint(document, rule))
 
 
-def _hint(subject: Subject, rule: Any) -> str | None:
-    key = _forgotten(subject, rule)
+def _hint(document: Document, rule: Any) -> str | None:
+    key = _forgotten(document, rule)
     if key is not None:
         return f'write {{"var": {quoted(key)}}} where the value of the key is meant'
     if isinstance(rule, list) and any(operation(item) is not None for item in rule):
@@ -247,11 +247,11 @@ def _hint(subject: Subject, rule: Any) -> str | None:
     return None
 
 
-def _forgotten(subject: Subject, rule: Any) -> str | None:
+def _forgotten(document: Document, rule: Any) -> str | None:
     """A text of the rule that is the name of a key."""
     found = operation(rule)
-    keys = {key for state in subject.states.values() for _, key in state.texts("required_context_keys")}
-    keys |= set(subject.keys or ()) | SYSTEM_NAMES
+    keys = {key for state in document.states.values() for _, key in state.texts("required_context_keys")}
+    keys |= set(document.keys or ()) | SYSTEM_NAMES
     texts = [rule] if found is None else found[1]
     return next((text for text in texts if isinstance(text, str) and text in keys), None)
 
@@ -267,7 +267,7 @@ _MILLISECONDS = 10**11
 
 
 @lint_rule("C217", "warning")
-def impossible_comparison(subject: Subject) -> Iterator[Finding]:
+def impossible_comparison(document: Document) -> Iterator[Finding]:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
@@ -283,25 +283,25 @@ def impossible_comparison(subject: Subject) -> Iterator[Finding]:
     Fix:
     Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
     """
-    yield from impossible(subject)
+    yield from impossible(document)
 
 
-def impossible(subject: Subject) -> tuple[Finding, ...]:
+def impossible(document: Document) -> tuple[Finding, ...]:
     """What this rule finds, made once."""
-    return subject.once(_all_impossible)
+    return document.once(_all_impossible)
 
 
-def _all_impossible(subject: Subject) -> tuple[Finding, ...]:
+def _all_impossible(document: Document) -> tuple[Finding, ...]:
     return tuple(
         found
-        for inner in parts(subject).values()
+        for inner in parts(document).values()
         for part in inner
         if part.operator == "date" or part.operator in _COMPARING
-        for found in _in_part(subject, part)
+        for found in _in_part(document, part)
     )
 
 
-def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
+def _in_part(document: Document, part: Part) -> Iterator[Finding]:
     place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
@@ -318,15 +318,15 @@ def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
         computed = operation(arguments[here])
         if computed is None or computed[0] not in _TELLING:
             continue
-        why = _odd(subject, operator, computed[0], arguments, here)
+        why = _odd(document, operator, computed[0], arguments, here)
         if why is None and positive:
-            why = _too_long(subject, operator, computed, arguments, here)
+            why = _too_long(document, operator, computed, arguments, here)
         if why is not None:
             yield impossible_comparison.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
 
 
 def _odd(
-    subject: Subject, operator: str, computed: str, arguments: list[Any], here: int
+    document: Document, operator: str, computed: str, arguments: list[Any], here: int
 ) -> tuple[str, str | None] | None:
     """(message, hint) where the other side does not go with what is computed."""
     other = arguments[1 - here]
@@ -347,7 +347,7 @@ def _odd(
         if isinstance(other, str):
             return f'"{computed}" gives seconds, and {shown} is text', f'write {{"date": [{shown}]}}'
         name = variable(other)
-        if name is not None and _is_text(subject, name):
+        if name is not None and _is_text(document, name):
             message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
             return message, f'write {{"date": [{{"var": {json.dumps(name)[:60]}}}]}}'
     capitals = isinstance(other, str) and other != other.lower()
@@ -357,11 +357,11 @@ def _odd(
 
 
 def _too_long(
-    subject: Subject, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
+    document: Document, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
 ) -> tuple[str, str | None] | None:
     """(message, hint) where a key has no length, or would have to be longer than its schema allows."""
     other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
-    schema = None if computed[0] != "len" or name is None else reasoning(subject).schema(name)
+    schema = None if computed[0] != "len" or name is None else reasoning(document).schema(name)
     kind = str((schema or {}).get("type"))
     if kind in ("integer", "number", "boolean"):
         return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
@@ -385,8 +385,8 @@ def _lengths(other: float) -> list[int]:
     return sorted({0, 1, 2, max(0, near - 1), near, near + 1, 10**7})
 
 
-def _is_text(subject: Subject, name: str) -> bool:
-    values = reasoning(subject).domain(name) & SET
+def _is_text(document: Document, name: str) -> bool:
+    values = reasoning(document).domain(name) & SET
     return not values.empty and values.within(TEXTS)
 
 
@@ -400,7 +400,7 @@ def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
 
 
 @lint_rule("F119", "warning")
-def left_at_once(subject: Subject) -> Iterator[Finding]:
+def left_at_once(document: Document) -> Iterator[Finding]:
     """A state that asks the user for something has an automatic transition that always holds.
 
     Why it is bad:
@@ -414,10 +414,10 @@ def left_at_once(subject: Subject) -> Iterator[Finding]:
     Fix:
     Let the transition demand what is collected: `"conditions": [{"requires_context_keys": ["name"]}]`.
     """
-    known = reasoning(subject)
-    for name, state in subject.states.items():
+    known = reasoning(document)
+    for name, state in document.states.items():
         wanted = [key for _, key in state.texts("required_context_keys")]
-        if subject.kind_of(name) != "converse" or not wanted:
+        if document.kind_of(name) != "converse" or not wanted:
             continue
         for arc in known.decided(name):
             guard = known.guard(arc.placed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("C218", "warning")
-def empty_condition(subject: Subject) -> Iterator[Finding]:
+def empty_condition(document: Document) -> Iterator[Finding]:
     """A condition says nothing: it has neither keys nor logic, and no words by which a model could judge.
 
     Why it is bad:
@@ -23,7 +23,7 @@ def empty_condition(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the condition, or take it out.
     """
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             said = condition.text("description").strip()
             if (

@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import parts
@@ -30,7 +30,7 @@ _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 
 @lint_rule("C221", "warning")
-def odd_operation(subject: Subject) -> Iterator[Finding]:
+def odd_operation(document: Document) -> Iterator[Finding]:
     """An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
 
     Why it is bad:
@@ -46,7 +46,7 @@ def odd_operation(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
     """
-    for inner in parts(subject).values():
+    for inner in parts(document).values():
         for part in inner:
             if part.operator in _ODD:
                 yield from _odd(part.operator, part.arguments, part.pointer)

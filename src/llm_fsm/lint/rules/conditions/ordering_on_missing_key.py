@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow
+from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.rule import lint_rule
@@ -19,7 +19,7 @@ from llm_fsm.lint.solver.value_sets import UNSET
 
 
 @lint_rule("C209", "warning")
-def ordering_on_missing_key(subject: Subject) -> Iterator[Finding]:
+def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
     """A key that may be missing is compared by less or greater, and the comparison goes through without it.
 
     Why it is bad:
@@ -35,21 +35,21 @@ def ordering_on_missing_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Demand the key as well: add it to `requires_context_keys` of the condition.
     """
-    ways = flow(subject)
+    flow = data_flow(document)
     risky: dict[str, list[Comparison]] = {}
     passed: dict[tuple[str, bool, str], bool] = {}
-    for comparison in comparisons(subject):
-        if comparison.ordering and _goes_through(comparison, passed) and not ways.is_system(comparison.key):
+    for comparison in comparisons(document):
+        if comparison.ordering and _goes_through(comparison, passed) and not flow.is_system(comparison.key):
             risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
     if not risky:
         return
     seen: set[tuple[str, str]] = set()
-    for state, arc in taken(subject, risky):
+    for state, arc in taken(document, risky):
         for comparison in risky[arc.placed.pointer]:
             mark = (arc.placed.pointer, comparison.key)
-            if mark not in seen and _may_miss(ways, state, arc, comparison.key):
+            if mark not in seen and _may_miss(flow, state, arc, comparison.key):
                 seen.add(mark)
-                yield _finding(ways, state, comparison)
+                yield _finding(flow, state, comparison)
 
 
 def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
@@ -70,10 +70,10 @@ def _has_default(side: object) -> bool:
     return found is not None and len(found[1]) > 1
 
 
-def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
-    if key in ways.must[state]:
+def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
+    if key in flow.must[state]:
         return False
-    known = ways.known
+    known = flow.known
     guard = known.guard(arc.placed)
     if guard is None or guard.holds is None:
         return False
@@ -87,13 +87,13 @@ def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
     return any(case.having(key, UNSET, known.domain) is not None for case in cases)
 
 
-def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
-    declared = ways.subject.keys is not None
+def _finding(flow: DataFlow, state: str, comparison: Comparison) -> Finding:
+    declared = flow.document.keys is not None
     return ordering_on_missing_key.finding(
         f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
         f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
         pointer=comparison.pointer,
         hint=f'add "requires_context_keys": [{quoted(comparison.key)}]',
         level="warning" if declared else "info",
-        path=ways.path_without(state, comparison.key),
+        path=flow.path_without(state, comparison.key),
     )

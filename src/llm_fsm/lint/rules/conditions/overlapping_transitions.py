@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
-from llm_fsm.lint.facts.data_flow import flow
+from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import ANY
@@ -18,7 +18,7 @@ _MOST_ARCS = 40
 
 
 @lint_rule("C206", "warning")
-def overlapping_transitions(subject: Subject) -> Iterator[Finding]:
+def overlapping_transitions(document: Document) -> Iterator[Finding]:
     """Two transitions of equal priority, between which conditions alone decide, can hold at the same time.
 
     Why it is bad:
@@ -35,10 +35,10 @@ def overlapping_transitions(subject: Subject) -> Iterator[Finding]:
     Fix:
     Make the conditions exclude each other, or give the transition that is to come first the lower priority.
     """
-    known = reasoning(subject)
+    known = reasoning(document)
     for state in known.deciding:
         arcs = known.decided(state)
-        if state not in subject.reached or len(arcs) > _MOST_ARCS:
+        if state not in document.reached or len(arcs) > _MOST_ARCS:
             continue
         guards = [guard for arc in arcs if (guard := known.guard(arc.placed)) is not None]
         if known.exhausted and not any(guard.holds == (ANY,) for guard in guards):
@@ -60,7 +60,7 @@ def _compared(
     specific = known.both(here.holds, there.fails) == ()
     earlier = [guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None]
     cases = known.both(known.entries(state), common)
-    needed = flow(known.subject).must[state] & set(read_names([here, there]))
+    needed = data_flow(known.document).must[state] & set(read_names([here, there]))
     cases = known.with_set(cases, needed)
     witness = None if not cases else known.witness(cases, [here, there], earlier)
     if witness is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.unjudged_words import unjudged
@@ -14,7 +14,7 @@ from llm_fsm.lint.solver.solver import Reasoning, reasoning
 
 
 @lint_rule("C207", "warning")
-def shadowed_transition(subject: Subject) -> Iterator[Finding]:
+def shadowed_transition(document: Document) -> Iterator[Finding]:
     """A transition is never taken, because earlier ones hold whenever it does.
 
     Why it is bad:
@@ -32,14 +32,14 @@ def shadowed_transition(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give the more special transition the lower priority number, or take it out.
     """
-    known = reasoning(subject)
-    twice, explained = repeated(subject), unjudged(subject)
+    known = reasoning(document)
+    twice, explained = repeated(document), unjudged(document)
     for state, arcs in known.shadowed.items():
         for arc in arcs:
             if not arc.is_global and state not in explained and arc.placed.pointer not in twice:
                 yield _dead(known, state, arc)
-    for state in subject.states:
-        if subject.kind_of(state) == "converse":
+    for state in document.states:
+        if document.kind_of(state) == "converse":
             yield from (found for found in _idle(known, state) if found.pointer not in twice)
 
 
@@ -85,9 +85,9 @@ def _order(arc: Arc) -> tuple[int, bool, int, str]:
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
     """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
     seen: dict[str, list[Arc]] = {}
-    own = known.subject.own_from[state]
+    own = known.document.own_from[state]
     targets = {arc.target for arc in own} - {state}
-    shared = [arc for target in targets for arc in known.subject.shared_to.get(target, ())]
+    shared = [arc for target in targets for arc in known.document.shared_to.get(target, ())]
     for arc in sorted((*own, *shared), key=_order):
         earlier = seen.setdefault(arc.target, [])
         guard = known.guard(arc.placed)

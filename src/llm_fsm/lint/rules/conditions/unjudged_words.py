@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
 
 @lint_rule("C219", "warning")
-def unjudged_words(subject: Subject) -> Iterator[Finding]:
+def unjudged_words(document: Document) -> Iterator[Finding]:
     """A condition of words stands where no model judges: in a state that decides, or on an automatic transition.
 
     Why it is bad:
@@ -27,27 +27,27 @@ def unjudged_words(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give the condition `logic` over a key that is collected before, or let a state that talks choose.
     """
-    for findings in unjudged(subject).values():
+    for findings in unjudged(document).values():
         yield from findings
 
 
-def unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
+def unjudged(document: Document) -> Mapping[str, list[Finding]]:
     """State to what this rule finds in it, made once."""
-    return subject.once(_all_unjudged)
+    return document.once(_all_unjudged)
 
 
-def _all_unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
+def _all_unjudged(document: Document) -> Mapping[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
-    known = reasoning(subject)
+    known = reasoning(document)
     for state in known.deciding:
-        decides = subject.kind_of(state) != "converse"
+        decides = document.kind_of(state) != "converse"
         arcs = [arc for arc in known.decided(state) if not arc.is_global]
         for index, arc in enumerate(arcs):
             guard = known.guard(arc.placed)
             worded = next((item for item in arc.conditions if item.text("description").strip()), None)
             if guard is None or not guard.judged or worded is None or (decides and index == len(arcs) - 1):
                 continue
-            who = f'a state of kind "{subject.kind_of(state)}"' if decides else "an automatic transition"
+            who = f'a state of kind "{document.kind_of(state)}"' if decides else "an automatic transition"
             found.setdefault(state, []).append(
                 unjudged_words.finding(
                     f"nobody judges these words: {who} asks no model, so the condition always holds",

@@ -7,20 +7,20 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.elements import never
 from llm_fsm.lint.facts.schema_parts import Part, refusal
 from llm_fsm.lint.facts.suggestions import Speller, quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import comparisons, parts
-from llm_fsm.lint.solver.mismatches import Misfit, misfits, type_word
+from llm_fsm.lint.solver.mismatches import Mismatch, mismatches, type_word
 from llm_fsm.lint.solver.outcomes import variable
 from llm_fsm.lint.solver.solver import reasoning
 from llm_fsm.lint.solver.value_sets import points
 
 
 @lint_rule("C210", "warning")
-def type_mismatch(subject: Subject) -> Iterator[Finding]:
+def type_mismatch(document: Document) -> Iterator[Finding]:
     """A key is compared with a value of a type that it cannot have.
 
     Why it is bad:
@@ -35,18 +35,18 @@ def type_mismatch(subject: Subject) -> Iterator[Finding]:
     Fix:
     Compare with a value of the type that `context_schema` gives the key, or correct the schema.
     """
-    for pointer, misfit in misfits(subject).items():
-        if misfit.kind != "type":
+    for pointer, mismatch in mismatches(document).items():
+        if mismatch.kind != "type":
             continue
-        key, literal = misfit.comparison.key, misfit.comparison.literal
-        known, given = type_word(reasoning(subject).domain(key)), type_word(points([literal]))
+        key, literal = mismatch.comparison.key, mismatch.comparison.literal
+        known, given = type_word(reasoning(document).domain(key)), type_word(points([literal]))
         shown = json.dumps(literal, ensure_ascii=False)[:60]
-        effect = "is converted first" if misfit.harmless else "does not compare as it is meant"
+        effect = "is converted first" if mismatch.harmless else "does not compare as it is meant"
         yield type_mismatch.finding(
             f"{quoted(key)} is {known}, and {shown} is {given}: this {effect}",
             pointer=pointer,
             hint=f"compare {quoted(key)} with {known}",
-            level="info" if misfit.harmless else None,
+            level="info" if mismatch.harmless else None,
         )
 
 
@@ -55,7 +55,7 @@ _COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
 
 
 @lint_rule("C211", "warning")
-def value_outside_enum(subject: Subject) -> Iterator[Finding]:
+def value_outside_enum(document: Document) -> Iterator[Finding]:
     """A key is compared with a value that its schema does not allow: one that is not listed, or beyond its bounds.
 
     Why it is bad:
@@ -70,32 +70,32 @@ def value_outside_enum(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write one of the listed values, or add this one to the list.
     """
-    for pointer, misfit in misfits(subject).items():
-        if misfit.kind == "value":
-            key, literal = misfit.comparison.key, misfit.comparison.literal
+    for pointer, mismatch in mismatches(document).items():
+        if mismatch.kind == "value":
+            key, literal = mismatch.comparison.key, mismatch.comparison.literal
             shown = json.dumps(literal, ensure_ascii=False)[:60]
-            if misfit.why and misfit.comparison.ordering:
+            if mismatch.why and mismatch.comparison.ordering:
                 yield value_outside_enum.finding(
-                    f"{quoted(key)} is compared with what it cannot be: {misfit.why}", pointer=pointer
+                    f"{quoted(key)} is compared with what it cannot be: {mismatch.why}", pointer=pointer
                 )
-            elif misfit.why:
-                yield value_outside_enum.finding(f"{quoted(key)} is never {shown}: {misfit.why}", pointer=pointer)
+            elif mismatch.why:
+                yield value_outside_enum.finding(f"{quoted(key)} is never {shown}: {mismatch.why}", pointer=pointer)
             else:
                 yield value_outside_enum.finding(
                     f"{quoted(key)} is never {shown}: its schema does not list it",
                     pointer=pointer,
-                    hint=_hint(subject.speller, misfit),
+                    hint=_hint(document.speller, mismatch),
                 )
-    yield from _in_lists(subject)
-    for pointer, message in never(subject):
+    yield from _in_lists(document)
+    for pointer, message in never(document):
         yield value_outside_enum.finding(message, pointer=pointer)
-    yield from _in_replies(subject)
+    yield from _in_replies(document)
 
 
-def _in_lists(subject: Subject) -> Iterator[Finding]:
+def _in_lists(document: Document) -> Iterator[Finding]:
     """Elements that a list is searched for and that its schema does not let in."""
-    known = reasoning(subject)
-    for inner in parts(subject).values() if subject.keys is not None else ():
+    known = reasoning(document)
+    for inner in parts(document).values() if document.keys is not None else ():
         for place, _, operator, arguments, _ in inner:
             if operator not in ("in", "contains", "count") or len(arguments) != 2:
                 continue
@@ -112,16 +112,16 @@ def _in_lists(subject: Subject) -> Iterator[Finding]:
                 yield value_outside_enum.finding(message[:300], pointer=f"{place}/{operator}/{here}")
 
 
-def _in_replies(subject: Subject) -> Iterator[Finding]:
+def _in_replies(document: Document) -> Iterator[Finding]:
     """Texts with which a fixed reply compares a key that has listed values."""
-    known = reasoning(subject)
-    for state in subject.states.values() if subject.keys is not None else ():
+    known = reasoning(document)
+    for state in document.states.values() if document.keys is not None else ():
         for name, text in _compared(state.text("reply")):
             schema = known.schema(name) or {}
             listed = schema.get("enum")
             if isinstance(listed, list) and text not in listed:
                 texts = [value for value in listed if isinstance(value, str)]
-                meant = subject.speller.meant(text, texts)
+                meant = document.speller.meant(text, texts)
                 yield value_outside_enum.finding(
                     f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does not list that",
                     pointer=state.pointer + "/reply",
@@ -136,19 +136,19 @@ def _compared(reply: str) -> Iterator[tuple[str, str]]:
         yield from _COMPARED.findall(tag)
 
 
-def _hint(speller: Speller, misfit: Misfit) -> str:
-    literal = misfit.comparison.literal
+def _hint(speller: Speller, mismatch: Mismatch) -> str:
+    literal = mismatch.comparison.literal
     meant = None
     if isinstance(literal, str) and not speller.spent:
-        meant = speller.meant(literal, [value for value in misfit.values if isinstance(value, str)])
+        meant = speller.meant(literal, [value for value in mismatch.values if isinstance(value, str)])
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
-    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in misfit.values[:8])
+    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in mismatch.values[:8])
     return f"the values are {listed[:200]}"
 
 
 @lint_rule("C212", "warning")
-def case_mismatch(subject: Subject) -> Iterator[Finding]:
+def case_mismatch(document: Document) -> Iterator[Finding]:
     """A key is compared with a listed value in other letter case.
 
     Why it is bad:
@@ -163,19 +163,19 @@ def case_mismatch(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the value as the schema has it.
     """
-    for pointer, misfit in misfits(subject).items():
-        if misfit.kind == "case":
-            literal = misfit.comparison.literal
-            meant = [v for v in misfit.values if isinstance(v, str) and v.casefold() == literal.casefold()]
+    for pointer, mismatch in mismatches(document).items():
+        if mismatch.kind == "case":
+            literal = mismatch.comparison.literal
+            meant = [v for v in mismatch.values if isinstance(v, str) and v.casefold() == literal.casefold()]
             yield case_mismatch.finding(
-                f"{quoted(misfit.comparison.key)} is never {quoted(literal)}: its schema writes {quoted(meant[0])}",
+                f"{quoted(mismatch.comparison.key)} is never {quoted(literal)}: its schema writes {quoted(meant[0])}",
                 pointer=pointer,
                 hint=f"write {quoted(meant[0])}",
             )
 
 
 @lint_rule("C216", "warning")
-def unknown_state_in_condition(subject: Subject) -> Iterator[Finding]:
+def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
     """A condition compares `_current_state` or `_previous_state` with what it can never be.
 
     Why it is bad:
@@ -190,30 +190,30 @@ def unknown_state_in_condition(subject: Subject) -> Iterator[Finding]:
     Write the id of a state. A transition of a state is looked at in that state only, so there `_current_state` needs
     no test.
     """
-    yield from unknown_states(subject)
+    yield from unknown_states(document)
 
 
-def unknown_states(subject: Subject) -> tuple[Finding, ...]:
+def unknown_states(document: Document) -> tuple[Finding, ...]:
     """What this rule finds, made once."""
-    return subject.once(_all_unknown)
+    return document.once(_all_unknown)
 
 
-def _all_unknown(subject: Subject) -> tuple[Finding, ...]:
-    return tuple(_unknown(subject))
+def _all_unknown(document: Document) -> tuple[Finding, ...]:
+    return tuple(_unknown(document))
 
 
-def _unknown(subject: Subject) -> Iterator[Finding]:
-    owners = {placed.pointer: owner for owner, placed in subject.transitions()}
-    for found in comparisons(subject):
+def _unknown(document: Document) -> Iterator[Finding]:
+    owners = {placed.pointer: owner for owner, placed in document.transitions()}
+    for found in comparisons(document):
         if found.key not in ("_current_state", "_previous_state") or not isinstance(found.literal, str):
             continue
         owner = owners.get(found.owner.pointer.rpartition("/conditions/")[0])
-        if found.literal not in subject.states:
+        if found.literal not in document.states:
             if not (found.key == "_previous_state" and found.literal == ""):
                 yield unknown_state_in_condition.finding(
                     f"{quoted(found.key)} is never {quoted(found.literal)}: there is no such state",
                     pointer=found.at,
-                    hint=subject.speller.hint(found.literal, subject.states, "states"),
+                    hint=document.speller.hint(found.literal, document.states, "states"),
                 )
         elif found.key == "_current_state" and owner is not None and found.literal != owner:
             yield unknown_state_in_condition.finding(

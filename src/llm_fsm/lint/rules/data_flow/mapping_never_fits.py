@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import mapped
 from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.subflows import called
@@ -18,7 +18,7 @@ from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 
 @lint_rule("K317", "warning")
-def mapping_never_fits(subject: Subject) -> Iterator[Finding]:
+def mapping_never_fits(document: Document) -> Iterator[Finding]:
     """An `output` or `input` takes a value to a key that never accepts it: its type, its values or its `x-source`
     differ.
 
@@ -35,25 +35,25 @@ def mapping_never_fits(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give both sides the same type, and the key the `x-source` of what sets it.
     """
-    if subject.keys is None:
+    if document.keys is None:
         return
-    known = reasoning(subject)
-    for name, state in subject.states.items():
-        if subject.kind_of(name) == "wait":
-            yield from _sources(subject, state, "answer")
+    known = reasoning(document)
+    for name, state in document.states.items():
+        if document.kind_of(name) == "wait":
+            yield from _sources(document, state, "answer")
             yield from _answers(known, state)
-    for tool in subject.root.members("tools"):
-        yield from _sources(subject, tool, "tool")
-    for name, inner in called(subject).items():
+    for tool in document.root.members("tools"):
+        yield from _sources(document, tool, "tool")
+    for name, inner in called(document).items():
         if inner.keys is not None:
-            yield from _calls(known, reasoning(inner), subject.states[name])
-            yield from _owned(subject, inner, subject.states[name])
+            yield from _calls(known, reasoning(inner), document.states[name])
+            yield from _owned(document, inner, document.states[name])
 
 
-def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]:
+def _sources(document: Document, placed: Placed, source: str) -> Iterator[Finding]:
     for key, pointer in mapped(placed):
-        owner = subject.source_of(key)
-        if key in (subject.keys or {}) and owner not in ("model", source):
+        owner = document.source_of(key)
+        if key in (document.keys or {}) and owner not in ("model", source):
             yield mapping_never_fits.finding(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this comes from '
                 f"{'a tool' if source == 'tool' else 'an answer'}",
@@ -64,7 +64,7 @@ def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]
 
 def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
     for key, brought in answers(state).items():
-        if key in (known.subject.keys or {}):
+        if key in (known.document.keys or {}):
             yield from _compared(brought, known.domain(key), key, f"{state.pointer}/output{step(key)}")
 
 
@@ -77,12 +77,12 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
                 yield from _compared(giver.domain(source_key), taker.domain(key), key, pointer)
 
 
-def _owned(subject: Subject, inner: Subject, state: Placed) -> Iterator[Finding]:
+def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:
     """Keys that the model may not write, and that the called definition takes from its model."""
     given = state.value.get("input")
     for key, pointer in mapped(state):
         source_key = str(state.value["output"][key])
-        owner = subject.source_of(key) if key in (subject.keys or {}) else "model"
+        owner = document.source_of(key) if key in (document.keys or {}) else "model"
         theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
         if owner != "model" and theirs and source_key not in (given if isinstance(given, dict) else ()):
             yield mapping_never_fits.finding(

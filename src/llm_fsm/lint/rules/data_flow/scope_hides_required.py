@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.data_flow import flow, root_of
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.data_flow import data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("K313", "info")
-def scope_hides_required(subject: Subject) -> Iterator[Finding]:
+def scope_hides_required(document: Document) -> Iterator[Finding]:
     """A `context_scope` hides a key that the same state collects or decides by.
 
     Why it is bad:
@@ -27,8 +27,8 @@ def scope_hides_required(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add the key to `context_scope.read`.
     """
-    ways = flow(subject)
-    for name, state in subject.states.items():
+    flow = data_flow(document)
+    for name, state in document.states.items():
         scope = state.value.get("context_scope")
         if not isinstance(scope, dict) or not isinstance(scope.get("read"), list):
             continue
@@ -36,11 +36,11 @@ def scope_hides_required(subject: Subject) -> Iterator[Finding]:
         wanted = [key for _, key in state.texts("required_context_keys")]
         for transition in state.items("transitions"):
             if transition.value.get("auto") is not True:
-                wanted.extend(ways.condition_names(transition))
+                wanted.extend(flow.condition_names(transition))
         hidden = [
             key
             for key in dict.fromkeys(wanted)
-            if root_of(key) not in shown and not key.startswith("_") and not ways.is_secret(key)
+            if root_of(key) not in shown and not key.startswith("_") and not flow.is_secret(key)
         ]
         if hidden:
             yield scope_hides_required.finding(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, Flow, flow
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
@@ -16,7 +16,7 @@ Text = tuple[str, str]
 
 
 @lint_rule("K311", "warning")
-def secret_in_prompt(subject: Subject) -> Iterator[Finding]:
+def secret_in_prompt(document: Document) -> Iterator[Finding]:
     """A text that is put into the prompt names a secret key as a placeholder.
 
     Why it is bad:
@@ -31,35 +31,35 @@ def secret_in_prompt(subject: Subject) -> Iterator[Finding]:
     Fix:
     Say it without the secret, and let the program or a condition compare the value.
     """
-    ways = flow(subject)
-    if not any(ways.is_secret(key) for key in subject.keys or ()):
+    flow = data_flow(document)
+    if not any(flow.is_secret(key) for key in document.keys or ()):
         return
-    for pointer, text in _texts(subject):
+    for pointer, text in _texts(document):
         for name in dict.fromkeys(placeholders(text)):
-            if ways.is_secret(name):
+            if flow.is_secret(name):
                 yield secret_in_prompt.finding(
                     f"this text goes into the prompt, where the value of the secret {quoted(name)} is never shown",
                     pointer=pointer,
                     hint="say it without the secret",
                 )
-    yield from _scopes(ways)
+    yield from _scopes(flow)
 
 
-def _scopes(ways: Flow) -> Iterator[Finding]:
-    for state in ways.subject.states.values():
+def _scopes(flow: DataFlow) -> Iterator[Finding]:
+    for state in flow.document.states.values():
         scope = state.value.get("context_scope")
         inner = Placed(state.pointer + "/context_scope", scope if isinstance(scope, dict) else {})
         for pointer, name in inner.texts("read"):
-            if ways.is_secret(name):
+            if flow.is_secret(name):
                 message = f"{quoted(name)} is secret: a scope cannot show it to the model"
                 yield secret_in_prompt.finding(message, pointer=pointer, hint="take it out")
 
 
-def _texts(subject: Subject) -> Iterator[Text]:
+def _texts(document: Document) -> Iterator[Text]:
     """Every text that a prompt is made of."""
     for key in ("persona", "description"):
-        yield f"/{key}", subject.root.text(key)
-    for state in subject.states.values():
+        yield f"/{key}", document.root.text(key)
+    for state in document.states.values():
         for key in (*STATE_TEXTS, *OTHER_TEXTS):
             yield f"{state.pointer}/{key}", state.text(key)
         for message in state.items("example_dialogue"):
@@ -70,14 +70,14 @@ def _texts(subject: Subject) -> Iterator[Text]:
             judge = result.value.get("check")
             if isinstance(judge, dict) and isinstance(judge.get("judge"), str):
                 yield result.pointer + "/check/judge", judge["judge"]
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         yield transition.pointer + "/description", transition.text("description")
         for condition in transition.items("conditions"):
             yield condition.pointer + "/description", condition.text("description")
 
 
 @lint_rule("K312", "error", blocks=False)
-def secret_in_reply(subject: Subject) -> Iterator[Finding]:
+def secret_in_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a secret key.
 
     Why it is bad:
@@ -93,17 +93,17 @@ def secret_in_reply(subject: Subject) -> Iterator[Finding]:
     Fix:
     Take the key out of the reply, or take `x-secret` from the key if it is none.
     """
-    ways = flow(subject)
-    if not any(ways.is_secret(key) for key in subject.keys or ()):
+    flow = data_flow(document)
+    if not any(flow.is_secret(key) for key in document.keys or ()):
         return
-    for state, mentioned in ways.replies.items():
+    for state, mentioned in flow.replies.items():
         shown = {mention.name: mention.shown for mention in sorted(mentioned, key=lambda found: found.shown)}
         for name, is_shown in shown.items():
-            if ways.is_secret(name):
+            if flow.is_secret(name):
                 verb = "shows" if is_shown else "tests"
                 yield secret_in_reply.finding(
                     f"the fixed reply of state {quoted(state)} {verb} the secret {quoted(name)}",
-                    pointer=subject.states[state].pointer + "/reply",
+                    pointer=document.states[state].pointer + "/reply",
                     hint="secrets are never set in replies: take it out",
                     level=None if is_shown else "warning",
                 )

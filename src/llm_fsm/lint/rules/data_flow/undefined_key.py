@@ -10,8 +10,8 @@ from llm_fsm._json import step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow, mapped, root_of
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, mapped, root_of
 from llm_fsm.lint.facts.elements import reads
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member
 from llm_fsm.lint.facts.suggestions import quoted
@@ -23,7 +23,7 @@ _READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 
 @lint_rule("C213", "warning")
-def unknown_condition_key(subject: Subject) -> Iterator[Finding]:
+def unknown_condition_key(document: Document) -> Iterator[Finding]:
     """A condition reads a key that is not declared.
 
     Why it is bad:
@@ -39,53 +39,53 @@ def unknown_condition_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name, or declare the key (with `x-source` `host` if the program sets it).
     """
-    ways = flow(subject)
-    for _, transition in subject.transitions():
+    flow = data_flow(document)
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
-            for pointer, name in _names(subject, condition):
+            for pointer, name in _names(document, condition):
                 if name.startswith("_"):
                     if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
                         yield _system(name, pointer)
-                elif subject.keys is None:
-                    yield from _near_miss(ways, name, pointer)
-                elif ways.declared(name) is None:
+                elif document.keys is None:
+                    yield from _near_miss(flow, name, pointer)
+                elif flow.declared(name) is None:
                     yield unknown_condition_key.finding(
                         f'this condition reads {quoted(name)}, which "context_schema" does not declare',
                         pointer=pointer,
-                        hint=_hint(ways, name),
+                        hint=_hint(flow, name),
                     )
-                elif (fault := member_fault(ways, name)) is not None:
+                elif (fault := member_fault(flow, name)) is not None:
                     yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
-    for read in reads(subject):
+    for read in reads(document):
         path = f"{read.key}[]"
-        fault = missing_member(ways, read.schema, path, root_of(read.name))
+        fault = missing_member(flow, read.schema, path, root_of(read.name))
         if fault is not None and not any(word in read.schema for word in OPEN):
             hint = None if fault[1] is None else fault[1].replace(f"{path}.", "")
             yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
 
 
-def _hint(ways: Flow, name: str) -> str | None:
+def _hint(flow: DataFlow, name: str) -> str | None:
     """The key that was meant; conditions see the context itself, not an object that holds it."""
     inner = name.partition(".")[2]
-    if root_of(name) in ("context", "ctx", "data", "state") and ways.declared(inner) is not None:
+    if root_of(name) in ("context", "ctx", "data", "state") and flow.declared(inner) is not None:
         return f"write {quoted(inner)}: the names of conditions are those of keys"
-    return ways.subject.speller.hint(root_of(name), ways.subject.keys or {}, "declared keys")
+    return flow.document.speller.hint(root_of(name), flow.document.keys or {}, "declared keys")
 
 
-def _names(subject: Subject, condition: Placed) -> Iterator[tuple[str, str]]:
+def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
     """(pointer, name) of every name that a condition reads, each once."""
     seen: set[str] = set()
     for pointer, name in condition.texts("requires_context_keys"):
         if name not in seen:
             seen.add(name)
             yield pointer, name
-    rule = subject.rules.get(condition.pointer + "/logic")
+    rule = document.rules.get(condition.pointer + "/logic")
     if rule is None:
         return
     wanted = set(rule.reads) - seen - {""}
     if not wanted:
         return
-    for pointer, part, operator, names, _ in parts(subject)[condition.pointer + "/logic"]:
+    for pointer, part, operator, names, _ in parts(document)[condition.pointer + "/logic"]:
         if operator not in _READING:
             continue
         listed = isinstance(part[operator], list)
@@ -106,9 +106,9 @@ def _system(name: str, pointer: str) -> Finding:
     )
 
 
-def _near_miss(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
+def _near_miss(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
     """Without a schema: a key that nobody collects, but for a letter or two."""
-    known = [*ways.collected, *ways.outputs]
+    known = [*flow.collected, *flow.outputs]
     if root_of(name) in known or name in known:
         return
     meant = _close(name, known)
@@ -130,7 +130,7 @@ def _close(name: str, known: Iterable[str]) -> str | None:
 
 
 @lint_rule("K302", "warning")
-def undeclared_key(subject: Subject) -> Iterator[Finding]:
+def undeclared_key(document: Document) -> Iterator[Finding]:
     """A state collects a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -145,13 +145,13 @@ def undeclared_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Declare the key, or correct its name.
     """
-    keys = subject.keys
+    keys = document.keys
     if keys is None:
         return
-    ways = flow(subject)
-    for state in subject.states.values():
+    flow = data_flow(document)
+    for state in document.states.values():
         for pointer, name in state.texts("required_context_keys"):
-            fault = member_fault(ways, name)
+            fault = member_fault(flow, name)
             if fault is not None:
                 yield undeclared_key.finding(
                     f"{quoted(name)} cannot be collected: {fault[0]}", pointer=pointer, hint=fault[1]
@@ -161,12 +161,12 @@ def undeclared_key(subject: Subject) -> Iterator[Finding]:
             yield undeclared_key.finding(
                 f'{quoted(name)} cannot be collected: "context_schema" does not declare it',
                 pointer=pointer,
-                hint=subject.speller.hint(name, keys, "declared keys"),
+                hint=document.speller.hint(name, keys, "declared keys"),
             )
 
 
 @lint_rule("K308", "warning")
-def unknown_key_in_reply(subject: Subject) -> Iterator[Finding]:
+def unknown_key_in_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply names a key that `context_schema` does not declare.
 
     Why it is bad:
@@ -181,15 +181,15 @@ def unknown_key_in_reply(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name, or declare the key.
     """
-    ways = flow(subject)
-    for state, mentioned in ways.replies.items():
-        pointer = subject.states[state].pointer + "/reply"
+    flow = data_flow(document)
+    for state, mentioned in flow.replies.items():
+        pointer = document.states[state].pointer + "/reply"
         for name in dict.fromkeys(mention.name for mention in mentioned):
-            yield from _unknown(ways, name, pointer)
+            yield from _unknown(flow, name, pointer)
 
 
-def _unknown(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
-    keys = ways.subject.keys
+def _unknown(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
+    keys = flow.document.keys
     root = root_of(name)
     if "._" in name:
         message = f"the reply reads {quoted(name)}: names that begin with _ are not open to replies"
@@ -197,21 +197,21 @@ def _unknown(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
         return
     if root.startswith("_"):
         if root not in SYSTEM_NAMES and root != "_extra":
-            hint = ways.subject.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
+            hint = flow.document.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
             yield unknown_key_in_reply.finding(
                 f"the reply names {quoted(root)}, which is not set", pointer=pointer, hint=hint
             )
     elif keys is not None:
-        if ways.declared(name) is None:
+        if flow.declared(name) is None:
             message = f'the reply names {quoted(root)}, which "context_schema" does not declare'
-            hint = ways.subject.speller.hint(root, keys, "declared keys")
+            hint = flow.document.speller.hint(root, keys, "declared keys")
             yield unknown_key_in_reply.finding(message, pointer=pointer, hint=hint)
-        elif (fault := member_fault(ways, name)) is not None:
+        elif (fault := member_fault(flow, name)) is not None:
             yield unknown_key_in_reply.finding(
                 f"the reply looks for {quoted(name)}, but {fault[0]}", pointer=pointer, hint=fault[1]
             )
     else:
-        known = [*ways.collected, *ways.outputs]
+        known = [*flow.collected, *flow.outputs]
         meant = None if root in {root_of(key) for key in known} else nearest(root, known)
         if meant is not None:
             yield unknown_key_in_reply.finding(
@@ -227,7 +227,7 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 
 @lint_rule("K309", "warning")
-def unknown_key_in_mapping(subject: Subject) -> Iterator[Finding]:
+def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
     """An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare, or a
     path that leads nowhere.
 
@@ -244,27 +244,27 @@ def unknown_key_in_mapping(subject: Subject) -> Iterator[Finding]:
     Correct the name, or declare the key. A path into a result or an answer is made of names and positions divided by
     points, such as `$.items.0.name`.
     """
-    yield from _paths(subject)
-    yield from _answers(subject)
-    if subject.keys is None:
+    yield from _paths(document)
+    yield from _answers(document)
+    if document.keys is None:
         return
-    ways = flow(subject)
-    for pointer, name in _mapped_names(ways):
-        fault = member_fault(ways, name)
+    flow = data_flow(document)
+    for pointer, name in _mapped_names(flow):
+        fault = member_fault(flow, name)
         if fault is not None:
             yield unknown_key_in_mapping.finding(fault[0], pointer=pointer, hint=fault[1])
-        elif not name.startswith("_") and ways.declared(name) is None:
+        elif not name.startswith("_") and flow.declared(name) is None:
             yield unknown_key_in_mapping.finding(
                 f'{quoted(name)} is not declared by "context_schema"',
                 pointer=pointer,
-                hint=subject.speller.hint(name, subject.keys, "declared keys"),
+                hint=document.speller.hint(name, document.keys, "declared keys"),
             )
 
 
-def _paths(subject: Subject) -> Iterator[Finding]:
+def _paths(document: Document) -> Iterator[Finding]:
     """Paths of other notations, in which nothing is ever found."""
-    waits = (state for name, state in subject.states.items() if subject.kind_of(name) == "wait")
-    for placed in (*subject.root.members("tools"), *waits):
+    waits = (state for name, state in document.states.items() if document.kind_of(name) == "wait")
+    for placed in (*document.root.members("tools"), *waits):
         mapping = placed.value.get("output")
         for key, path in mapping.items() if isinstance(mapping, dict) else ():
             if isinstance(path, str) and _FOREIGN.search(path):
@@ -276,9 +276,9 @@ def _paths(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def _answers(subject: Subject) -> Iterator[Finding]:
+def _answers(document: Document) -> Iterator[Finding]:
     """Members of an answer that its schema does not have."""
-    for state in subject.states.values():
+    for state in document.states.values():
         schema, mapping = state.value.get("answer_schema"), state.value.get("output")
         members = schema.get("properties") if isinstance(schema, dict) else None
         if not isinstance(mapping, dict) or not isinstance(members, dict) or not members:
@@ -289,17 +289,17 @@ def _answers(subject: Subject) -> Iterator[Finding]:
                 yield unknown_key_in_mapping.finding(
                     f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does not name it",
                     pointer=f"{state.pointer}/output{step(key)}",
-                    hint=subject.speller.hint(plain, members, "members"),
+                    hint=document.speller.hint(plain, members, "members"),
                 )
 
 
-def _mapped_names(ways: Flow) -> Iterator[tuple[str, str]]:
-    for placed in (*ways.subject.states.values(), *ways.subject.root.members("tools")):
+def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
+    for placed in (*flow.document.states.values(), *flow.document.root.members("tools")):
         for key, pointer in mapped(placed):
             yield pointer, key
-    for use in ways.inputs:
+    for use in flow.inputs:
         yield use.pointer, use.key
-    for state in ways.subject.states.values():
+    for state in flow.document.states.values():
         scope = state.value.get("context_scope")
         if isinstance(scope, dict):
             yield from Placed(state.pointer + "/context_scope", scope).texts("read")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow
+from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.rule import lint_rule
@@ -15,7 +15,7 @@ _OTHERS = ("host", "tool", "answer")
 
 
 @lint_rule("K303", "warning")
-def unwritable_key(subject: Subject) -> Iterator[Finding]:
+def unwritable_key(document: Document) -> Iterator[Finding]:
     """A state collects a key that the model cannot write, because its `x-source` is another one.
 
     Why it is bad:
@@ -29,11 +29,11 @@ def unwritable_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Take the key out of `required_context_keys`, or let the model write it.
     """
-    keys = subject.keys or {}
-    for state in subject.states.values():
+    keys = document.keys or {}
+    for state in document.states.values():
         for pointer, name in state.texts("required_context_keys"):
             declared = name if name in keys else name.split(".", 1)[0]
-            source = subject.source_of(declared)
+            source = document.source_of(declared)
             if source in _OTHERS:
                 yield unwritable_key.finding(
                     f'{quoted(name)} cannot be collected from the user: its "x-source" is "{source}"',
@@ -46,7 +46,7 @@ _PRODUCERS = {"tool": "tool's output", "answer": "wait state's output"}
 
 
 @lint_rule("K310", "error", blocks=False)
-def unobtainable_key(subject: Subject) -> Iterator[Finding]:
+def unobtainable_key(document: Document) -> Iterator[Finding]:
     """A transition demands a key that only a tool or a person's answer may set, and none does.
 
     Why it is bad:
@@ -61,52 +61,52 @@ def unobtainable_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Set the key by the `output` of a `wait` state or a tool on the way there, or correct its `x-source`.
     """
-    if subject.keys is None:
+    if document.keys is None:
         return
-    ways = flow(subject)
+    flow = data_flow(document)
     seen: set[tuple[str, str]] = set()
-    produced = {arc.placed.pointer: list(_produced(ways, arc)) for arc in (*subject.own, *subject.shared)}
+    produced = {arc.placed.pointer: list(_produced(flow, arc)) for arc in (*document.own, *document.shared)}
     needed = {place: keys for place, keys in produced.items() if keys}
-    for state, arc in taken(subject, needed):
+    for state, arc in taken(document, needed):
         place = arc.placed.pointer
         for key, source in needed[place]:
-            found = None if (place, key) in seen else _finding(ways, state, arc, key, source)
+            found = None if (place, key) in seen else _finding(flow, state, arc, key, source)
             if found is not None:
                 seen.add((place, key))
                 yield found
 
 
-def _produced(ways: Flow, arc: Arc) -> Iterator[tuple[str, str]]:
+def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
     """(key, source) of what a transition needs and nobody in the conversation can say."""
-    for name in sorted(ways.demands(arc)):
-        key = ways.declared(name)
-        source = None if key is None else ways.subject.source_of(key)
+    for name in sorted(flow.demands(arc)):
+        key = flow.declared(name)
+        source = None if key is None else flow.document.source_of(key)
         if key is not None and source in _PRODUCERS:
             yield key, source
 
 
-def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
-    producers = ways.outputs.get(key, frozenset())
-    if producers.isdisjoint(ways.subject.reached):
+def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
+    producers = flow.outputs.get(key, frozenset())
+    if producers.isdisjoint(flow.document.reached):
         return unobtainable_key.finding(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
             pointer=arc.placed.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
-            path=ways.subject.path_to(state),
+            path=flow.document.path_to(state),
         )
-    if arc.is_global or state in producers or ways.may_be_set(key, state):
+    if arc.is_global or state in producers or flow.may_be_set(key, state):
         return None
     return unobtainable_key.finding(
         f"state {quoted(state)}: this transition needs {quoted(key)}, which is set only in states "
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
         level="warning",
-        path=ways.subject.path_to(state),
+        path=flow.document.path_to(state),
     )
 
 
 @lint_rule("K315", "info")
-def never_asked_for(subject: Subject) -> Iterator[Finding]:
+def never_asked_for(document: Document) -> Iterator[Finding]:
     """A transition demands a key that no state on the way there collects.
 
     Why it is bad:
@@ -122,18 +122,18 @@ def never_asked_for(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add the key to `required_context_keys` of this state or of one before.
     """
-    if subject.keys is None:
+    if document.keys is None:
         return
-    ways = flow(subject)
-    for arc in subject.own:
-        if arc.auto or subject.kind_of(arc.source) != "converse":
+    flow = data_flow(document)
+    for arc in document.own:
+        if arc.auto or document.kind_of(arc.source) != "converse":
             continue
-        for name in sorted(ways.demands(arc)):
-            key = ways.declared(name)
-            if key is None or subject.source_of(key) != "model" or arc.source not in subject.reached:
+        for name in sorted(flow.demands(arc)):
+            key = flow.declared(name)
+            if key is None or document.source_of(key) != "model" or arc.source not in document.reached:
                 continue
-            asked = ways.asked_for(key, arc.source)
-            path = ways.path_unasked(arc.source, key) if asked else subject.path_to(arc.source)
+            asked = flow.asked_for(key, arc.source)
+            path = flow.path_unasked(arc.source, key) if asked else document.path_to(arc.source)
             where = "on this way here" if asked else "on the way here"
             if path or not asked:
                 yield never_asked_for.finding(

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm._text import listed, nearest
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.data_flow import flow, mapped
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import texts
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("K306", "info")
-def collected_never_read(subject: Subject) -> Iterator[Finding]:
+def collected_never_read(document: Document) -> Iterator[Finding]:
     """A state collects a key that nothing in the file reads.
 
     Why it is bad:
@@ -30,11 +30,11 @@ def collected_never_read(subject: Subject) -> Iterator[Finding]:
     Fix:
     Demand the key in the transition that it is collected for, or do not ask for it.
     """
-    if subject.keys is None:
+    if document.keys is None:
         return
-    ways = flow(subject)
-    for key, places in ways.collected.items():
-        if key in subject.keys and key not in ways.read:
+    flow = data_flow(document)
+    for key, places in flow.collected.items():
+        if key in document.keys and key not in flow.read:
             yield collected_never_read.finding(
                 f"{quoted(key)} is collected, but no condition, reply, mapping or instruction reads it",
                 pointer=places[0][1],
@@ -43,7 +43,7 @@ def collected_never_read(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("K307", "info", at_key=True)
-def set_never_used(subject: Subject) -> Iterator[Finding]:
+def set_never_used(document: Document) -> Iterator[Finding]:
     """An output mapping sets a key that nothing in the file reads.
 
     Why it is bad:
@@ -57,10 +57,10 @@ def set_never_used(subject: Subject) -> Iterator[Finding]:
     Fix:
     Use the key in a condition or a reply, or take the mapping out.
     """
-    ways = flow(subject)
-    for placed in (*subject.states.values(), *subject.root.members("tools")):
+    flow = data_flow(document)
+    for placed in (*document.states.values(), *document.root.members("tools")):
         for key, pointer in mapped(placed):
-            if (subject.keys is None or key in subject.keys) and key not in ways.read:
+            if (document.keys is None or key in document.keys) and key not in flow.read:
                 yield set_never_used.finding(
                     f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it",
                     pointer=pointer,
@@ -68,7 +68,7 @@ def set_never_used(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("K316", "info", at_key=True, needs_form=True)
-def unused_key(subject: Subject) -> Iterator[Finding]:
+def unused_key(document: Document) -> Iterator[Finding]:
     """A declared key appears nowhere else in the file.
 
     Why it is bad:
@@ -84,17 +84,17 @@ def unused_key(subject: Subject) -> Iterator[Finding]:
     Take it out, or collect it where it is needed. If only the program reads it, leave it as it is.
     """
     # Words may name a key with blanks, or by its title.
-    keys = subject.keys
+    keys = document.keys
     if not keys:
         return
-    ways = flow(subject)
-    used = ways.read | ways.collected.keys() | ways.outputs.keys()
+    flow = data_flow(document)
+    used = flow.read | flow.collected.keys() | flow.outputs.keys()
     unused = [
         key
         for key, schema in keys.items()
-        if key not in used and subject.source_of(key) != "host" and schema.get("x-secret") is not True
+        if key not in used and document.source_of(key) != "host" and schema.get("x-secret") is not True
     ]
-    words = " ".join(dict.fromkeys(text for _, text in texts(subject))).casefold() if unused else ""
+    words = " ".join(dict.fromkeys(text for _, text in texts(document))).casefold() if unused else ""
     for key in unused:
         title = keys[key].get("title")
         names = [key, key.replace("_", " "), *([title] if isinstance(title, str) else [])]
@@ -110,7 +110,7 @@ _GUESSED = 20
 
 
 @lint_rule("T503", "warning", at_key=True)
-def unused_tool(subject: Subject) -> Iterator[Finding]:
+def unused_tool(document: Document) -> Iterator[Finding]:
     """A tool is declared, and no state uses it.
 
     Why it is bad:
@@ -122,10 +122,10 @@ def unused_tool(subject: Subject) -> Iterator[Finding]:
     Fix:
     List it in the states that need it, or remove it.
     """
-    used = {name for state in subject.states.values() for _, name in state.texts("tools")}
-    declared = [tool.name for tool in subject.root.members("tools")]
+    used = {name for state in document.states.values() for _, name in state.texts("tools")}
+    declared = [tool.name for tool in document.root.members("tools")]
     misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         if tool.name not in used and tool.name not in misspelt:
             yield unused_tool.finding(
                 f"tool {quoted(tool.name)} is used in no state",
@@ -135,7 +135,7 @@ def unused_tool(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("T504", "warning", at_key=True)
-def tool_never_reachable(subject: Subject) -> Iterator[Finding]:
+def tool_never_reachable(document: Document) -> Iterator[Finding]:
     """A tool is used only in states that no conversation reaches.
 
     Why it is bad:
@@ -149,12 +149,12 @@ def tool_never_reachable(subject: Subject) -> Iterator[Finding]:
     Lead a transition to one of the states.
     """
     users: dict[str, list[str]] = {}
-    for state_id, state in subject.states.items():
+    for state_id, state in document.states.items():
         for _, name in state.texts("tools"):
             users.setdefault(name, []).append(state_id)
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         states = users.get(tool.name)
-        if states and not subject.reached.intersection(states):
+        if states and not document.reached.intersection(states):
             names = listed((quoted(state) for state in states), 4)
             yield tool_never_reachable.finding(
                 f"tool {quoted(tool.name)} is used only where no conversation comes: {names}",

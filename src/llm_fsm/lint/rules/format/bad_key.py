@@ -10,27 +10,27 @@ from llm_fsm._json import step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
 
 
-def _names(subject: Subject) -> Iterator[tuple[str, str]]:
+def _names(document: Document) -> Iterator[tuple[str, str]]:
     """(pointer, name) of every key that is collected or declared."""
-    declared = subject.keys or {}
-    for state in subject.states.values():
+    declared = document.keys or {}
+    for state in document.states.values():
         for pointer, name in state.texts("required_context_keys"):
             if name.startswith("_") or not declared.keys() & {name, name.partition(".")[0]}:
                 yield pointer, name
     for key in declared:
-        if key.startswith("_") or subject.source_of(key) == "model":
+        if key.startswith("_") or document.source_of(key) == "model":
             yield "/context_schema/properties" + step(key), key
 
 
 @lint_rule("K301", "error", blocks=False)
-def bad_key(subject: Subject) -> Iterator[Finding]:
+def bad_key(document: Document) -> Iterator[Finding]:
     """A context key has a name that can never be stored, or that not every model can be asked for.
 
     Why it is bad:
@@ -46,7 +46,7 @@ def bad_key(subject: Subject) -> Iterator[Finding]:
     Fix:
     Rename the key.
     """
-    for pointer, name in _names(subject):
+    for pointer, name in _names(document):
         if name.startswith("_"):
             yield bad_key.finding(
                 f"context key {quoted(name)}: names that begin with _ belong to the system",
@@ -54,7 +54,7 @@ def bad_key(subject: Subject) -> Iterator[Finding]:
                 hint=f"write {quoted(name.lstrip('_') or 'key')}",
             )
         elif re.fullmatch(KEY_PATTERN, name) is None:
-            if name in (subject.keys or {}):
+            if name in (document.keys or {}):
                 message = f"some models cannot be asked for context key {quoted(name)}"
                 yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED, level="warning")
             else:
@@ -68,7 +68,7 @@ _KEYS = frozenset({"context_update", "target_state", "null", "undefined"})
 
 
 @lint_rule("S113", "warning", at_key=True)
-def reserved_name(subject: Subject) -> Iterator[Finding]:
+def reserved_name(document: Document) -> Iterator[Finding]:
     """A state or context key has the name of something that the reply or the format uses itself.
 
     Why it is bad:
@@ -82,14 +82,14 @@ def reserved_name(subject: Subject) -> Iterator[Finding]:
     Fix:
     Choose a word that says what the state or the key is.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         if name.casefold() in _STATES | _REPLY:
             yield reserved_name.finding(
                 f"a state called {quoted(name)} is easily mixed up with a word of the reply or the format",
                 pointer=state.pointer,
                 hint="choose a word for what the state is there for",
             )
-    for key in subject.keys or ():
+    for key in document.keys or ():
         if key.casefold() in _KEYS:
             yield reserved_name.finding(
                 f"a context key called {quoted(key)} is easily mixed up with a word of the reply",
@@ -102,7 +102,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 
 @lint_rule("S116", "error")
-def bad_key_setting(subject: Subject) -> Iterator[Finding]:
+def bad_key_setting(document: Document) -> Iterator[Finding]:
     """`x-source`, `x-secret` or `x-fast` of a context key has a value that it cannot have.
 
     Why it is bad:
@@ -115,7 +115,7 @@ def bad_key_setting(subject: Subject) -> Iterator[Finding]:
     Fix:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
     """
-    for key, schema in (subject.keys or {}).items():
+    for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
         source = schema.get("x-source")
         if source is not None and source not in SOURCES:

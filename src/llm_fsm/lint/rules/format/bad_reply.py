@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm._text import nearest
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.reply_trials import trials
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.reply_trials import reply_trials
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import failure_words, replies
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("S123", "error", blocks=False)
-def reply_fails(subject: Subject) -> Iterator[Finding]:
+def reply_fails(document: Document) -> Iterator[Finding]:
     """A fixed reply cannot be said: rendering it fails, always or with a value that its keys may have.
 
     Why it is bad:
@@ -33,20 +33,20 @@ def reply_fails(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write what the message names in another way: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
     """
-    for state, trial in trials(subject).items():
+    for state, trial in reply_trials(document).items():
         if trial.outcome == "empty":
             continue
         always = trial.outcome == "fails"
         when = "" if always else f" when {trial.values}"
         yield reply_fails.finding(
             f"the fixed reply of state {quoted(state)} cannot be said{when}: {trial.why}",
-            pointer=subject.states[state].pointer + "/reply",
+            pointer=document.states[state].pointer + "/reply",
             level=None if always else "warning",
         )
 
 
 @lint_rule("S124", "warning")
-def empty_reply(subject: Subject) -> Iterator[Finding]:
+def empty_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply is empty, whatever its keys hold.
 
     Why it is bad:
@@ -59,8 +59,8 @@ def empty_reply(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the words, or take the reply out, so that the model speaks.
     """
-    tried = trials(subject)
-    for state, placed in subject.states.items():
+    tried = reply_trials(document)
+    for state, placed in document.states.items():
         text = placed.text("reply")
         blank = bool(text) and not text.strip()
         if blank or (state in tried and tried[state].outcome == "empty"):
@@ -76,7 +76,7 @@ _TOOL_KEYS = ("registered", "mcp", "tool")
 
 
 @lint_rule("S126", "warning")
-def blank_text(subject: Subject) -> Iterator[Finding]:
+def blank_text(document: Document) -> Iterator[Finding]:
     """A name, or a text that is said, is blank.
 
     Why it is bad:
@@ -88,19 +88,19 @@ def blank_text(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write it, or take the key out.
     """
-    yield from _blank(subject.root, "name", "a definition needs a name that says what it is")
-    for owner in (subject.root, *subject.states.values()):
+    yield from _blank(document.root, "name", "a definition needs a name that says what it is")
+    for owner in (document.root, *document.states.values()):
         settings = owner.value.get("model")
         if isinstance(settings, dict):
             placed = Placed(owner.pointer + "/model", settings)
             yield from _blank(placed, "name", "name a model, or leave the key out")
             yield from _blank(placed, "on_failure", "write what users read when the model fails")
-    for state in subject.states.values():
+    for state in document.states.values():
         for key in _STATE_KEYS:
             yield from _blank(state, key, "name it, or leave the key out")
         for result in state.items("key_results"):
             yield from _blank(result, "name", "name the key result")
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         if not tool.name.strip():
             yield blank_text.finding(
                 "a tool has a blank name", pointer="/tools" + step(tool.name), hint="name the tool"
@@ -120,7 +120,7 @@ _ANSWERERS = frozenset({"assistant", "bot", "agent"})
 
 
 @lint_rule("W407", "warning", at_key=True)
-def example_dialogue_roles(subject: Subject) -> Iterator[Finding]:
+def example_dialogue_roles(document: Document) -> Iterator[Finding]:
     """A message of an example dialogue is said by somebody else than `user` or `system`.
 
     Why it is bad:
@@ -132,7 +132,7 @@ def example_dialogue_roles(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write `{"user": "…"}` for what the user says and `{"system": "…"}` for the answers.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         for message in state.items("example_dialogue"):
             for role in message.value:
                 if role in _ROLES:
@@ -150,7 +150,7 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 
 @lint_rule("W411", "warning")
-def reply_is_data(subject: Subject) -> Iterator[Finding]:
+def reply_is_data(document: Document) -> Iterator[Finding]:
     r"""A fixed reply is JSON instead of words.
 
     Why it is bad:
@@ -163,7 +163,7 @@ def reply_is_data(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the words alone.
     """
-    for pointer, text in (*replies(subject), *failure_words(subject)):
+    for pointer, text in (*replies(document), *failure_words(document)):
         plain = _TAGS.sub("0", text).strip()
         if plain[:1] in ("{", "[") and plain[-1:] in ("}", "]") and '"' in plain:
             try:

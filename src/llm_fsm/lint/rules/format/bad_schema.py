@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schemas import schema_faults
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("S109", "error")
-def bad_context_schema(subject: Subject) -> Iterator[Finding]:
+def bad_context_schema(document: Document) -> Iterator[Finding]:
     """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
     Why it is bad:
@@ -26,7 +26,7 @@ def bad_context_schema(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
     """
-    whole = subject.root.value.get("context_schema")
+    whole = document.root.value.get("context_schema")
     if not isinstance(whole, dict):
         return
     faulty: set[str] = set()
@@ -46,7 +46,7 @@ def bad_context_schema(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("S111", "error")
-def bad_answer_schema(subject: Subject) -> Iterator[Finding]:
+def bad_answer_schema(document: Document) -> Iterator[Finding]:
     """The `answer_schema` of a state is not a JSON Schema.
 
     Why it is bad:
@@ -61,7 +61,7 @@ def bad_answer_schema(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the place that the message names.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         answer = state.value.get("answer_schema")
         if isinstance(answer, dict):
             for pointer, message, hint in schema_faults(answer, None, state.pointer + "/answer_schema"):

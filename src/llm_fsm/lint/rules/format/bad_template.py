@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from llm_fsm.definition.templates import template_fault
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("S110", "error")
-def bad_template(subject: Subject) -> Iterator[Finding]:
+def bad_template(document: Document) -> Iterator[Finding]:
     """A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
 
     Why it is bad:
@@ -23,7 +23,7 @@ def bad_template(subject: Subject) -> Iterator[Finding]:
     Fix:
     Close what the message names. `{{ "{{" }}` writes the delimiters themselves.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         reply = state.text("reply")
         reason = template_fault(reply) if reply else None
         if reason is not None:

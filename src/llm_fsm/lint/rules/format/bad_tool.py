@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -21,7 +21,7 @@ def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
 
 
 @lint_rule("S108", "error", at_key=True)
-def bad_tool(subject: Subject) -> Iterator[Finding]:
+def bad_tool(document: Document) -> Iterator[Finding]:
     """A tool is bound to nothing, to two things at once, or to an MCP server without the name of a tool.
 
     Why it is bad:
@@ -33,7 +33,7 @@ def bad_tool(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write either `{"registered": "name"}` or `{"mcp": "server alias", "tool": "name"}`.
     """
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         fault = _fault(tool.value, quoted(tool.name))
         if fault is not None:
             way = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'

@@ -7,7 +7,7 @@ from unicodedata import normalize
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -26,21 +26,21 @@ def seen_as(name: str) -> str:
     return (folded if folded.isascii() else folded.translate(_LOOK_ALIKE)).translate(_PARTING)
 
 
-def _groups(subject: Subject) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+def _groups(document: Document) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
     """(what they are, their names and pointers)."""
-    yield "state", [(name, state.pointer) for name, state in subject.states.items()]
-    tools = subject.root.value.get("tools")
+    yield "state", [(name, state.pointer) for name, state in document.states.items()]
+    tools = document.root.value.get("tools")
     yield "tool", [(name, "/tools" + step(name)) for name in (tools if isinstance(tools, dict) else ())]
-    yield "context key", _keys(subject)
+    yield "context key", _keys(document)
 
 
-def _keys(subject: Subject) -> list[tuple[str, str]]:
+def _keys(document: Document) -> list[tuple[str, str]]:
     """Declared keys, then those that states collect and transitions require, each where it first stands."""
-    places = {key: "/context_schema/properties" + step(key) for key in subject.keys or ()}
-    for state in subject.states.values():
+    places = {key: "/context_schema/properties" + step(key) for key in document.keys or ()}
+    for state in document.states.values():
         for pointer, key in state.texts("required_context_keys"):
             places.setdefault(key, pointer)
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             for pointer, key in condition.texts("requires_context_keys"):
                 places.setdefault(key, pointer)
@@ -48,7 +48,7 @@ def _keys(subject: Subject) -> list[tuple[str, str]]:
 
 
 @lint_rule("S112", "warning", at_key=True)
-def confusable_ids(subject: Subject) -> Iterator[Finding]:
+def confusable_ids(document: Document) -> Iterator[Finding]:
     """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
 
     Why it is bad:
@@ -62,7 +62,7 @@ def confusable_ids(subject: Subject) -> Iterator[Finding]:
     Fix:
     Use one spelling; where the two are meant to be different things, give them different words.
     """
-    for what, names in _groups(subject):
+    for what, names in _groups(document):
         first: dict[str, str] = {}
         for name, pointer in names:
             look = seen_as(name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -16,7 +16,7 @@ _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 
 @lint_rule("F117", "warning")
-def repeated_transition(subject: Subject) -> Iterator[Finding]:
+def repeated_transition(document: Document) -> Iterator[Finding]:
     """A transition stands a second time in its state: the same target, the same conditions, the same words.
 
     Why it is bad:
@@ -32,16 +32,16 @@ def repeated_transition(subject: Subject) -> Iterator[Finding]:
     Change the second one, or take it out.
     """
     # What is left away counts as its default.
-    yield from subject.once(_found)
+    yield from document.once(_found)
 
 
-def _found(subject: Subject) -> tuple[Finding, ...]:
-    return tuple(_compared(subject))
+def _found(document: Document) -> tuple[Finding, ...]:
+    return tuple(_compared(document))
 
 
-def _compared(subject: Subject) -> Iterator[Finding]:
+def _compared(document: Document) -> Iterator[Finding]:
     seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
-    for owner, transition in subject.transitions():
+    for owner, transition in document.transitions():
         target = transition.value.get("target_state")
         if not isinstance(target, str):
             continue
@@ -55,13 +55,13 @@ def _compared(subject: Subject) -> Iterator[Finding]:
         others.append(plain)
 
 
-def repeated(subject: Subject) -> frozenset[str]:
+def repeated(document: Document) -> frozenset[str]:
     """The pointers of all transitions that stand a second time, made once."""
-    return subject.once(_all_repeated)
+    return document.once(_all_repeated)
 
 
-def _all_repeated(subject: Subject) -> frozenset[str]:
-    return frozenset(found.pointer for found in repeated_transition.check(subject))
+def _all_repeated(document: Document) -> frozenset[str]:
+    return frozenset(found.pointer for found in repeated_transition.check(document))
 
 
 def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lint_rule("S114", "error")
-def duplicate_name(subject: Subject) -> Iterator[Finding]:
+def duplicate_name(document: Document) -> Iterator[Finding]:
     """Two key results of a state have the same name.
 
     Why it is bad:
@@ -83,7 +83,7 @@ def duplicate_name(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give each its own name.
     """
-    for state_id, state in subject.states.items():
+    for state_id, state in document.states.items():
         seen: set[str] = set()
         for result in state.items("key_results"):
             name = result.value.get("name")
@@ -97,23 +97,23 @@ def duplicate_name(subject: Subject) -> Iterator[Finding]:
                 seen.add(name)
 
 
-def _lists(subject: Subject) -> Iterator[tuple[Placed, str]]:
-    for state in subject.states.values():
+def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
+    for state in document.states.values():
         yield state, "required_context_keys"
         yield state, "tools"
         scope = state.value.get("context_scope")
         if isinstance(scope, dict):
             yield Placed(state.pointer + "/context_scope", scope), "read"
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             yield condition, "requires_context_keys"
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         yield tool, "scope"
-    yield subject.root, "patterns"
+    yield document.root, "patterns"
 
 
 @lint_rule("S115", "warning")
-def repeated_entry(subject: Subject) -> Iterator[Finding]:
+def repeated_entry(document: Document) -> Iterator[Finding]:
     """A list has the same name, or a transition the same condition, twice.
 
     Why it is bad:
@@ -126,19 +126,19 @@ def repeated_entry(subject: Subject) -> Iterator[Finding]:
     Fix:
     Name the other one, or remove the second.
     """
-    for owner, key in _lists(subject):
+    for owner, key in _lists(document):
         seen: set[str] = set()
         for pointer, name in owner.texts(key):
             if name in seen:
                 message = f"{quoted(name)} stands a second time in {quoted(key)}"
                 yield repeated_entry.finding(message, pointer=pointer, hint="name each once")
             seen.add(name)
-    yield from _conditions(subject)
+    yield from _conditions(document)
 
 
-def _conditions(subject: Subject) -> Iterator[Finding]:
+def _conditions(document: Document) -> Iterator[Finding]:
     """Conditions that ask the same twice in one transition."""
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         conditions = transition.value.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
             continue
@@ -154,7 +154,7 @@ def _conditions(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("T514", "warning")
-def duplicate_label(subject: Subject) -> Iterator[Finding]:
+def duplicate_label(document: Document) -> Iterator[Finding]:
     """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:
@@ -169,8 +169,8 @@ def duplicate_label(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give each its own label, and one the label `default`.
     """
-    for name, state in subject.states.items():
-        if subject.kind_of(name) != "task":
+    for name, state in document.states.items():
+        if document.kind_of(name) != "task":
             continue
         seen: set[str] = set()
         plain: list[str] = []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.texts import all_joined, every_text
 from llm_fsm.lint.rule import lint_rule
 
@@ -21,7 +21,7 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 
 @lint_rule("S125", "warning")
-def hidden_characters(subject: Subject) -> Iterator[Finding]:
+def hidden_characters(document: Document) -> Iterator[Finding]:
     """A text has characters that nobody sees: control characters, marks that turn the direction, blanks without width.
 
     Why it is bad:
@@ -37,9 +37,9 @@ def hidden_characters(subject: Subject) -> Iterator[Finding]:
     Take them out; the message says which they are.
     """
     # One finding a text.
-    if _HIDDEN.search(all_joined(subject)) is None:
+    if _HIDDEN.search(all_joined(document)) is None:
         return
-    for pointer, text, is_key in every_text(subject):
+    for pointer, text, is_key in every_text(document):
         if text.isascii() and text.isprintable():
             continue
         plain = _TURNS.sub("", text) if _FROM_RIGHT.search(text) else text

@@ -11,7 +11,7 @@ from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject, looks_like_key
+from llm_fsm.lint.document import Document, looks_like_key
 from llm_fsm.lint.facts.schema_parts import Part, schema_parts
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
@@ -46,7 +46,7 @@ _NEAR = 0.8
 
 
 @lint_rule("S122", "warning")
-def idle_schema_word(subject: Subject) -> Iterator[Finding]:
+def idle_schema_word(document: Document) -> Iterator[Finding]:
     """A word in a schema does nothing: it is misspelt, in the wrong place, or about another type.
 
     Why it is bad:
@@ -61,31 +61,31 @@ def idle_schema_word(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the word that is meant. Notes of your own may stand under names that begin with `x-`.
     """
-    for part in schema_parts(subject):
+    for part in schema_parts(document):
         for word, value in part.schema.items():
             if word not in _WORDS and word not in _SHORT and word not in _SETTINGS:
                 yield from _unknown(part, word, value)
         yield from _of_other_types(part)
         yield from _format(part)
         yield from _required(part)
-        yield from _fast(subject, part)
+        yield from _fast(document, part)
 
 
-def _fast(subject: Subject, part: Part) -> Iterator[Finding]:
+def _fast(document: Document, part: Part) -> Iterator[Finding]:
     """Find `x-fast` where every message needs the model."""
     if part.schema.get("x-fast") is not True:
         return
     *owner, key = steps(part.pointer) or ("",)
     asking = [
         state
-        for name, state in subject.states.items()
-        if subject.kind_of(name) == "converse" and key in (text for _, text in state.texts("required_context_keys"))
+        for name, state in document.states.items()
+        if document.kind_of(name) == "converse" and key in (text for _, text in state.texts("required_context_keys"))
     ]
     schema = simplified(part.schema, part.definitions)
     if (
         owner != ["context_schema", "properties"]
-        or subject.source_of(key) != "model"
-        or recogniser(schema, subject.root.text("language")) is None
+        or document.source_of(key) != "model"
+        or recogniser(schema, document.root.text("language")) is None
     ):
         why, hint = "no message is certainly its value", 'it is for an "enum", a boolean or a "format"'
     elif not any(state.text("reply") for state in asking):

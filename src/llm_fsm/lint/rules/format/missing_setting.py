@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F109", "error", at_key=True, blocks=False)
-def decide_without_transitions(subject: Subject) -> Iterator[Finding]:
+def decide_without_transitions(document: Document) -> Iterator[Finding]:
     """A state of kind `decide` has no transitions.
 
     Why it is bad:
@@ -24,7 +24,7 @@ def decide_without_transitions(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add its transitions; the last one without conditions takes what is left over.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         if state.value.get("kind") == "decide" and not state.value.get("transitions"):
             yield decide_without_transitions.finding(
                 f"state {quoted(name)} is to decide and has no transitions",
@@ -34,7 +34,7 @@ def decide_without_transitions(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("T512", "error", at_key=True)
-def subflow_without_flow(subject: Subject) -> Iterator[Finding]:
+def subflow_without_flow(document: Document) -> Iterator[Finding]:
     """A state of kind `subflow` does not name the definition that it calls.
 
     Why it is bad:
@@ -47,7 +47,7 @@ def subflow_without_flow(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add `flow`: a relative path, or the name of a definition that the host registers.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         if state.value.get("kind") == "subflow" and state.value.get("flow") in (None, ""):
             yield subflow_without_flow.finding(
                 f"state {quoted(name)} is a subflow and names no definition to call",

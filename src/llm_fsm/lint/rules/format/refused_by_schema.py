@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import Part, refusal, schema_parts
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.value_sets import domain
@@ -32,7 +32,7 @@ _LETTER = re.compile(r"[dDwWsSbB](?!\w)")
 
 
 @lint_rule("S120", "error", blocks=False)
-def impossible_schema(subject: Subject) -> Iterator[Finding]:
+def impossible_schema(document: Document) -> Iterator[Finding]:
     """A schema accepts no value at all: its bounds cross, its list of values is empty, or its words contradict.
 
     Why it is bad:
@@ -48,7 +48,7 @@ def impossible_schema(subject: Subject) -> Iterator[Finding]:
     """
     # Of nested schemas the outermost is reported.
     outer = "\0"
-    for part in schema_parts(subject):
+    for part in schema_parts(document):
         if part.pointer.startswith(outer + "/"):
             continue
         found = _crossed(part) or _empty(part) or _unmatched(part)
@@ -125,7 +125,7 @@ _MOST = 50
 
 
 @lint_rule("S121", "warning")
-def refused_by_schema(subject: Subject) -> Iterator[Finding]:
+def refused_by_schema(document: Document) -> Iterator[Finding]:
     """A `default`, an example or a listed value is refused by the very schema it stands in, or is listed twice.
 
     Why it is bad:
@@ -139,7 +139,7 @@ def refused_by_schema(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the value, or what refuses it.
     """
-    for part in schema_parts(subject):
+    for part in schema_parts(document):
         listed = part.schema.get("enum")
         if isinstance(listed, list):
             yield from _twice(part, listed)

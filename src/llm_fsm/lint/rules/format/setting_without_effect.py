@@ -9,14 +9,14 @@ from llm_fsm._text import listed
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import Kind
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F110", "warning", at_key=True)
-def final_with_transitions(subject: Subject) -> Iterator[Finding]:
+def final_with_transitions(document: Document) -> Iterator[Finding]:
     """A state of kind `final` has transitions.
 
     Why it is bad:
@@ -29,7 +29,7 @@ def final_with_transitions(subject: Subject) -> Iterator[Finding]:
     Fix:
     Remove `kind` if the conversation goes on from here, or else the transitions.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         if state.value.get("kind") == "final" and state.value.get("transitions"):
             yield final_with_transitions.finding(
                 f"state {quoted(name)} is final: its transitions are never taken",
@@ -39,7 +39,7 @@ def final_with_transitions(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("F112", "warning", at_key=True)
-def return_without_effect(subject: Subject) -> Iterator[Finding]:
+def return_without_effect(document: Document) -> Iterator[Finding]:
     """A transition of a state has `return`, which works on global transitions only, or what it leads to never comes
     back.
 
@@ -54,32 +54,32 @@ def return_without_effect(subject: Subject) -> Iterator[Finding]:
     Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression
     comes back in a state without transitions: let one be reached.
     """
-    for name, transition in subject.transitions():
+    for name, transition in document.transitions():
         if name is not None and transition.value.get("return") is True:
             yield return_without_effect.finding(
                 '"return" has no effect on a transition of a state',
                 pointer=transition.pointer + "/return",
                 hint='only transitions under "global_transitions" come back',
             )
-    yield from _endless(subject)
+    yield from _endless(document)
 
 
-def _endless(subject: Subject) -> Iterator[Finding]:
+def _endless(document: Document) -> Iterator[Finding]:
     """Digressions from which no way leads to a state without transitions."""
-    last = ends(subject)
-    graph: dict[str, list[str]] = {name: [] for name in subject.states}
-    for arc in subject.own:
+    last = ends(document)
+    graph: dict[str, list[str]] = {name: [] for name in document.states}
+    for arc in document.own:
         if arc.target in graph:
             graph[arc.source].append(arc.target)
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         aside = (state.value.get("on_timeout"), state.value.get("on_exhausted"))
         graph[name] += [target for target in aside if isinstance(target, str) and target in graph]
-    for transition in subject.root.items("global_transitions"):
+    for transition in document.root.items("global_transitions"):
         target = transition.value.get("target_state")
         if transition.value.get("return") is not True or not isinstance(target, str) or target not in graph:
             continue
         reached = reachable(graph, [target])
-        if last.isdisjoint(reached) and unsure(subject).isdisjoint(reached):
+        if last.isdisjoint(reached) and unsure(document).isdisjoint(reached):
             yield return_without_effect.finding(
                 f"the digression to {quoted(target)} never comes back: no state without transitions is reached there",
                 pointer=transition.pointer + "/return",
@@ -88,7 +88,7 @@ def _endless(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("F116", "warning", at_key=True)
-def collects_at_the_end(subject: Subject) -> Iterator[Finding]:
+def collects_at_the_end(document: Document) -> Iterator[Finding]:
     """A state that ends the conversation has keys to collect.
 
     Why it is bad:
@@ -102,9 +102,9 @@ def collects_at_the_end(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add the transitions, or collect the keys before.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         keys = [quoted(key) for _, key in state.texts("required_context_keys")]
-        if keys and subject.kind_of(name) == "final":
+        if keys and document.kind_of(name) == "final":
             stated = state.value.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
             yield collects_at_the_end.finding(
@@ -115,7 +115,7 @@ def collects_at_the_end(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("T510", "warning", at_key=True)
-def on_timeout_without_timeout(subject: Subject) -> Iterator[Finding]:
+def on_timeout_without_timeout(document: Document) -> Iterator[Finding]:
     """A `wait` state says where to go when its time is over, and sets no time.
 
     Why it is bad:
@@ -128,7 +128,7 @@ def on_timeout_without_timeout(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add `timeout` in seconds.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         if state.value.get("on_timeout") is not None and state.value.get("timeout") is None:
             yield on_timeout_without_timeout.finding(
                 f'"on_timeout" of state {quoted(name)} never happens: there is no "timeout"',
@@ -159,7 +159,7 @@ _LABELLED = ("task", "subflow", "wait")
 
 
 @lint_rule("T513", "warning", at_key=True)
-def setting_without_effect(subject: Subject) -> Iterator[Finding]:
+def setting_without_effect(document: Document) -> Iterator[Finding]:
     """A state has a key that works only in states of another kind.
 
     Why it is bad:
@@ -173,8 +173,8 @@ def setting_without_effect(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the `kind` that the key belongs to, or remove the key.
     """
-    for name, state in subject.states.items():
-        kind = subject.kind_of(name)
+    for name, state in document.states.items():
+        kind = document.kind_of(name)
         if kind not in KINDS:
             continue
         for key, kinds in _KINDS.items():
@@ -186,9 +186,9 @@ def setting_without_effect(subject: Subject) -> Iterator[Finding]:
                 pointer=f"{state.pointer}/{key}",
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
-    for owner, transition in subject.transitions():
+    for owner, transition in document.transitions():
         if transition.value.get("on") is not None and (
-            owner is None or subject.kind_of(owner) not in _LABELLED
+            owner is None or document.kind_of(owner) not in _LABELLED
         ):
             yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
@@ -198,7 +198,7 @@ def setting_without_effect(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("T515", "warning")
-def remind_after_timeout(subject: Subject) -> Iterator[Finding]:
+def remind_after_timeout(document: Document) -> Iterator[Finding]:
     """A reminder of a `wait` state comes when the wait is over.
 
     Why it is bad:
@@ -212,7 +212,7 @@ def remind_after_timeout(subject: Subject) -> Iterator[Finding]:
     Fix:
     Remind earlier, or wait longer; both are seconds from the beginning of the wait.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         timeout, remind = state.value.get("timeout"), state.value.get("remind")
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not isinstance(remind, list):
             continue

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from llm_fsm.definition.graph import components
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
@@ -19,18 +19,18 @@ _MOST_WAYS = 200
 """Of the ways from a state so many are followed."""
 
 
-def _forced(subject: Subject, name: str) -> str | None:
+def _forced(document: Document, name: str) -> str | None:
     """The state that follows in any case and at once; None where something is asked or tested."""
-    if subject.kind_of(name) not in ("converse", "decide"):
+    if document.kind_of(name) not in ("converse", "decide"):
         return None
-    arcs = reasoning(subject).decided(name)
-    if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in subject.states:
+    arcs = reasoning(document).decided(name)
+    if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in document.states:
         return None
     return arcs[0].target
 
 
 @lint_rule("F108", "warning", at_key=True)
-def auto_loop(subject: Subject) -> Iterator[Finding]:
+def auto_loop(document: Document) -> Iterator[Finding]:
     """A circle of states is run through without anybody being asked, and nothing changes on the way that could end it.
 
     Why it is bad:
@@ -44,32 +44,32 @@ def auto_loop(subject: Subject) -> Iterator[Finding]:
     Fix:
     Give one of the transitions a condition, or put a state into the circle that waits for the user.
     """
-    always = list(_always(subject))
+    always = list(_always(document))
     yield from always
-    if not always and subject.keys is not None:
-        yield from _for_some(reasoning(subject))
+    if not always and document.keys is not None:
+        yield from _for_some(reasoning(document))
 
 
 def _for_some(known: Reasoning) -> Iterator[Finding]:
     """Circles of deciding states that read keys which no program counts on."""
-    subject = known.subject
+    document = known.document
     graph = {
-        name: tuple(target for target in targets if subject.kind_of(target) == "decide")
-        for name, targets in subject.graph.items()
-        if subject.kind_of(name) == "decide" and name in subject.reached
+        name: tuple(target for target in targets if document.kind_of(target) == "decide")
+        for name, targets in document.graph.items()
+        if document.kind_of(name) == "decide" and name in document.reached
     }
     for members in components(graph):
-        first = subject.first_reached(members)
+        first = document.first_reached(members)
         if len(members) > 1 or first in graph[first]:
             found = _circle(known, first, frozenset(members))
             if found is not None:
                 circle, when, level = found
                 yield auto_loop.finding(
                     f"nothing stops the machine from going round when {when}: {route(circle)}",
-                    pointer=subject.states[first].pointer,
+                    pointer=document.states[first].pointer,
                     hint="lead to a state that waits for the user, or test for what ends it",
                     level=level,
-                    path=(*subject.path_to(first)[:-1], *circle),
+                    path=(*document.path_to(first)[:-1], *circle),
                 )
 
 
@@ -91,7 +91,7 @@ def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list
 
 def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
     """True where a guard reads a key that only the program writes."""
-    return any(known.subject.source_of(name.split(".", 1)[0]) == "host" for name in read_names(guards))
+    return any(known.document.source_of(name.split(".", 1)[0]) == "host" for name in read_names(guards))
 
 
 def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Iterator[_Way]:
@@ -120,16 +120,16 @@ class _Way(NamedTuple):
     refused: list[Guard]
 
 
-def _always(subject: Subject) -> Iterator[Finding]:
+def _always(document: Document) -> Iterator[Finding]:
     """Circles in which each state takes its first transition in any case."""
     forced: dict[str, tuple[str, ...]] = {}
-    for name in subject.states:
-        after = _forced(subject, name)
-        forced[name] = () if after is None or name not in subject.reached else (after,)
+    for name in document.states:
+        after = _forced(document, name)
+        forced[name] = () if after is None or name not in document.reached else (after,)
     for members in components(forced):
         if len(members) == 1 and members[0] not in forced[members[0]]:
             continue
-        first = subject.first_reached(members)
+        first = document.first_reached(members)
         circle, after = [first], forced[first][0]
         while after != circle[0]:
             circle.append(after)
@@ -137,14 +137,14 @@ def _always(subject: Subject) -> Iterator[Finding]:
         circle.append(after)
         yield auto_loop.finding(
             f"nothing stops the machine from going round: {route(circle)}",
-            pointer=subject.states[first].pointer,
+            pointer=document.states[first].pointer,
             hint="give a transition of the circle a condition",
-            path=(*subject.path_to(first)[:-1], *circle),
+            path=(*document.path_to(first)[:-1], *circle),
         )
 
 
 @lint_rule("T516", "warning")
-def retry_loop(subject: Subject) -> Iterator[Finding]:
+def retry_loop(document: Document) -> Iterator[Finding]:
     """A task that has used up its attempts goes on to itself.
 
     Why it is bad:
@@ -157,7 +157,7 @@ def retry_loop(subject: Subject) -> Iterator[Finding]:
     Fix:
     Raise `max_retries`, and name another state, `continue` or `raise`.
     """
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         for key, event in (("on_exhausted", "attempts are used up"), ("on_timeout", "time is over")):
             if state.value.get(key) == name:
                 yield retry_loop.finding(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.subflows import is_absolute, is_path, leads_out
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F114", "error", blocks=False)
-def missing_flow(subject: Subject) -> Iterator[Finding]:
+def missing_flow(document: Document) -> Iterator[Finding]:
     """The file that a subflow names is not there, is no definition, or does not lie in the folder of its caller.
 
     Why it is bad:
@@ -27,23 +27,23 @@ def missing_flow(subject: Subject) -> Iterator[Finding]:
     machine begins with, nor may a link. A name without a slash and without `.json` is that of
     a definition which the host registers.
     """
-    for state in subject.states.values():
+    for state in document.states.values():
         flow, pointer = state.value.get("flow"), state.pointer + "/flow"
         if not isinstance(flow, str) or not is_path(flow):
             continue
         if is_absolute(flow):
             message = f"{quoted(flow)} is not a relative path"
             yield missing_flow.finding(message, pointer=pointer, hint="name a file of the same folder tree")
-        elif subject.flow is not None:
-            place, document, why = subject.flow(flow, None)
+        elif document.read_flow is not None:
+            place, found, why = document.read_flow(flow, None)
             if leads_out(flow):
                 yield missing_flow.finding(
                     f"{quoted(flow)} leads out of the folder of this file: a machine that begins here cannot call it",
                     pointer=pointer,
                     hint="keep a machine's files in one folder tree, and begin with the one at its root",
-                    level="warning" if document is not None else None,
+                    level="warning" if found is not None else None,
                 )
-            elif document is None:
+            elif found is None:
                 yield missing_flow.finding(
                     f"there is no definition in {quoted(place)}: {why}",
                     pointer=pointer,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F107", "info", at_key=True)
-def no_final_state(subject: Subject) -> Iterator[Finding]:
+def no_final_state(document: Document) -> Iterator[Finding]:
     """No state of the machine ends a conversation.
 
     Why it is bad:
@@ -25,7 +25,7 @@ def no_final_state(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add a state without transitions and lead to it; or leave this rule out under `x-lint` and say why.
     """
-    if subject.states and not ends(subject):
+    if document.states and not ends(document):
         yield no_final_state.finding(
             "no state ends the conversation",
             pointer="/states",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F111", "info")
-def self_transition(subject: Subject) -> Iterator[Finding]:
+def self_transition(document: Document) -> Iterator[Finding]:
     """A transition leads from a state to itself.
 
     Why it is bad:
@@ -27,10 +27,10 @@ def self_transition(subject: Subject) -> Iterator[Finding]:
     Remove it; say in the instructions when to stay.
     """
     # A task that is done again by its label is no such transition.
-    for name, transition in subject.transitions():
+    for name, transition in document.transitions():
         if name is None or transition.value.get("target_state") != name:
             continue
-        if subject.kind_of(name) in ("task", "wait", "subflow"):
+        if document.kind_of(name) in ("task", "wait", "subflow"):
             continue
         yield self_transition.finding(
             f"transition of state {quoted(name)} to itself",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import FlowReader, Subject
+from llm_fsm.lint.document import Document, FlowReader
 from llm_fsm.lint.facts.subflows import flow_paths, is_path
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.rule import lint_rule
@@ -33,32 +33,32 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
     return None
 
 
-def _calls(subject: Subject) -> list[tuple[str, str]]:
+def _calls(document: Document) -> list[tuple[str, str]]:
     """(state id, what it calls) of every subflow."""
-    named = ((name, state.value.get("flow")) for name, state in subject.states.items())
+    named = ((name, state.value.get("flow")) for name, state in document.states.items())
     return [
-        (name, flow) for name, flow in named if isinstance(flow, str) and subject.kind_of(name) == "subflow"
+        (name, flow) for name, flow in named if isinstance(flow, str) and document.kind_of(name) == "subflow"
     ]
 
 
-def _ways(subject: Subject) -> Iterator[tuple[str, list[str]]]:
+def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
     """State and the way on which its call comes home; names of registered definitions lead home at once or never."""
-    own, read = subject.root.value.get("name"), subject.flow
-    calls = _calls(subject)
+    own, read = document.root.value.get("name"), document.read_flow
+    calls = _calls(document)
     paths = [(name, flow) for name, flow in calls if is_path(flow)]
     yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
-    if not paths or read is None or subject.file is None:
+    if not paths or read is None or document.file is None:
         return
-    home = read(_basename(subject.file), None).file
+    home = read(_basename(document.file), None).file
     for name, flow in paths:
-        after, document, _ = read(flow, None)
-        way = _way_back(read, home, after, document)
+        after, called, _ = read(flow, None)
+        way = _way_back(read, home, after, called)
         if way is not None:
             yield name, way
 
 
 @lint_rule("F113", "error", blocks=False)
-def subflow_recursion(subject: Subject) -> Iterator[Finding]:
+def subflow_recursion(document: Document) -> Iterator[Finding]:
     """A subflow calls, directly or through others, the definition that it belongs to.
 
     Why it is bad:
@@ -73,13 +73,13 @@ def subflow_recursion(subject: Subject) -> Iterator[Finding]:
     Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
     warning only, as the host may register another one under it.
     """
-    for name, way in _ways(subject):
+    for name, way in _ways(document):
         through = f" through {route(way[:-1])}" if way[:-1] else ""
         yield subflow_recursion.finding(
             f"state {quoted(name)} calls its own machine{through}",
-            pointer=subject.states[name].pointer + "/flow",
+            pointer=document.states[name].pointer + "/flow",
             hint="lead back by a transition instead",
-            level="error" if is_path(str(subject.states[name].value.get("flow"))) else "warning",
+            level="error" if is_path(str(document.states[name].value.get("flow"))) else "warning",
         )
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from llm_fsm._text import listed
 from llm_fsm.definition.graph import components, reachable, shortest_round
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.endings import ends, unsure, ways
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.endings import ends, graph_without_returns, unsure
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("F104", "warning")
-def no_way_to_an_end(subject: Subject) -> Iterator[Finding]:
+def no_way_to_an_end(document: Document) -> Iterator[Finding]:
     """The machine has states that end a conversation, and none of them can be reached from the initial state.
 
     Why it is bad:
@@ -28,21 +28,21 @@ def no_way_to_an_end(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add the transition that leads to the end.
     """
-    last = ends(subject)
-    if subject.initial is None or not last:
+    last = ends(document)
+    if document.initial is None or not last:
         return
-    if reachable(ways(subject), [subject.initial]) & (last | unsure(subject)):
+    if reachable(graph_without_returns(document), [document.initial]) & (last | unsure(document)):
         return
-    names = listed((quoted(name) for name in subject.states if name in last), 4)
+    names = listed((quoted(name) for name in document.states if name in last), 4)
     yield no_way_to_an_end.finding(
-        f"no way leads from {quoted(subject.initial)} to a state that ends the conversation ({names})",
+        f"no way leads from {quoted(document.initial)} to a state that ends the conversation ({names})",
         pointer="/initial_state",
         hint="add a transition that leads there",
     )
 
 
 @lint_rule("F105", "warning", at_key=True)
-def trap(subject: Subject) -> Iterator[Finding]:
+def trap(document: Document) -> Iterator[Finding]:
     """A group of states leads only to each other, while other conversations of the machine come to an end.
 
     Why it is bad:
@@ -57,10 +57,10 @@ def trap(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add a transition that leads out of the group.
     """
-    last, graph, unknown = ends(subject), ways(subject), unsure(subject)
-    if subject.initial is None or not reachable(graph, [subject.initial]) & last:
+    last, graph, unknown = ends(document), graph_without_returns(document), unsure(document)
+    if document.initial is None or not reachable(graph, [document.initial]) & last:
         return
-    for members in components({name: graph[name] for name in subject.states if name in subject.reached}):
+    for members in components({name: graph[name] for name in document.states if name in document.reached}):
         group = frozenset(members)
         if (
             len(members) < 2
@@ -68,18 +68,18 @@ def trap(subject: Subject) -> Iterator[Finding]:
             or any(after not in group for one in members for after in graph[one])
         ):
             continue
-        entry = subject.first_reached(members)
-        names = listed((quoted(name) for name in subject.states if name in group), 6)
+        entry = document.first_reached(members)
+        names = listed((quoted(name) for name in document.states if name in group), 6)
         yield trap.finding(
             f"no way leads out of the states {names}, and none of them ends the conversation",
-            pointer=subject.states[entry].pointer,
+            pointer=document.states[entry].pointer,
             hint="add a transition that leads out",
-            path=subject.path_to(entry) + shortest_round(graph, entry)[1:],
+            path=document.path_to(entry) + shortest_round(graph, entry)[1:],
         )
 
 
 @lint_rule("F106", "warning", at_key=True)
-def self_only_state(subject: Subject) -> Iterator[Finding]:
+def self_only_state(document: Document) -> Iterator[Finding]:
     """Every transition of a state leads back to the state itself.
 
     Why it is bad:
@@ -93,16 +93,16 @@ def self_only_state(subject: Subject) -> Iterator[Finding]:
     Lead one of them elsewhere; or remove them all, if the conversation is to end here.
     """
     # A time-out that leads away is a way out. A single state may run on.
-    if len(subject.states) == 1:
+    if len(document.states) == 1:
         return
-    for name, own in subject.own_from.items():
-        arcs = (*own, *subject.shared) if subject.offers(name) else own
-        leaves = any(target != name for target in subject.graph[name])
+    for name, own in document.own_from.items():
+        arcs = (*own, *document.shared) if document.offers(name) else own
+        leaves = any(target != name for target in document.graph[name])
         if not own or leaves or any(arc.target != name for arc in arcs):
             continue
         yield self_only_state.finding(
             f"state {quoted(name)} leads only to itself and is never left",
-            pointer=subject.states[name].pointer,
+            pointer=document.states[name].pointer,
             hint="add a transition to another state, or remove them all if this is the end",
-            path=subject.path_to(name),
+            path=document.path_to(name),
         )

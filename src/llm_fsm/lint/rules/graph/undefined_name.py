@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from llm_fsm._json import steps
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
-def _targets(subject: Subject) -> Iterator[tuple[str, object]]:
+def _targets(document: Document) -> Iterator[tuple[str, object]]:
     """(pointer, value) of everything that names a state to go to."""
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         yield transition.pointer + "/target_state", transition.value.get("target_state")
-    for state in subject.states.values():
+    for state in document.states.values():
         yield state.pointer + "/on_timeout", state.value.get("on_timeout")
         exhausted = state.value.get("on_exhausted")
         if exhausted not in ("raise", "continue"):
@@ -23,7 +23,7 @@ def _targets(subject: Subject) -> Iterator[tuple[str, object]]:
 
 
 @lint_rule("F101", "error")
-def unknown_target(subject: Subject) -> Iterator[Finding]:
+def unknown_target(document: Document) -> Iterator[Finding]:
     """A transition, `on_timeout` or `on_exhausted` names a state that does not exist.
 
     Why it is bad:
@@ -36,15 +36,15 @@ def unknown_target(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name, or add the state.
     """
-    for pointer, target in _targets(subject):
-        if isinstance(target, str) and target not in subject.ids:
+    for pointer, target in _targets(document):
+        if isinstance(target, str) and target not in document.ids:
             way = "transition" if pointer.endswith("/target_state") else quoted(steps(pointer)[-1])
-            hint = subject.speller.hint(target, subject.ids, "states")
+            hint = document.speller.hint(target, document.ids, "states")
             yield unknown_target.finding(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
 
 
 @lint_rule("F102", "error")
-def unknown_initial_state(subject: Subject) -> Iterator[Finding]:
+def unknown_initial_state(document: Document) -> Iterator[Finding]:
     """`initial_state` names a state that does not exist.
 
     Why it is bad:
@@ -56,17 +56,17 @@ def unknown_initial_state(subject: Subject) -> Iterator[Finding]:
     Fix:
     Name one of the states.
     """
-    initial = subject.root.value.get("initial_state")
-    if subject.ids and isinstance(initial, str) and initial not in subject.ids:
+    initial = document.root.value.get("initial_state")
+    if document.ids and isinstance(initial, str) and initial not in document.ids:
         yield unknown_initial_state.finding(
             f"initial state {quoted(initial)} is not among the states",
             pointer="/initial_state",
-            hint=subject.speller.hint(initial, subject.ids, "states"),
+            hint=document.speller.hint(initial, document.ids, "states"),
         )
 
 
 @lint_rule("T501", "error")
-def unknown_tool(subject: Subject) -> Iterator[Finding]:
+def unknown_tool(document: Document) -> Iterator[Finding]:
     """A state uses a tool that is not declared under `tools`.
 
     Why it is bad:
@@ -80,20 +80,20 @@ def unknown_tool(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name, or declare the tool.
     """
-    tools = subject.root.value.get("tools")
+    tools = document.root.value.get("tools")
     known = frozenset(tools) if isinstance(tools, dict) else frozenset()
-    for state_id, state in subject.states.items():
+    for state_id, state in document.states.items():
         for pointer, name in state.texts("tools"):
             if name not in known:
                 yield unknown_tool.finding(
                     f"state {quoted(state_id)} uses the unknown tool {quoted(name)}",
                     pointer=pointer,
-                    hint=subject.speller.hint(name, known, 'tools under "tools"'),
+                    hint=document.speller.hint(name, known, 'tools under "tools"'),
                 )
 
 
 @lint_rule("T502", "warning")
-def unknown_state(subject: Subject) -> Iterator[Finding]:
+def unknown_state(document: Document) -> Iterator[Finding]:
     """The `scope` of a tool names a state that does not exist.
 
     Why it is bad:
@@ -107,11 +107,11 @@ def unknown_state(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name.
     """
-    for tool in subject.root.members("tools"):
+    for tool in document.root.members("tools"):
         for pointer, state in tool.texts("scope"):
-            if state not in subject.ids:
+            if state not in document.ids:
                 yield unknown_state.finding(
                     f"tool {quoted(tool.name)} is offered in unknown state {quoted(state)}",
                     pointer=pointer,
-                    hint=subject.speller.hint(state, subject.ids, "states"),
+                    hint=document.speller.hint(state, document.ids, "states"),
                 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.paths import routes
 from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.rule import lint_rule
@@ -16,7 +16,7 @@ from llm_fsm.lint.solver.solver import read_names, reasoning
 
 
 @lint_rule("C214", "warning")
-def unreachable_by_guards(subject: Subject) -> Iterator[Finding]:
+def unreachable_by_guards(document: Document) -> Iterator[Finding]:
     """A state can be reached only through transitions that are never taken.
 
     Why it is bad:
@@ -32,23 +32,23 @@ def unreachable_by_guards(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the conditions on the way, or take the state out.
     """
-    initial = subject.initial
+    initial = document.initial
     if initial is None:
         return
-    alive = routes(subject).alive
-    lost = [state for state in subject.states if state in subject.reached and state not in alive]
+    alive = routes(document).alive
+    lost = [state for state in document.states if state in document.reached and state not in alive]
     if not lost:
         return
-    first = {target for state in alive for target in subject.graph[state]}
+    first = {target for state in alive for target in document.graph[state]}
     for state in lost:
         if state not in first:
             continue
-        path = shortest_path(subject.graph, initial, [state])
-        behind = len(reachable(subject.graph, [state]) - alive) - 1
+        path = shortest_path(document.graph, initial, [state])
+        behind = len(reachable(document.graph, [state]) - alive) - 1
         more = f", and so can {behind} more behind it" if behind else ""
         yield unreachable_by_guards.finding(
             f"state {quoted(state)} can be reached only by transitions that are never taken{more}: {route(path)}",
-            pointer=subject.states[state].pointer,
+            pointer=document.states[state].pointer,
             path=path,
         )
 
@@ -57,7 +57,7 @@ _MOST_VALUES = 4
 
 
 @lint_rule("C220", "warning")
-def closed_on_every_way(subject: Subject) -> Iterator[Finding]:
+def closed_on_every_way(document: Document) -> Iterator[Finding]:
     """A transition is never taken, because the conditions on every way to its state exclude its own.
 
     Why it is bad:
@@ -76,21 +76,21 @@ def closed_on_every_way(subject: Subject) -> Iterator[Finding]:
     Fix:
     Lead another way to the state, correct one of the conditions, or take the transition out.
     """
-    for arc in routes(subject).closed():
+    for arc in routes(document).closed():
         what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
         yield closed_on_every_way.finding(
-            f"{what}: {_why(subject, arc)}",
+            f"{what}: {_why(document, arc)}",
             pointer=arc.placed.pointer,
             hint="nobody may write the key in between; correct one of the conditions",
-            path=subject.path_to(arc.source),
+            path=document.path_to(arc.source),
         )
 
 
-def _why(subject: Subject, arc: Arc) -> str:
+def _why(document: Document, arc: Arc) -> str:
     """What is known of the first key whose values here exclude those that the transition demands."""
-    guard = reasoning(subject).guard(arc.placed)
+    guard = reasoning(document).guard(arc.placed)
     for name in read_names([] if guard is None else [guard]):
-        there = routes(subject).there(arc.source, name)
+        there = routes(document).there(arc.source, name)
         wanted = [case.sets[name] for case in (guard.holds if guard else None) or () if name in case.sets]
         values = there.finite(_MOST_VALUES)
         if values and wanted and all((there & demanded).empty for demanded in wanted):
@@ -106,24 +106,24 @@ def _shown(value: object) -> str:
 _GUESSED = 20
 
 
-def _misspelt(subject: Subject) -> set[str | None]:
+def _misspelt(document: Document) -> set[str | None]:
     """States that unknown targets were probably meant to be: mending those targets is enough."""
     own: dict[str, list[str]] = {}
-    for arc in subject.own:
+    for arc in document.own:
         own.setdefault(arc.source, []).append(arc.target)
-    shared = [arc.target for arc in subject.shared]
+    shared = [arc.target for arc in document.shared]
     named: dict[str, None] = {}
-    for name in subject.states:
+    for name in document.states:
         named.update(dict.fromkeys(own.get(name, ())))
-        if subject.offers(name):
+        if document.offers(name):
             named.update(dict.fromkeys(shared))
             shared = []
-    unknown = [target for target in named if target not in subject.states]
-    return {nearest(target, subject.states) for target in unknown[:_GUESSED]}
+    unknown = [target for target in named if target not in document.states]
+    return {nearest(target, document.states) for target in unknown[:_GUESSED]}
 
 
 @lint_rule("F103", "warning", at_key=True)
-def unreachable_state(subject: Subject) -> Iterator[Finding]:
+def unreachable_state(document: Document) -> Iterator[Finding]:
     """No path from the initial state leads to a state.
 
     Why it is bad:
@@ -137,12 +137,12 @@ def unreachable_state(subject: Subject) -> Iterator[Finding]:
     Fix:
     Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
     """
-    lost = [name for name in subject.states if name not in subject.reached]
-    first = subject.initial
-    if not lost or (first is not None and f"{subject.states[first].pointer}/transitions" in subject.unread):
+    lost = [name for name in document.states if name not in document.reached]
+    first = document.initial
+    if not lost or (first is not None and f"{document.states[first].pointer}/transitions" in document.unread):
         return
-    before = reversed_graph(subject.graph)
-    misspelt = _misspelt(subject)
+    before = reversed_graph(document.graph)
+    misspelt = _misspelt(document)
     for name in lost:
         if name in misspelt:
             continue
@@ -154,13 +154,13 @@ def unreachable_state(subject: Subject) -> Iterator[Finding]:
         )
         yield unreachable_state.finding(
             f"state {quoted(name)} is never reached: {why}",
-            pointer=subject.states[name].pointer,
+            pointer=document.states[name].pointer,
             hint="add a transition to it, or remove it",
         )
 
 
 @lint_rule("F115", "warning")
-def unreachable_global(subject: Subject) -> Iterator[Finding]:
+def unreachable_global(document: Document) -> Iterator[Finding]:
     """A global transition is offered by no state that a conversation can be in.
 
     Why it is bad:
@@ -175,11 +175,11 @@ def unreachable_global(subject: Subject) -> Iterator[Finding]:
     Fix:
     Remove it, or let a conversation come through a state that offers it.
     """
-    offering = {name for name in subject.reached if subject.offers(name)}
-    calling = {name for name in subject.reached if subject.calls(name)}
-    for arc in subject.shared:
-        offered = offering | calling if arc.target in subject.digressions else offering
-        if arc.target in subject.states and not (len(offered) > 1 or offered - {arc.target}):
+    offering = {name for name in document.reached if document.offers(name)}
+    calling = {name for name in document.reached if document.calls(name)}
+    for arc in document.shared:
+        offered = offering | calling if arc.target in document.digressions else offering
+        if arc.target in document.states and not (len(offered) > 1 or offered - {arc.target}):
             yield unreachable_global.finding(
                 f"no state offers the global transition to {quoted(arc.target)}",
                 pointer=arc.placed.pointer,

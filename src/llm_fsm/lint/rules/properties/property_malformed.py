@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, read, statements
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("P602", "error", blocks=False)
-def property_malformed(subject: Subject) -> Iterator[Finding]:
+def property_malformed(document: Document) -> Iterator[Finding]:
     """A property is written in a way that says nothing.
 
     Why it is bad:
@@ -31,7 +31,7 @@ def property_malformed(subject: Subject) -> Iterator[Finding]:
     that every path comes to S before it ends, `always … after T` that whoever has come to T comes to S, there or
     later.
     """
-    for placed in subject.root.items("properties"):
+    for placed in document.root.items("properties"):
         try:
             read(placed.value)
         except FormError as error:
@@ -40,7 +40,7 @@ def property_malformed(subject: Subject) -> Iterator[Finding]:
 
 
 @lint_rule("P603", "error", blocks=False)
-def property_unknown_name(subject: Subject) -> Iterator[Finding]:
+def property_unknown_name(document: Document) -> Iterator[Finding]:
     """A property names a state or a key that the machine does not have.
 
     Why it is bad:
@@ -54,24 +54,24 @@ def property_unknown_name(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name; a key is written as `{"key": "name"}`.
     """
-    for pointer, statement in statements(subject):
-        yield from unknown_names(subject, pointer, statement)
+    for pointer, statement in statements(document):
+        yield from unknown_names(document, pointer, statement)
 
 
-def unknown_names(subject: Subject, pointer: str, statement: Statement) -> Iterator[Finding]:
+def unknown_names(document: Document, pointer: str, statement: Statement) -> Iterator[Finding]:
     """The names of one property that nothing in the file knows."""
     limit = next((word for word, verb in LIMITS.items() if verb == statement.verb), "")
-    keys = _keys(flow(subject))
+    keys = _keys(data_flow(document))
     for word, places in ((statement.verb, statement.what), (limit, statement.limit)):
         for state in places.states if places is not None else ():
-            if state not in subject.ids:
-                hint = subject.speller.hint(state, subject.ids, "states")
+            if state not in document.ids:
+                hint = document.speller.hint(state, document.ids, "states")
                 if state in keys:
                     hint = f'write {{"key": {quoted(state)}}} for the key of this name'
                 yield _finding(f"a property is about the unknown state {quoted(state)}", pointer, word, hint)
         for key in places.keys if places is not None else ():
             if key not in keys and root_of(key) not in keys:
-                hint = subject.speller.hint(key, frozenset(keys), "keys")
+                hint = document.speller.hint(key, frozenset(keys), "keys")
                 yield _finding(f"a property is about the unknown key {quoted(key)}", pointer, word, hint)
 
 
@@ -79,14 +79,14 @@ def _finding(message: str, pointer: str, word: str, hint: str | None) -> Finding
     return property_unknown_name.finding(message, pointer=pointer + step(word), hint=hint)
 
 
-def _keys(ways: Flow) -> set[str]:
+def _keys(flow: DataFlow) -> set[str]:
     """The keys that the machine declares or, without a schema, uses in any way but by words."""
-    subject = ways.subject
-    if subject.keys is not None:
-        return set(subject.keys)
-    found = {*ways.collected, *ways.outputs, *(use.key for use in ways.inputs)}
-    for _, transition in subject.transitions():
-        found.update(ways.condition_names(transition))
-    for names in ways.replies.values():
+    document = flow.document
+    if document.keys is not None:
+        return set(document.keys)
+    found = {*flow.collected, *flow.outputs, *(use.key for use in flow.inputs)}
+    for _, transition in document.transitions():
+        found.update(flow.condition_names(transition))
+    for names in flow.replies.values():
         found.update(mention.name for mention in names)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.properties import Statement, paths, statements
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.rule import lint_rule
@@ -13,7 +13,7 @@ from llm_fsm.lint.rules.properties.property_malformed import unknown_names
 
 
 @lint_rule("P601", "error", blocks=False)
-def property_violated(subject: Subject) -> Iterator[Finding]:
+def property_violated(document: Document) -> Iterator[Finding]:
     """A property does not hold: there is a path that breaks it.
 
     Why it is bad:
@@ -28,10 +28,10 @@ def property_violated(subject: Subject) -> Iterator[Finding]:
     Fix:
     Close the path that the finding shows, by a condition or by another target, or correct the property.
     """
-    for pointer, statement in statements(subject):
-        if any(True for _ in unknown_names(subject, pointer, statement)):
+    for pointer, statement in statements(document):
+        if any(True for _ in unknown_names(document, pointer, statement)):
             continue
-        violation = paths(subject).broken(statement)
+        violation = paths(document).broken(statement)
         if violation is not None:
             yield property_violated.finding(
                 f"{_said(statement)} does not hold: {violation.shows} on the way {route(violation.path)}",

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.subflows import Side, called, misfit, side
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.subflows import Side, called, mapping_fault, side
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("R903", "error", blocks=False)
-def flow_mapping(subject: Subject) -> Iterator[Finding]:
+def flow_mapping(document: Document) -> Iterator[Finding]:
     """The `input` or `output` of a subflow names a key that is not there, or takes a secret to a key that is none.
 
     Why it is bad:
@@ -29,13 +29,13 @@ def flow_mapping(subject: Subject) -> Iterator[Finding]:
     the name, or declare the key with `x-secret` on both sides. Definitions that the host registers are looked at when
     the machine is made.
     """
-    here = side(subject)
-    for name, inner in called(subject).items():
-        state, there = subject.states[name], side(inner)
+    here = side(document)
+    for name, inner in called(document).items():
+        state, there = document.states[name], side(inner)
         for option, taker, giver in (("input", there, here), ("output", here, there)):
             for key, source_key in _entries(state, option):
                 own = source_key if option == "input" else key
-                fault = misfit(key, source_key, taker, giver) if _is_known(here, own) else None
+                fault = mapping_fault(key, source_key, taker, giver) if _is_known(here, own) else None
                 if fault is not None:
                     yield flow_mapping.finding(
                         fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]

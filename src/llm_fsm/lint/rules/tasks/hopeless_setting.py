@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.rule import lint_rule
 
@@ -16,7 +16,7 @@ _HOTTEST = 2
 
 
 @lint_rule("T517", "warning", needs_form=True)
-def hopeless_setting(subject: Subject) -> Iterator[Finding]:
+def hopeless_setting(document: Document) -> Iterator[Finding]:
     """A limit or a setting of the model leaves no room for what the machine is to do.
 
     Why it is bad:
@@ -30,10 +30,10 @@ def hopeless_setting(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write a number that leaves room, or take the key out.
     """
-    yield from _limits(subject)
-    for owner in (subject.root, *subject.states.values()):
+    yield from _limits(document)
+    for owner in (document.root, *document.states.values()):
         yield from _model(owner)
-    history = subject.root.value.get("history")
+    history = document.root.value.get("history")
     if isinstance(history, dict):
         placed = Placed("/history", history)
         yield from _below(placed, "max_exchanges", 1, "the model sees nothing of what was said before")
@@ -41,20 +41,20 @@ def hopeless_setting(subject: Subject) -> Iterator[Finding]:
         yield from _below(placed, "max_tokens", 50, "the model sees hardly anything of what was said before")
 
 
-def _limits(subject: Subject) -> Iterator[Finding]:
-    written = subject.root.value.get("limits")
+def _limits(document: Document) -> Iterator[Finding]:
+    written = document.root.value.get("limits")
     if not isinstance(written, dict):
         return
     limits = Placed("/limits", written)
-    kinds = {name: subject.kind_of(name) for name in subject.states}
+    kinds = {name: document.kind_of(name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
     if speaking is not None:
         yield from _below(
             limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"'
         )
-        needed = shared_tokens(subject)
+        needed = shared_tokens(document)
         yield from _below(limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens")
-    if any(state.value.get("tools") for state in subject.states.values()):
+    if any(state.value.get("tools") for state in document.states.values()):
         yield from _below(limits, "tool_calls", 1, "no tool can be called, although states list tools")
     if speaking is not None or "task" in kinds.values():
         yield from _below(limits, "seconds", 1, "hardly a model answers in that time")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("T506", "warning")
-def key_result_without_check(subject: Subject) -> Iterator[Finding]:
+def key_result_without_check(document: Document) -> Iterator[Finding]:
     """A key result of a task has no `check`: a model judges its description, if it has one.
 
     Why it is bad:
@@ -25,7 +25,7 @@ def key_result_without_check(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
     """
-    for state_id, state in subject.states.items():
+    for state_id, state in document.states.items():
         judged: list[str] = []
         for result in state.items("key_results"):
             name = result.value.get("name")

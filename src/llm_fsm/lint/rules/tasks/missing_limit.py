@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.definition.graph import components, shortest_round
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.rule import lint_rule
 
@@ -14,7 +14,7 @@ _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 
 @lint_rule("T508", "info", at_key=True)
-def missing_limit(subject: Subject) -> Iterator[Finding]:
+def missing_limit(document: Document) -> Iterator[Finding]:
     """A circle of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
@@ -31,24 +31,24 @@ def missing_limit(subject: Subject) -> Iterator[Finding]:
     Fix:
     Set `limits`: `auto_steps`, `llm_calls`, `seconds`, `tokens` or `money`.
     """
-    limits = subject.root.value.get("limits")
+    limits = document.root.value.get("limits")
     if isinstance(limits, dict) and any(limits.get(key) is not None for key in _LIMITS):
         return
-    alone = {name for name in subject.states if subject.kind_of(name) in ("task", "decide", "subflow")}
+    alone = {name for name in document.states if document.kind_of(name) in ("task", "decide", "subflow")}
     graph = {
-        name: tuple(dict.fromkeys(arc.target for arc in subject.arcs_from[name] if arc.target in alone))
-        for name in subject.states
+        name: tuple(dict.fromkeys(arc.target for arc in document.arcs_from[name] if arc.target in alone))
+        for name in document.states
         if name in alone
     }
     for members in components(graph):
         start = members[0]
         circles = any(after in members for after in graph[start]) if len(members) == 1 else True
-        if not circles or not any(subject.kind_of(name) == "task" for name in members):
+        if not circles or not any(document.kind_of(name) == "task" for name in members):
             continue
         path = shortest_round(graph, start)
         yield missing_limit.finding(
             f"this circle of work has no limits of its own: {route(path)}",
-            pointer=subject.states[start].pointer,
+            pointer=document.states[start].pointer,
             hint='set "limits", such as {"auto_steps": 10, "seconds": 120}',
             path=path,
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("T507", "warning")
-def retry_without_idempotence(subject: Subject) -> Iterator[Finding]:
+def retry_without_idempotence(document: Document) -> Iterator[Finding]:
     """A task that is tried again uses a tool that must not be called twice.
 
     Why it is bad:
@@ -26,10 +26,10 @@ def retry_without_idempotence(subject: Subject) -> Iterator[Finding]:
     Fix:
     Set `max_retries` to 0, or call the tool in a state of its own after the work has been checked.
     """
-    once = {tool.name for tool in subject.root.members("tools") if tool.value.get("at_most_once") is True}
-    for state_id, state in subject.states.items():
+    once = {tool.name for tool in document.root.members("tools") if tool.value.get("at_most_once") is True}
+    for state_id, state in document.states.items():
         retries = state.value.get("max_retries", 3)
-        if subject.kind_of(state_id) != "task" or retries in (0, None) or not state.value.get("key_results"):
+        if document.kind_of(state_id) != "task" or retries in (0, None) or not state.value.get("key_results"):
             continue
         for pointer, name in state.texts("tools"):
             if name in once:

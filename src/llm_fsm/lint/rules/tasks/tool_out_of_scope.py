@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("T505", "warning")
-def tool_out_of_scope(subject: Subject) -> Iterator[Finding]:
+def tool_out_of_scope(document: Document) -> Iterator[Finding]:
     """A state lists a tool whose `scope` leaves the state out.
 
     Why it is bad:
@@ -27,10 +27,10 @@ def tool_out_of_scope(subject: Subject) -> Iterator[Finding]:
     """
     scopes = {
         tool.name: {state for _, state in tool.texts("scope")}
-        for tool in subject.root.members("tools")
+        for tool in document.root.members("tools")
         if isinstance(tool.value.get("scope"), list)
     }
-    for state_id, state in subject.states.items():
+    for state_id, state in document.states.items():
         for pointer, name in state.texts("tools"):
             if name in scopes and state_id not in scopes[name]:
                 yield tool_out_of_scope.finding(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
-def _openable(subject: Subject, arc: Arc) -> bool:
+def _openable(document: Document, arc: Arc) -> bool:
     """False where a condition is the constant false: what reads anything may hold."""
     if arc.target == arc.source:
         return False
     for condition in arc.conditions:
-        rule = subject.rules.get(condition.pointer + "/logic")
+        rule = document.rules.get(condition.pointer + "/logic")
         if condition.value.get("logic") is False or (
             rule is not None and rule.node.literal in (False, 0, "")
         ):
@@ -24,7 +24,7 @@ def _openable(subject: Subject, arc: Arc) -> bool:
 
 
 @lint_rule("T509", "warning", at_key=True)
-def wait_without_way_out(subject: Subject) -> Iterator[Finding]:
+def wait_without_way_out(document: Document) -> Iterator[Finding]:
     """A `wait` state has neither a time-out that leads on nor a transition that an answer can open.
 
     Why it is bad:
@@ -37,11 +37,11 @@ def wait_without_way_out(subject: Subject) -> Iterator[Finding]:
     Fix:
     Add a transition, or `timeout` and `on_timeout`.
     """
-    for name, state in subject.states.items():
-        if subject.kind_of(name) != "wait":
+    for name, state in document.states.items():
+        if document.kind_of(name) != "wait":
             continue
         timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
-        if not timed and not any(_openable(subject, arc) for arc in subject.arcs_from[name]):
+        if not timed and not any(_openable(document, arc) for arc in document.arcs_from[name]):
             yield wait_without_way_out.finding(
                 f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out that leads on",
                 pointer=state.pointer,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Placed, Subject
-from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -28,13 +28,13 @@ def _said(arc: Arc) -> str:
     return " ".join(" ".join([arc.placed.text("description"), *judged]).casefold().split()).rstrip(".")
 
 
-def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> Menu[tuple[str, Arc]]:
+def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> GlobalTransitions[tuple[str, Arc]]:
     """Of the global transitions those with such words."""
-    return Menu((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
+    return GlobalTransitions((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
 
 
 @lint_rule("W403", "warning")
-def identical_descriptions(subject: Subject) -> Iterator[Finding]:
+def identical_descriptions(document: Document) -> Iterator[Finding]:
     """Two transitions of a state to different targets have the same description.
 
     Why it is bad:
@@ -50,12 +50,12 @@ def identical_descriptions(subject: Subject) -> Iterator[Finding]:
     Say of each when it is to be taken.
     """
     told: set[str] = set()
-    shared = [(_said(arc), arc) for arc in subject.shared]
+    shared = [(_said(arc), arc) for arc in document.shared]
     counted = Counter(words for words, _ in shared if words)
     twice = {words for words, count in counted.items() if count > 1}
     among_themselves = _menu(shared, twice)
-    for name, own in subject.own_from.items():
-        if not subject.offers(name):
+    for name, own in document.own_from.items():
+        if not document.offers(name):
             continue
         mine = [(arc.priority, (words, arc)) for arc in own if (words := _said(arc))]
         alike = {words for _, (words, _) in mine if words in counted}
@@ -78,7 +78,7 @@ _OTHER = ("description", "instructions", "extraction_instructions", "response_in
 
 
 @lint_rule("W413", "warning")
-def copied_purpose(subject: Subject) -> Iterator[Finding]:
+def copied_purpose(document: Document) -> Iterator[Finding]:
     """Two states that talk have the same purpose; where other words tell them apart, it is a note.
 
     Why it is bad:
@@ -93,14 +93,14 @@ def copied_purpose(subject: Subject) -> Iterator[Finding]:
     Say what the second one is there for.
     """
     seen: dict[tuple[str, str], list[str]] = {}
-    for name, state in subject.states.items():
+    for name, state in document.states.items():
         purpose = " ".join(state.text("purpose").casefold().split()).rstrip(".")
-        kind = subject.kind_of(name)
+        kind = document.kind_of(name)
         if len(purpose) < 12 or kind not in ("converse", "task"):
             continue
         first = next(iter(seen.get((kind, purpose), ())), None)
         if first is not None:
-            other = subject.states[first]
+            other = document.states[first]
             keys = [one.value.get("required_context_keys") for one in (other, state)]
             again = bool(keys[0]) and keys[0] == keys[1]
             yield copied_purpose.finding(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 
 _CHARS = 600
 
 
 @lint_rule("W408", "info")
-def overlong_description(subject: Subject) -> Iterator[Finding]:
+def overlong_description(document: Document) -> Iterator[Finding]:
     """The description of a transition or condition is longer than 600 characters.
 
     Why it is bad:
@@ -31,7 +31,7 @@ def overlong_description(subject: Subject) -> Iterator[Finding]:
     Fix:
     Say in one sentence when to take it; what to do belongs into the instructions of the state.
     """
-    for _, transition in subject.transitions():
+    for _, transition in document.transitions():
         for placed in (transition, *transition.items("conditions")):
             size = len(placed.text("description"))
             if size > _CHARS:

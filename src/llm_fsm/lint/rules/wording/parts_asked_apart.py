@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 
 @lint_rule("K318", "warning", at_key=True)
-def parts_asked_apart(subject: Subject) -> Iterator[Finding]:
+def parts_asked_apart(document: Document) -> Iterator[Finding]:
     """A state asks for some parts of an object whose schema takes it only with all of them.
 
     Why it is bad:
@@ -33,16 +33,16 @@ def parts_asked_apart(subject: Subject) -> Iterator[Finding]:
     Take `required` out of the object's schema: a transition that needs all parts says so in
     `requires_context_keys`. Or declare each part as a key of its own, or ask for all of them in one state.
     """
-    keys = subject.keys or {}
+    keys = document.keys or {}
     objects = {
         key: schema
         for key, schema in keys.items()
-        if isinstance(schema.get("properties"), dict) and subject.source_of(key) == "model"
+        if isinstance(schema.get("properties"), dict) and document.source_of(key) == "model"
     }
     asked = [
         (name, state.pointer, wanted)
-        for name, state in subject.states.items()
-        if objects and subject.kind_of(name) == "converse"
+        for name, state in document.states.items()
+        if objects and document.kind_of(name) == "converse"
         for wanted in [{text for _, text in state.texts("required_context_keys")}]
     ]
     for key, schema in objects.items():

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import SYSTEM_NAMES, Subject
-from llm_fsm.lint.facts.data_flow import flow
+from llm_fsm.lint.document import SYSTEM_NAMES, Document
+from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import failure_words, texts
 from llm_fsm.lint.rule import lint_rule
@@ -16,7 +16,7 @@ _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{1,80}\}\}|\{%[^{}\n]{1,80}%\}")
 
 
 @lint_rule("W405", "info")
-def template_in_words(subject: Subject) -> Iterator[Finding]:
+def template_in_words(document: Document) -> Iterator[Finding]:
     """Words for the model hold a placeholder, which is filled in fixed replies only.
 
     Why it is bad:
@@ -30,7 +30,7 @@ def template_in_words(subject: Subject) -> Iterator[Finding]:
     Name the key in words: the values are shown to the model anyway. Or make the text a fixed `reply`.
     """
     # One finding a text.
-    for pointer, text in texts(subject):
+    for pointer, text in texts(document):
         found = _PLACEHOLDER.search(text)
         if found is not None:
             yield template_in_words.finding(
@@ -49,7 +49,7 @@ _KNOWN = re.compile(
 
 
 @lint_rule("W410", "warning")
-def unfilled_placeholder(subject: Subject) -> Iterator[Finding]:
+def unfilled_placeholder(document: Document) -> Iterator[Finding]:
     """Fixed words have a placeholder in another notation than `{{ name }}`.
 
     Why it is bad:
@@ -64,8 +64,8 @@ def unfilled_placeholder(subject: Subject) -> Iterator[Finding]:
     Write `{{ name }}` in a fixed reply. `on_failure` is said as it stands, without names.
     """
     # One finding a text.
-    names = _names(subject)
-    for state in subject.states.values():
+    names = _names(document)
+    for state in document.states.values():
         text = _TAGS.sub("", state.text("reply"))
         found = _SURE.search(text) or _around_key(text, names)
         if found is not None:
@@ -75,7 +75,7 @@ def unfilled_placeholder(subject: Subject) -> Iterator[Finding]:
                 pointer=state.pointer + "/reply",
                 hint=f'write "{{{{ {name} }}}}"',
             )
-    for pointer, text in failure_words(subject):
+    for pointer, text in failure_words(document):
         found = _TAGS.search(text) or _SURE.search(text) or _around_key(text, names)
         if found is not None:
             yield unfilled_placeholder.finding(
@@ -85,9 +85,9 @@ def unfilled_placeholder(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _names(subject: Subject) -> set[str]:
-    ways = flow(subject)
-    return {*(subject.keys or ()), *ways.collected, *ways.outputs, *SYSTEM_NAMES}
+def _names(document: Document) -> set[str]:
+    flow = data_flow(document)
+    return {*(document.keys or ()), *flow.collected, *flow.outputs, *SYSTEM_NAMES}
 
 
 def _around_key(text: str, names: set[str]) -> re.Match[str] | None:

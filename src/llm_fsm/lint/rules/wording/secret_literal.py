@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.texts import all_joined, every_text
 from llm_fsm.lint.rule import lint_rule
 
@@ -39,7 +39,7 @@ _SHOWN = 8
 
 
 @lint_rule("W412", "warning")
-def secret_literal(subject: Subject) -> Iterator[Finding]:
+def secret_literal(document: Document) -> Iterator[Finding]:
     """A key or a token of some service stands in the file.
 
     Why it is bad:
@@ -52,9 +52,9 @@ def secret_literal(subject: Subject) -> Iterator[Finding]:
     Fix:
     Revoke it and take it out. Keys of models belong into the environment, those of tools into the program.
     """
-    if not any(sign in all_joined(subject) for sign in _SIGNS):
+    if not any(sign in all_joined(document) for sign in _SIGNS):
         return
-    for pointer, text, is_key in every_text(subject):
+    for pointer, text, is_key in every_text(document):
         found = None if is_key else _SECRET.search(text)
         if found is not None and not _made_up(found[0]):
             yield secret_literal.finding(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
 from llm_fsm.lint.rule import lint_rule
@@ -24,7 +24,7 @@ _SETTING = re.compile(
 
 
 @lint_rule("W404", "warning")
-def unknown_name_in_words(subject: Subject) -> Iterator[Finding]:
+def unknown_name_in_words(document: Document) -> Iterator[Finding]:
     """Words for the model name a key, state or tool that does not exist, but nearly does.
 
     Why it is bad:
@@ -38,9 +38,9 @@ def unknown_name_in_words(subject: Subject) -> Iterator[Finding]:
     Fix:
     Correct the name.
     """
-    known = known_names(subject)
-    names = near_names(subject)
-    for pointer, text in texts(subject):
+    known = known_names(document)
+    names = near_names(document)
+    for pointer, text in texts(document):
         if "_" not in text and "`" not in text and "{" not in text:
             continue
         for match in _NAME.finditer(text):
@@ -54,7 +54,7 @@ def unknown_name_in_words(subject: Subject) -> Iterator[Finding]:
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
-            elif subject.keys is not None and match[1] and _is_set(text[: match.start()][-60:]):
+            elif document.keys is not None and match[1] and _is_set(text[: match.start()][-60:]):
                 yield unknown_name_in_words.finding(
                     f"{quoted(name)} is to be set, and is no key: what is said there is kept aside, under \"_extra\"",
                     pointer=pointer,
@@ -157,7 +157,7 @@ _NO_NAMES = frozenset(
 
 
 @lint_rule("W414", "warning")
-def unknown_place_in_words(subject: Subject) -> Iterator[Finding]:
+def unknown_place_in_words(document: Document) -> Iterator[Finding]:
     """Words send the model to a state, or tell it to use a tool, that does not exist.
 
     Why it is bad:
@@ -171,18 +171,18 @@ def unknown_place_in_words(subject: Subject) -> Iterator[Finding]:
     Name a state or a tool of this file, or say it without a name.
     """
     # A name that is nearly known is left to `unknown-name-in-words`.
-    known = {name.casefold() for name in known_names(subject)}
+    known = {name.casefold() for name in known_names(document)}
     known |= {
-        str(value).casefold() for state in subject.states.values() if (value := state.value.get("execute"))
+        str(value).casefold() for state in document.states.values() if (value := state.value.get("execute"))
     }
-    bound = [tool.value.get(key) for tool in subject.root.members("tools") for key in ("registered", "tool")]
+    bound = [tool.value.get(key) for tool in document.root.members("tools") for key in ("registered", "tool")]
     known |= {name.casefold() for name in bound if isinstance(name, str)}
     near = Slips(known)
-    spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in subject.states}
-    tools = subject.root.value.get("tools")
-    for pointer, text in texts(subject):
+    spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in document.states}
+    tools = document.root.value.get("tools")
+    for pointer, text in texts(document):
         for names, what, there in (
-            (_places(text), "state", subject.states),
+            (_places(text), "state", document.states),
             (_tools(text), "tool", tools or ()),
         ):
             for name in names:
@@ -193,16 +193,16 @@ def unknown_place_in_words(subject: Subject) -> Iterator[Finding]:
                     or plain.replace("_", " ").replace("-", " ") in spoken
                 ):
                     continue
-                if ("_" in name or f"`{name}`" in text) and (_nearly_known(subject, name) or near.meant(plain)):
+                if ("_" in name or f"`{name}`" in text) and (_nearly_known(document, name) or near.meant(plain)):
                     continue
-                hint = subject.speller.hint(name, there, f"{what}s")
+                hint = document.speller.hint(name, there, f"{what}s")
                 yield unknown_place_in_words.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
                 break
 
 
-def _nearly_known(subject: Subject, name: str) -> bool:
+def _nearly_known(document: Document, name: str) -> bool:
     """True for a name in small letters that differs by a slip from another one, which is looked for anyway."""
-    meant = near_names(subject).meant(name) if name == name.casefold() else None
+    meant = near_names(document).meant(name) if name == name.casefold() else None
     return meant is not None and meant == meant.casefold()
 
 

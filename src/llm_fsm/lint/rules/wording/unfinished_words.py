@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import replies, texts
 from llm_fsm.lint.rule import lint_rule
@@ -34,7 +34,7 @@ _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 
 
 @lint_rule("W409", "warning")
-def unfinished_words(subject: Subject) -> Iterator[Finding]:
+def unfinished_words(document: Document) -> Iterator[Finding]:
     """A text is a note of its author to write it later.
 
     Why it is bad:
@@ -46,7 +46,7 @@ def unfinished_words(subject: Subject) -> Iterator[Finding]:
     Fix:
     Write the text.
     """
-    for pointer, text in (*texts(subject), *replies(subject)):
+    for pointer, text in (*texts(document), *replies(document)):
         note = text if text.strip(_MARKS).casefold() in _WHOLE and text.strip() else None
         if note is None and any(sign in text for sign in _SIGNS):
             found = _NOTE.search(text)
