@@ -27,7 +27,7 @@ from llm_fsm.cli.terminal import escape as printing
 COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
-    "conversations": "List, show, replay, copy, move, migrate, check and delete stored conversations.",
+    "conversations": "List, show, count, replay, copy, move, migrate, check and delete stored conversations.",
     "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "mcp": "Serve definitions to an assistant over MCP, on standard input and output.",

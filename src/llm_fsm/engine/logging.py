@@ -73,6 +73,8 @@ def enable_logging(level: str = "INFO") -> Callable[[], None]:
             return
         name = _LEVELS.get(type(event), "DEBUG")
         if logger.level(name).no >= least:
-            logger.log(name, "{} {} {}", conversation_id, type(event).__name__, _line(event))
+            kind = type(event).__name__
+            bound = logger.bind(conversation_id=conversation_id, event=kind)
+            bound.log(name, "{} {} {}", conversation_id, kind, _line(event))
 
     return observe(log)

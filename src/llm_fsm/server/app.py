@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,10 +18,11 @@ from starlette.routing import Route
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server.ag_ui import AgUi
-from llm_fsm.server.guard import Guard
+from llm_fsm.server.guard import Answered, Guard
 from llm_fsm.server.health import Health
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
+from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI, with_error
 from llm_fsm.server.pages import Pages
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
@@ -51,6 +52,7 @@ def create_app(
     due_seconds: float | None = 5.0,
     closes: bool = False,
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
+    answered: Sequence[Answered] = (),
 ) -> Application:
     """Make an ASGI application over machines, to be run or to be mounted in another one.
 
@@ -64,6 +66,7 @@ def create_app(
         closes: the machines are closed when the application ends.
         changed: gives the machines whose files are new or changed; called twice a second, in a thread. New
             conversations begin with them; those that run finish on the definition that they began with.
+        answered: told of each answer, for logs; see `llm_fsm.server.guard`.
 
     Returns:
         A FastAPI application. Where it is mounted, enter its lifespan in that of the host:
@@ -81,6 +84,7 @@ def create_app(
         machines = machines.values()
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
+    metrics = Metrics(service)
     upkeep = Upkeep(service, due_seconds, changed)
     mcp: Any = import_module("llm_fsm.server.mcp_server").Door(service) if find_spec("mcp") else None
 
@@ -90,6 +94,7 @@ def create_app(
             if closes:
                 for machine in service.machines.every():
                     stack.push_async_callback(machine.close)
+            stack.callback(metrics.start())
             await stack.enter_async_context(upkeep)
             if mcp is not None:
                 await stack.enter_async_context(mcp.opened())
@@ -113,6 +118,7 @@ def create_app(
     app.include_router(OpenAI(service).router)
     app.include_router(AgUi(service).router)
     app.include_router(Health(service).router, include_in_schema=False)
+    app.include_router(metrics.router, include_in_schema=False)
     app.include_router(Pages().router, include_in_schema=False)
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
@@ -126,7 +132,8 @@ def create_app(
             expose_headers=["Location", "Retry-After", "X-Conversation-Id", "X-Request-Id"],
         )
     app.add_middleware(GZipMiddleware, minimum_size=1_000)
-    app.add_middleware(Guard, limits=limits, tokens=tokens, hosts=hosts, origins=cors)
+    told = (metrics.answered, *answered)
+    app.add_middleware(Guard, limits=limits, tokens=tokens, hosts=hosts, origins=cors, answered=told)
     return app
 
 

@@ -6,7 +6,8 @@ import asyncio
 import ipaddress
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,6 +17,9 @@ from llm_fsm.server.tokens import ANYBODY, Caller, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """What needs no token: pages and documents that hold nothing of anybody."""
+Answered = Callable[[Scope, int, float], None]
+"""Told of each answer: the scope of its request, its status, and the seconds until it was complete."""
+REQUEST_ID: ContextVar[str] = ContextVar("llm_fsm_request_id", default="")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
 _HEADERS = [
@@ -40,9 +44,11 @@ class Guard:
         tokens: Tokens | None,
         hosts: Collection[str] | None,
         origins: Collection[str],
+        answered: Sequence[Answered] = (),
     ) -> None:
         self.app = app
         self.limits = limits
+        self.answered = answered
         self.tokens = tokens
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
         self.origins = {origin.rstrip("/") for origin in origins}
@@ -53,15 +59,17 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request_id = uuid.uuid4().hex
+        REQUEST_ID.set(request_id)
+        status, since = 0, time.monotonic()
         body = _Body(receive, self.limits)
         began = False
 
         async def answer(message: Message) -> None:
-            nonlocal began
+            nonlocal began, status
             if body.problem is not None and not began:
                 return  # what the framework makes of a body that broke off
             if message["type"] == "http.response.start":
-                began = True
+                began, status = True, message["status"]
                 message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())]
             await send(message)
 
@@ -78,6 +86,8 @@ class Guard:
         refusal, body.problem = body.problem, None
         if refusal is not None and not began:
             await refusal.response()(scope, receive, answer)
+        for told in self.answered:
+            told(scope, status, time.monotonic() - since)
 
     def _admit(self, scope: Scope) -> Caller:
         """Who asks. Raises Problem 400, 401, 403 and 415."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ipaddress
 import json
 import os
 import socket
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -146,7 +149,8 @@ def _is_loopback(host: str) -> bool:
 def _serve(wanted: Wanted) -> int:
     run: Any = import_module("llm_fsm.server.run")
     limits = _limits(wanted)
-    with _listening(wanted) as listening:
+    with ExitStack() as stack:
+        listening = stack.enter_context(_listening(wanted))
         if wanted.workers == 1:
             app = _application(wanted)
             _say(wanted, listening)
@@ -155,6 +159,7 @@ def _serve(wanted: Wanted) -> int:
         asyncio.run(_close(_application(wanted)))  # what is wrong is said once, and before any worker starts
         _say(wanted, listening)
         os.environ[_SETTINGS] = json.dumps(asdict(wanted))
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", stack.enter_context(TemporaryDirectory()))
         config = run.config_of(f"{__name__}:application", limits=limits, workers=wanted.workers)
         supervisor: Any = import_module("uvicorn.supervisors")
         supervisor.Multiprocess(config, sockets=[listening]).run()
@@ -202,12 +207,15 @@ def _limits(wanted: Wanted) -> Any:
 def _application(wanted: Wanted) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
     server: Any = import_module("llm_fsm.server")
+    answered = []
     if wanted.log == "json":
-        import_module("llm_fsm.server.logs").log_json("DEBUG" if wanted.verbose else "INFO")
+        logs: Any = import_module("llm_fsm.server.logs")
+        logs.log_json("DEBUG" if wanted.verbose else "INFO")
+        answered.append(logs.log_answer)
     elif wanted.verbose:
         import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if wanted.verbose > 1 else "INFO")
     if wanted.otel:
-        import_module("llm_fsm.telemetry").export()
+        atexit.register(import_module("llm_fsm.telemetry").export())
     try:
         tokens = None if wanted.token_file is None else server.Tokens.from_file(wanted.token_file)
     except ConfigurationError as error:
@@ -224,4 +232,5 @@ def _application(wanted: Wanted) -> Any:
         limits=_limits(wanted),
         closes=True,
         changed=fleet.changed if wanted.reload else None,
+        answered=answered,
     )

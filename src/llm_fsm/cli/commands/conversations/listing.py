@@ -21,7 +21,7 @@ from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
 
 _PAGE = 1000
-LATER = ("migrate", "replay")
+LATER = ("migrate", "replay", "stats")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -43,7 +43,7 @@ class Conversations(click.Group):
 @click.group(cls=Conversations, no_args_is_help=False)
 @verbose_option
 def conversations() -> None:
-    """List, show, replay, copy, move, migrate, check and delete stored conversations."""
+    """List, show, count, replay, copy, move, migrate, check and delete stored conversations."""
 
 
 for command in (export_, import_, fork_, doctor):

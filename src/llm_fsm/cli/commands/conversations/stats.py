@@ -1,0 +1,190 @@
+"""`llm-fsm conversations stats`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.stores import open_existing
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.session import events as ev
+from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.stores.base import Listed, ListQuery, Store
+
+_PAGE = 500
+_HOUR = 3600.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What is counted of a state, or of a day."""
+
+    turns: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    misses: int = 0
+    refusals: int = 0
+    dropped: int = 0
+
+
+Key = tuple[str, str]
+"""A definition, and a state or a day."""
+
+
+class Tally:
+    """The counts of many conversations."""
+
+    def __init__(self) -> None:
+        self.conversations = 0
+        self.ended = 0
+        self.states: defaultdict[Key, Counts] = defaultdict(Counts)
+        self.days: defaultdict[Key, Counts] = defaultdict(Counts)
+
+    def take(self, line: Listed, records: Sequence[TurnRecord], since: float, before: float) -> None:
+        """Count a conversation: its turns from `since` on; dropped if nobody has gone on with it after `before`."""
+        self.conversations += 1
+        self.ended += line.ended
+        if not line.ended and line.updated < before:
+            self.states[line.definition, line.state].dropped += 1
+        state = ""
+        for record in records:
+            moment = _moment(record)
+            moment = line.updated if moment is None else moment
+            day = _day(moment)
+            heard, state = state, _state_after(record, state)
+            if record.kind in ("undo", "migrate", "end") or moment < since:
+                continue
+            for counts in (self.states[line.definition, heard or state], self.days[line.definition, day]):
+                _add(counts, record)
+
+
+def _add(counts: Counts, record: TurnRecord) -> None:
+    counts.turns += 1
+    counts.calls += record.usage.calls
+    counts.input_tokens += record.usage.input_tokens
+    counts.output_tokens += record.usage.output_tokens
+    counts.cost += record.usage.cost
+    counts.seconds += record.usage.seconds
+    counts.misses += sum(isinstance(event, ev.Missed) for event in record.events)
+    counts.refusals += sum(isinstance(event, ev.MoveRefused | ev.ContextRefused) for event in record.events)
+
+
+def _state_after(record: TurnRecord, state: str) -> str:
+    for event in record.events:
+        match event:
+            case ev.Started() | ev.StateEntered() | ev.FlowReturned() | ev.Restarted():
+                state = event.state
+            case ev.FlowPushed():
+                state = event.entered
+            case ev.TurnUndone():
+                state = str(event.session.get("state", state))
+    return state
+
+
+def _moment(record: TurnRecord) -> float | None:
+    for event in record.events:
+        if isinstance(event, ev.Started | ev.UserSaid | ev.Answered | ev.RunResumed | ev.TimedOut | ev.Reminded):
+            return event.time
+    return None
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+
+
+@click.command()
+@db_option
+@click.option("--definition", metavar="NAME", help="Only conversations with this definition.")
+@click.option("--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only turns from this day on (UTC).")
+@click.option(
+    "--idle", default=24.0, show_default=True, type=click.FloatRange(min=0), metavar="HOURS",
+    help="After so many hours of silence a conversation counts as dropped.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbose_option
+def stats(*, db: str | None, definition: str | None, since: datetime | None, idle: float, as_json: bool) -> None:
+    """Count turns, model calls, tokens and cost per state and per day; drop-outs, misses and refusals.
+
+    A turn counts for the state that heard its message. A conversation that is not over, and that nobody has gone on
+    with for --idle hours, counts as dropped in the state where it stands.
+    """
+    store = open_existing(db)
+    start = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
+    tally = Tally()
+    if store is not None:
+        asyncio.run(_count(store, definition, tally, start, time.time() - idle * _HOUR))
+    if as_json:
+        printing.out(printing.as_json(_document(tally)))
+    elif tally.conversations:
+        printing.out(_text(tally))
+    else:
+        printing.note("there are no conversations yet")
+
+
+async def _count(store: Store, definition: str | None, tally: Tally, since: float, before: float) -> None:
+    after: str | None = None
+    try:
+        while page := await store.list(ListQuery(after=after, limit=_PAGE, definition=definition)):
+            for line in page:
+                records = [parse(text) for text in await store.records(line.conversation_id)]
+                tally.take(line, records, since, before)
+            after = page[-1].conversation_id
+    finally:
+        await store.close()
+
+
+def _line(name: str, key: Key, counts: Counts) -> dict[str, Any]:
+    return {
+        "definition": key[0],
+        name: key[1],
+        "turns": counts.turns,
+        "calls": counts.calls,
+        "input_tokens": counts.input_tokens,
+        "output_tokens": counts.output_tokens,
+        "cost": round(counts.cost, 6),
+        "model_seconds": round(counts.seconds, 3),
+        "misses": counts.misses,
+        "refusals": counts.refusals,
+        **({"dropped": counts.dropped} if name == "state" else {}),
+    }
+
+
+def _document(tally: Tally) -> dict[str, Any]:
+    return {
+        "conversations": tally.conversations,
+        "ended": tally.ended,
+        "states": [_line("state", key, counts) for key, counts in sorted(tally.states.items())],
+        "days": [_line("day", key, counts) for key, counts in sorted(tally.days.items())],
+    }
+
+
+def _text(tally: Tally) -> str:
+    document = _document(tally)
+    head = f"{tally.conversations} conversations, {tally.ended} of them ended"
+    return "\n\n".join([head, _table(document["states"]), _table(document["days"])])
+
+
+def _table(lines: Sequence[Mapping[str, Any]]) -> str:
+    if not lines:
+        return ""
+    rows = [[key.replace("_", " ") for key in lines[0]]]
+    rows += [[printing.one_line(str(value)) for value in line.values()] for line in lines]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )

@@ -1,0 +1,55 @@
+"""Logs as JSON lines on standard error: events of turns, and one line for each request.
+
+Every value is written as JSON, so nothing that a client sends can begin a line of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from loguru import logger
+from starlette.types import Scope
+
+from llm_fsm import enable_logging
+from llm_fsm.server.guard import REQUEST_ID
+
+
+def log_json(level: str = "INFO") -> None:
+    """Write JSON lines from now on, in this whole process."""
+    logger.remove()
+    logger.configure(patcher=_with_request)
+    logger.add(_write, level=level, format="{message}")
+    enable_logging(level)
+
+
+def log_answer(scope: Scope, status: int, seconds: float) -> None:
+    """Write the line of a request; its query is left out, as it may hold anything."""
+    caller = scope.get("state", {}).get("caller")
+    logger.bind(
+        event="request",
+        method=scope["method"],
+        path=scope["path"][:500],
+        status=status,
+        seconds=round(seconds, 4),
+        token=None if caller is None else caller.name,
+    ).info("request")
+
+
+def _with_request(record: Any) -> None:
+    request_id = REQUEST_ID.get()
+    if request_id:
+        record["extra"]["request_id"] = request_id
+
+
+def _write(message: Any) -> None:
+    record = message.record
+    line = {
+        "time": record["time"].isoformat(timespec="milliseconds"),
+        "level": record["level"].name,
+        "message": record["message"],
+        **record["extra"],
+    }
+    sys.stderr.write(json.dumps(line, default=str) + "\n")
+    sys.stderr.flush()

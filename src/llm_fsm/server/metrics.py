@@ -1,0 +1,106 @@
+"""`/metrics` for Prometheus: turns, model calls, tools, requests and streams of this process, or of all its workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from fastapi import APIRouter, Request
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.responses import Response
+from starlette.types import Scope
+
+from llm_fsm import events as ev
+from llm_fsm import observe
+from llm_fsm.engine.observers import TurnAborted, TurnSaved
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.rest import caller_of
+from llm_fsm.server.service import Service
+
+MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Counts what happens from `start` on."""
+
+    def __init__(self, service: Service) -> None:
+        kept = self.registry = CollectorRegistry()
+        self._service = service
+        per_turn = ("definition", "state")
+        self.turns = Counter("llm_fsm_turns", "Turns on record", (*per_turn, "kind"), registry=kept)
+        self.aborted = Counter("llm_fsm_turns_aborted", "Turns not finished", ("definition", "error"), registry=kept)
+        self.seconds = Histogram(
+            "llm_fsm_turn_seconds", "Duration of turns", ("definition",), buckets=_SECONDS, registry=kept
+        )
+        self.calls = Counter("llm_fsm_model_calls", "Model calls", ("model", "asked_for"), registry=kept)
+        self.tokens = Counter("llm_fsm_tokens", "Tokens", (*per_turn, "type"), registry=kept)
+        self.cost = Counter("llm_fsm_cost_dollars", "Cost", per_turn, registry=kept)
+        self.tools = Counter("llm_fsm_tool_calls", "Calls of tools", ("tool", "failed"), registry=kept)
+        self.moves = Counter("llm_fsm_transitions", "Moves", ("from", "to", "by"), registry=kept)
+        self.refusals = Counter("llm_fsm_refusals", "Moves and values that were refused", ("what",), registry=kept)
+        self.misses = Counter("llm_fsm_misses", "Messages that were not understood", registry=kept)
+        self.requests = Counter("llm_fsm_http_requests", "Requests", ("method", "route", "status"), registry=kept)
+        self.answers = Histogram(
+            "llm_fsm_http_seconds", "Until an answer is complete", ("route",), buckets=_SECONDS, registry=kept
+        )
+        streams = Gauge("llm_fsm_open_streams", "Open streams", registry=kept, multiprocess_mode="livesum")
+        streams.set_function(lambda: service.gauge.streams)
+        self.router = APIRouter()
+
+        @self.router.get("/metrics")
+        async def read(request: Request) -> Response:
+            if caller_of(request).is_limited:
+                raise Problem("forbidden", "these are figures of all: they need a token without limits")
+            return Response(self.text(), media_type=CONTENT_TYPE_LATEST)
+
+    def text(self) -> bytes:
+        """The figures as Prometheus reads them."""
+        if os.environ.get(MULTIPROCESS):
+            gathered = CollectorRegistry()
+            MultiProcessCollector(gathered)  # type: ignore[no-untyped-call]
+            return generate_latest(gathered)
+        return generate_latest(self.registry)
+
+    def start(self) -> Callable[[], None]:
+        """Begin to count; the function that comes back ends it."""
+        return observe(self._take)
+
+    def answered(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count an answer."""
+        route = scope.get("route")
+        path = str(getattr(route, "path", "other"))
+        self.requests.labels(scope["method"], path, str(status)).inc()
+        self.answers.labels(path).observe(seconds)
+
+    def _take(self, _: str, event: ev.Event) -> None:
+        match event:
+            case TurnSaved():
+                place = (event.definition, event.state)
+                self.turns.labels(*place, event.kind).inc()
+                self.seconds.labels(event.definition).observe(event.seconds)
+                self.tokens.labels(*place, "input").inc(event.usage.input_tokens)
+                self.tokens.labels(*place, "output").inc(event.usage.output_tokens)
+                self.cost.labels(*place).inc(event.usage.cost)
+            case TurnAborted():
+                self.aborted.labels(event.definition, event.error).inc()
+            case ev.ModelReplied():
+                self.calls.labels(event.model, event.asked_for).inc()
+            case ev.ToolReturned():
+                self.tools.labels(event.name, str(event.error is not None).lower()).inc()
+            case ev.StateEntered():
+                self.moves.labels(event.previous, event.state, event.by).inc()
+            case ev.MoveRefused():
+                self.refusals.labels("move").inc()
+            case ev.ContextRefused():
+                self.refusals.labels("value").inc()
+            case ev.Missed():
+                self.misses.inc()

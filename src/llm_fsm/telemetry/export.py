@@ -1,0 +1,47 @@
+"""Export by OTLP over HTTP, as the OTEL_… variables say: what `llm-fsm serve --otel` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.telemetry.instrument import instrument
+
+
+def export(*, content: bool = False) -> Callable[[], None]:
+    """Send traces and metrics to a collector: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.
+
+    Args:
+        content: as of `instrument`.
+
+    Returns:
+        A function that sends what is left, and ends it.
+
+    Raises:
+        ConfigurationError: the extra `otel` is not installed.
+    """
+    if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
+        raise ConfigurationError("exporting needs the extra otel: pip install 'llm-fsm[otel]'")
+    sdk_trace: Any = import_module("opentelemetry.sdk.trace")
+    trace_export: Any = import_module("opentelemetry.sdk.trace.export")
+    sdk_metrics: Any = import_module("opentelemetry.sdk.metrics")
+    metrics_export: Any = import_module("opentelemetry.sdk.metrics.export")
+    spans: Any = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    points: Any = import_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
+    resources: Any = import_module("opentelemetry.sdk.resources")
+    resource = resources.Resource.create({"service.name": "llm-fsm"}).merge(resources.OTELResourceDetector().detect())
+    tracers = sdk_trace.TracerProvider(resource=resource)
+    tracers.add_span_processor(trace_export.BatchSpanProcessor(spans.OTLPSpanExporter()))
+    reader = metrics_export.PeriodicExportingMetricReader(points.OTLPMetricExporter())
+    meters = sdk_metrics.MeterProvider(metric_readers=[reader], resource=resource)
+    stop = instrument(tracer_provider=tracers, meter_provider=meters, content=content)
+
+    def end() -> None:
+        stop()
+        tracers.shutdown()
+        meters.shutdown()
+
+    return end

@@ -1,0 +1,229 @@
+"""Spans and metrics, made of events while they happen."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from llm_fsm import __version__, observe
+from llm_fsm import events as ev
+from llm_fsm.engine.observers import TurnAborted, TurnSaved
+from llm_fsm.telemetry import names
+
+_BEGIN = (ev.Started, ev.UserSaid, ev.Answered, ev.RunResumed, ev.TimedOut, ev.Reminded)
+_SCOPE = "llm_fsm"
+_NANO = 1_000_000_000
+
+
+def instrument(
+    *, tracer_provider: Any = None, meter_provider: Any = None, content: bool = False
+) -> Callable[[], None]:
+    """Make spans and metrics of every turn of this process.
+
+    Args:
+        tracer_provider: takes the spans; None: the global one.
+        meter_provider: takes the metrics; None: the global one.
+        content: words of people, models and tools become attributes, too. They may hold personal data and secrets.
+
+    Returns:
+        A function that ends it.
+
+    Example:
+        from llm_fsm.telemetry import instrument
+        instrument()
+    """
+    tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
+    meter = metrics.get_meter(_SCOPE, __version__, meter_provider)
+    return observe(_Instrument(tracer, _Meters(meter), content=content).take)
+
+
+class _Meters:
+    """The metrics."""
+
+    def __init__(self, meter: Any) -> None:
+        def histogram(name: str, unit: str, buckets: tuple[float, ...], description: str) -> Any:
+            return meter.create_histogram(
+                name, unit=unit, description=description, explicit_bucket_boundaries_advisory=buckets
+            )
+
+        seconds, tokens = names.SECOND_BUCKETS, names.TOKEN_BUCKETS
+        self.tokens = histogram(names.TOKEN_USAGE, "{token}", tokens, "Tokens of a model call")
+        self.operation = histogram(names.OPERATION_DURATION, "s", seconds, "Duration of a model call")
+        self.first_chunk = histogram(names.TIME_TO_FIRST_CHUNK, "s", seconds, "Time to the first words of a stream")
+        self.turn = histogram(names.TURN_DURATION, "s", seconds, "Duration of a turn")
+        self.cost = meter.create_counter(names.TURN_COST, unit="USD", description="Cost of turns")
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn under way: its span, when it began, and whether words were shown."""
+
+    span: Any
+    context: Any
+    began: float
+    state: str = ""
+    spoke: bool = False
+
+
+class _Instrument:
+    """What happens in conversations, as spans and metrics."""
+
+    def __init__(self, tracer: Any, meters: _Meters, *, content: bool) -> None:
+        self._tracer = tracer
+        self._meters = meters
+        self._content = content
+        self._names = names.convention(os.environ)
+        self._turns: dict[str, _Turn] = {}
+
+    def take(self, conversation_id: str, event: ev.Event) -> None:
+        """Take an event."""
+        turn = self._turns.get(conversation_id)
+        if turn is None:
+            if isinstance(event, TurnSaved | TurnAborted):
+                return
+            turn = self._begin(conversation_id)
+        match event:
+            case ev.ModelReplied():
+                self._chat(turn, event)
+            case ev.ToolReturned():
+                self._tool(turn, event)
+            case ev.MessageDelta():
+                self._words(turn)
+            case TurnSaved():
+                self._saved(conversation_id, turn, event)
+            case TurnAborted():
+                self._aborted(conversation_id, turn, event)
+            case _:
+                self._note(turn, event)
+
+    def _begin(self, conversation_id: str) -> _Turn:
+        span = self._tracer.start_span(
+            names.INVOKE_AGENT,
+            kind=SpanKind.INTERNAL,
+            attributes={names.OPERATION: names.INVOKE_AGENT, names.CONVERSATION: conversation_id},
+        )
+        turn = _Turn(span, trace.set_span_in_context(span), time.monotonic())
+        self._turns[conversation_id] = turn
+        return turn
+
+    def _note(self, turn: _Turn, event: ev.Event) -> None:
+        span = turn.span
+        match event:
+            case ev.Started():
+                turn.state = event.state
+            case ev.UserSaid() if self._content:
+                span.set_attribute(self._names.input_messages, _message("user", event.text))
+            case ev.BotSaid() if self._content:
+                span.set_attribute(self._names.output_messages, _message("assistant", event.text))
+            case ev.StateEntered():
+                turn.state = event.state
+                span.add_event(
+                    names.TRANSITION,
+                    {names.PREVIOUS_STATE: event.previous, names.STATE: event.state, names.BY: event.by},
+                )
+            case ev.MoveRefused():
+                span.add_event(names.REFUSED, {names.STATE: event.target, names.BY: event.by})
+            case ev.Missed():
+                span.add_event(names.MISSED, {"count": event.count})
+            case ev.Paused():
+                span.add_event(names.PAUSED, {names.KIND: event.kind, names.STATE: event.state})
+
+    def _child(self, turn: _Turn, name: str, kind: SpanKind, seconds: float, attributes: dict[str, Any]) -> Any:
+        began = time.time_ns() - int(seconds * _NANO)
+        if turn.state:
+            attributes[names.STATE] = turn.state
+        return self._tracer.start_span(
+            name, context=turn.context, kind=kind, start_time=began, attributes=attributes
+        )
+
+    def _chat(self, turn: _Turn, event: ev.ModelReplied) -> None:
+        provider, _, model = event.model.rpartition("/")
+        shared = {
+            names.OPERATION: names.CHAT,
+            self._names.provider: provider or "llm_fsm",
+            names.REQUEST_MODEL: model or event.model,
+            names.RESPONSE_MODEL: model or event.model,
+        }
+        attributes: dict[str, Any] = {
+            **shared,
+            names.INPUT_TOKENS: event.input_tokens,
+            names.OUTPUT_TOKENS: event.output_tokens,
+            names.CACHED_TOKENS: event.cached_tokens,
+            names.COST: event.cost,
+            names.ASKED_FOR: event.asked_for,
+        }
+        if event.finish_reason:
+            attributes[names.FINISH_REASONS] = (event.finish_reason,)
+        if self._content:
+            attributes[self._names.output_messages] = _message("assistant", event.text)
+        self._child(turn, f"{names.CHAT} {model or event.model}", SpanKind.CLIENT, event.seconds, attributes).end()
+        self._meters.tokens.record(event.input_tokens, {**shared, names.TOKEN_TYPE: "input"})
+        self._meters.tokens.record(event.output_tokens, {**shared, names.TOKEN_TYPE: "output"})
+        self._meters.operation.record(event.seconds, shared)
+
+    def _tool(self, turn: _Turn, event: ev.ToolReturned) -> None:
+        attributes: dict[str, Any] = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
+        if event.key:
+            attributes[names.TOOL_CALL_ID] = event.key
+        if self._content:
+            attributes[self._names.tool_arguments] = _json(event.arguments)
+            attributes[self._names.tool_result] = event.error or _json(event.result)
+        name = f"{names.EXECUTE_TOOL} {event.name}"
+        span = self._child(turn, name, SpanKind.INTERNAL, event.seconds, attributes)
+        if event.error is not None:
+            span.set_attribute(names.ERROR_TYPE, "ToolError")
+            span.set_status(Status(StatusCode.ERROR, event.error if self._content else ""))
+        span.end()
+
+    def _words(self, turn: _Turn) -> None:
+        if not turn.spoke:
+            turn.spoke = True
+            self._meters.first_chunk.record(time.monotonic() - turn.began, {names.OPERATION: names.CHAT})
+
+    def _saved(self, conversation_id: str, turn: _Turn, event: TurnSaved) -> None:
+        del self._turns[conversation_id]
+        span = turn.span
+        span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
+        span.set_attributes(
+            {
+                names.AGENT_NAME: event.definition,
+                names.TURN: event.turn,
+                names.KIND: event.kind,
+                names.STATE: event.state,
+                names.ENDED: event.ended,
+                names.CALLS: event.usage.calls,
+                names.INPUT_TOKENS: event.usage.input_tokens,
+                names.OUTPUT_TOKENS: event.usage.output_tokens,
+                names.COST: event.usage.cost,
+            }
+        )
+        span.end()
+        shared = {names.AGENT_NAME: event.definition, names.STATE: event.state}
+        self._meters.turn.record(event.seconds, {**shared, names.KIND: event.kind})
+        if event.usage.cost:
+            self._meters.cost.add(event.usage.cost, shared)
+
+    def _aborted(self, conversation_id: str, turn: _Turn, event: TurnAborted) -> None:
+        del self._turns[conversation_id]
+        turn.span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
+        turn.span.set_attributes({names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error})
+        turn.span.set_status(Status(StatusCode.ERROR))
+        turn.span.end()
+        self._meters.turn.record(
+            event.seconds, {names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error}
+        )
+
+
+def _message(role: str, text: str) -> str:
+    return _json([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

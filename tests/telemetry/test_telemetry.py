@@ -1,0 +1,141 @@
+"""Spans and metrics of turns, as OpenTelemetry's own SDK collects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from llm_fsm import Machine, ModelError, ModelReply
+from llm_fsm.telemetry import instrument, names
+from llm_fsm.testing import ScriptedLLM, calls, reply
+from machines import GREETER
+from refunds import PAID, REFUNDS
+
+
+class Collected:
+    """What a test collects."""
+
+    def __init__(self) -> None:
+        self.spans_kept = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans_kept))
+        self.meters = MeterProvider(metric_readers=[self.reader])
+
+    @property
+    def spans(self) -> dict[str, Any]:
+        return {span.name: span for span in self.spans_kept.get_finished_spans()}
+
+    def metric(self, name: str) -> list[Any]:
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        return [
+            point
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    made = Collected()
+    yield made
+    made.tracers.shutdown()
+    made.meters.shutdown()
+
+
+def talk(collected: Collected, machine: Machine, *messages: str, content: bool = False) -> None:
+    stop = instrument(tracer_provider=collected.tracers, meter_provider=collected.meters, content=content)
+    try:
+        with machine:
+            chat = machine.start(greet=False)
+            for message in messages:
+                chat.send(message)
+    finally:
+        stop()
+
+
+class Model:
+    """A model that says Bye, with these fields in its reply."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    async def complete(self, _: Any) -> ModelReply:
+        text = '{"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": "Bye Ada."}'
+        return ModelReply(text=text, **self.fields)
+
+
+def test_a_turn_is_a_span_with_its_model_call_and_its_transition(collected: Collected) -> None:
+    model = Model(model="openai/gpt-x", input_tokens=50, output_tokens=7, cost=0.01, seconds=0.5)
+    talk(collected, Machine.from_dict(GREETER, model=model), "I am Ada")
+    turn, call = collected.spans["invoke_agent greeter"], collected.spans["chat gpt-x"]
+    assert call.parent.span_id == turn.context.span_id
+    assert turn.attributes[names.STATE] == "bye"
+    assert turn.attributes[names.OPERATION] == "invoke_agent"
+    assert [(event.name, dict(event.attributes)[names.STATE]) for event in turn.events] == [(names.TRANSITION, "bye")]
+    assert (call.attributes[names.INPUT_TOKENS], call.attributes["gen_ai.system"]) == (50, "openai")
+    assert call.end_time - call.start_time >= 500_000_000
+    tokens = {point.attributes[names.TOKEN_TYPE]: point.sum for point in collected.metric(names.TOKEN_USAGE)}
+    assert tokens == {"input": 50, "output": 7}
+    (cost,) = collected.metric(names.TURN_COST)
+    assert cost.value == pytest.approx(0.01)
+    assert [point.count for point in collected.metric(names.OPERATION_DURATION)] == [1]
+
+
+def test_words_are_left_out_unless_they_are_asked_for(collected: Collected) -> None:
+    talk(collected, Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye Ada.", name="Ada")])), "I am Ada")
+    assert "Ada" not in str([dict(span.attributes) for span in collected.spans.values()])
+    collected.spans_kept.clear()
+    model = ScriptedLLM([reply("bye", "Bye Ada.", name="Ada")])
+    talk(collected, Machine.from_dict(GREETER, model=model), "I am Ada", content=True)
+    assert "I am Ada" in collected.spans["invoke_agent greeter"].attributes["gen_ai.prompt"]
+
+
+def test_the_newest_convention_is_behind_the_switch(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(names.SWITCH, names.NEWEST)
+    talk(collected, Machine.from_dict(GREETER, model=Model(model="openai/gpt-x")), "I am Ada")
+    assert collected.spans["chat gpt-x"].attributes["gen_ai.provider.name"] == "openai"
+
+
+def refund(amount: int, to: str = "card") -> str:
+    raise RuntimeError("no money")
+
+
+def test_a_tool_that_fails_is_a_span_with_an_error(collected: Collected) -> None:
+    document = {**REFUNDS, "tools": {"refund": {"registered": "refund"}}}
+    model = ScriptedLLM([calls(("refund", {"amount": 5})), PAID])
+    talk(collected, Machine.from_dict(document, model=model, tools=[refund]), "5 back")
+    span = collected.spans["execute_tool refund"]
+    assert span.status.status_code.name == "ERROR"
+    assert span.attributes[names.TOOL_NAME] == "refund"
+
+
+def test_a_turn_that_fails_is_a_span_with_an_error(collected: Collected) -> None:
+    with pytest.raises(ModelError):
+        talk(collected, Machine.from_dict(GREETER, model=ScriptedLLM([ModelError("down")])), "x")
+    span = collected.spans["invoke_agent greeter"]
+    failed = [one for one in collected.spans_kept.get_finished_spans() if one.status.status_code.name == "ERROR"]
+    assert [one.attributes[names.ERROR_TYPE] for one in failed] == ["ModelError"]
+    assert span is not None
+
+
+def test_time_to_the_first_words_of_a_stream(collected: Collected) -> None:
+    stop = instrument(tracer_provider=collected.tracers, meter_provider=collected.meters)
+    try:
+        with Machine.from_dict(GREETER, model=ScriptedLLM([reply("bye", "Bye.", name="Ada")])) as machine:
+            list(machine.start(greet=False).stream("Ada"))
+    finally:
+        stop()
+    (first,) = collected.metric(names.TIME_TO_FIRST_CHUNK)
+    assert first.count == 1
