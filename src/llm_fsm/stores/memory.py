@@ -23,7 +23,7 @@ from llm_fsm.stores.errors import (
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 
 Packed = str | bytes
 """A text, in UTF-8 where a `str` of it has two bytes or four for each character."""
@@ -56,7 +56,7 @@ class MemoryStore:
         self._posting: dict[str, _Conversation] = {}
         self._definitions: dict[str, str] = {}
         self._pins: Counter[str] = Counter()
-        self._turnstile = Turnstile()
+        self._queue = KeyedQueue()
         self._closed = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
@@ -153,7 +153,7 @@ class MemoryStore:
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()
-        return self._turnstile.lock(conversation_id, timeout)
+        return self._queue.lock(conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         self._check_open()

@@ -9,11 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.locks.queue import Turnstile
-from llm_fsm.stores.locks.remote import Door, RemoteWriter
+from llm_fsm.stores.locks.conversation_lock import LockServer, remote_lock
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 
 
-class Parts(Door[Any], Protocol):
+class Parts(LockServer[Any], Protocol):
     """Connections of one event loop, and the locks that they hold."""
 
     async def close(self) -> None:
@@ -33,7 +33,7 @@ class PerLoop(ABC, Generic[P]):
     """The server, without its password."""
 
     def __init__(self) -> None:
-        self._turnstile = Turnstile()
+        self._queue = KeyedQueue()
         self._held: dict[str, Any] = {}
         self._parts: dict[asyncio.AbstractEventLoop, P] = {}
         self._inherited: list[Any] = []
@@ -46,7 +46,7 @@ class PerLoop(ABC, Generic[P]):
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()
-        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
+        return remote_lock(self._own, self._queue, self._held, conversation_id, timeout)
 
     async def close(self) -> None:
         """Finish what waits, then close the connections of this event loop. May be called twice."""
@@ -66,7 +66,7 @@ class PerLoop(ABC, Generic[P]):
             self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
             self._parts.clear()
             self._held.clear()
-            self._turnstile = Turnstile()
+            self._queue = KeyedQueue()
             self._process = os.getpid()
         loop = asyncio.get_running_loop()
         parts = self._parts.get(loop)

@@ -12,7 +12,6 @@ import pytest
 from llm_fsm.engine.doctor import examine
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
-from llm_fsm.stores.file.disk import Files
 from llm_fsm.stores.file.store import FileStore
 from llm_fsm.testing.store_contract.suite import store_suite
 
@@ -173,22 +172,35 @@ async def test_a_place_that_is_no_folder_is_named(tmp_path):
     await store.close()
 
 
-def head(version):
-    texts = dict.fromkeys(("definition", "state", "session"), "")
-    more = {"ended": False, "created": 0.0, "updated": 0.0, "definition_sha": None, "bytes": 0, "due": [], "outbox": []}
-    return {"conversation_id": "c", "version": version, **texts, **more}
-
-
-def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path, monkeypatch):
-    files = Files(tmp_path)
-    files.prepare()
-    files.replace_head("c", head(1))
+async def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path, monkeypatch):
+    store = FileStore(tmp_path / "x")
+    await store.save(turn(1))
 
     def broken(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", broken)
     with pytest.raises(StoreError, match="the disk is full"):
-        files.replace_head("c", head(2))
-    assert files.head("c")["version"] == 1
-    assert len(list((tmp_path / "conversations").iterdir())) == 1
+        await store.save(turn(2))
+    monkeypatch.undo()
+    assert (await store.load("c")).version == 1
+    assert not list((tmp_path / "x" / "conversations").glob("*.new"))
+    await store.save(turn(2))
+    assert list(await store.records("c")) == [turn(1).record, turn(2).record]
+    await store.close()
+
+
+async def test_files_with_escaped_characters_are_read_as_they_were_meant(tmp_path):
+    store = FileStore(tmp_path / "x")
+    for number in (1, 2):
+        await store.save(replace(turn(number), session=f'"ä{number}"', record=f'"ö{number}"', request_id=f"ü{number}"))
+    for path in (tmp_path / "x" / "conversations").iterdir():
+        lines = [json.dumps(json.loads(line), separators=(",", ":")) for line in path.read_text().splitlines()]
+        path.write_text("\n".join(lines) + "\n" * (path.suffix == ".records"))
+        if path.suffix == ".records":
+            size = path.stat().st_size
+    (head,) = (tmp_path / "x" / "conversations").glob("*.json")
+    head.write_text(json.dumps({**json.loads(head.read_text()), "bytes": size}))
+    assert await store.load("c", "ü1") == ('"ä2"', 2, '"ö1"', None)
+    assert list(await store.records("c")) == ['"ö1"', '"ö2"']
+    await store.close()

@@ -2,12 +2,13 @@
 
 Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500; listings, due rows and
 the outbox read the last commit of every conversation. One writer per conversation holds across processes by
-operating-system locks (see `filelock`), as with SQLite. Not for network file systems.
+operating-system locks (see `locks.file_locks`), as with SQLite. Not for network file systems.
 """
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import TypeVar
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import check_appended
-from llm_fsm.stores.file.layout import Folder
+from llm_fsm.stores.file.folder import Folder
+from llm_fsm.stores.locks.conversation_lock import finished, local_lock
 from llm_fsm.stores.locks.file_locks import locks_beside
-from llm_fsm.stores.locks.local import OneWriter, finished
-from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 from llm_fsm.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class FileStore:
         if "\0" in place:
             raise ValueError("the path of a file store cannot contain a NUL character")
         self._path = os.path.abspath(place)
-        self._parts = _Parts(Path(self._path))
+        self._parts = self._new_parts()
 
     @property
     def path(self) -> str:
@@ -64,13 +65,13 @@ class FileStore:
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
         parts.thread.check_running()
-        return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
+        return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._run(lambda folder: folder.listed(query))
 
     async def definition(self, sha: str) -> str | None:
-        return await self._run(lambda folder: folder.files.definition(sha))
+        return await self._run(lambda folder: folder.definition(sha))
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         return await self._run(lambda folder: folder.due(now, limit, definition))
@@ -85,11 +86,11 @@ class FileStore:
         return await self._run(lambda folder: folder.delete(conversation_id))
 
     async def unlisted(self) -> Sequence[str]:
-        """What is wrong with conversations that listings leave out, in sentences."""
+        """Find what is wrong with conversations that listings leave out, in sentences."""
         return await self.faults()
 
     async def faults(self) -> Sequence[str]:
-        """What is wrong with the folder as a whole, in sentences."""
+        """Find what is wrong with the folder as a whole, in sentences."""
         return await self._run(Folder.faults)
 
     async def close(self) -> None:
@@ -105,22 +106,25 @@ class FileStore:
         return await finished(parts.thread.call(lambda: work(parts.folder)))
 
     def _own(self) -> _Parts:
-        """What belongs to this process: threads do not survive a fork."""
+        """The parts of this process: threads do not survive a fork."""
         if self._parts.process != os.getpid():
-            self._parts = _Parts(Path(self._path))
+            self._parts = self._new_parts()
         return self._parts
+
+    def _new_parts(self) -> _Parts:
+        parts = _Parts(Path(self._path))
+        weakref.finalize(self, parts.thread.stop, parts.close).atexit = False
+        return parts
 
 
 class _Parts:
-    """What one process has of a store: the thread that works on the folder, and who may write."""
-
-    __slots__ = ("folder", "locks", "process", "thread", "turnstile")
+    """The parts of a store that belong to one process."""
 
     def __init__(self, path: Path) -> None:
         self.process = os.getpid()
         self.folder = Folder(path)
         self.thread = WorkerThread("llm-fsm-file", str(path))
-        self.turnstile = Turnstile()
+        self.queue = KeyedQueue()
         self.locks = locks_beside(path / "conversations")
 
     def close(self) -> None:

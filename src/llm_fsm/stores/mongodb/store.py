@@ -24,9 +24,8 @@ from pymongo import errors as faults
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import check_appended
-from llm_fsm.stores.locks.local import finished
-from llm_fsm.stores.locks.queue import Turnstile
-from llm_fsm.stores.locks.remote import RemoteWriter
+from llm_fsm.stores.locks.conversation_lock import finished, remote_lock
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
 
@@ -55,7 +54,7 @@ class MongoDBStore:
         self._lease = lease
         self._make = client or self._connect
         self.place, self._database = place_of(url)
-        self._turnstile = Turnstile()
+        self._queue = KeyedQueue()
         self._held: dict[str, str] = {}
         self._closed = False
         self._inherited: list[_Parts] = []
@@ -91,7 +90,7 @@ class MongoDBStore:
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._own()
-        return RemoteWriter(lambda: self, self._turnstile, self._held, conversation_id, timeout)
+        return remote_lock(lambda: self, self._queue, self._held, conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._run(lambda kept: kept.listed(query))
@@ -112,7 +111,7 @@ class MongoDBStore:
         return await self._write(lambda kept: kept.delete(conversation_id))
 
     async def take(self, name: str) -> str | None:
-        """Take the lock of a conversation if it is free: under what name; see `remote_writer.Door`."""
+        """Take the lock of a conversation if it is free: under what name; see `conversation_lock.LockServer`."""
         parts = self._own()
         if not await self._run(lambda kept: kept.take(name, parts.holder, self._lease)):
             return None
@@ -167,7 +166,7 @@ class MongoDBStore:
             raise StoreError(f"{self.place}: the store is closed; open a new one")
         if self._parts.process != os.getpid():
             self._inherited.append(self._parts)
-            self._turnstile = Turnstile()
+            self._queue = KeyedQueue()
             self._held.clear()
             self._parts = _Parts(self)
         return self._parts

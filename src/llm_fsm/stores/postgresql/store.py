@@ -25,7 +25,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import Unreachable, check_appended
-from llm_fsm.stores.locks.local import finished
+from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, Line

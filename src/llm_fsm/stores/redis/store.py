@@ -26,7 +26,7 @@ from llm_fsm.stores.errors import (
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.locks.local import finished
+from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.redis import scripts
 from llm_fsm.stores.redis.connection import Answer, Link, pool_of

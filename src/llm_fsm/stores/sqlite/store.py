@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.locks.conversation_lock import finished, local_lock
 from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
-from llm_fsm.stores.locks.local import OneWriter, finished
-from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 from llm_fsm.stores.sqlite import statements as rows
 from llm_fsm.stores.sqlite.connection import Database, Together
 from llm_fsm.stores.sqlite.schema import MEMORY
@@ -60,12 +60,12 @@ class SQLiteStore:
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         parts = self._own()
-        return await parts.queue().ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+        return await parts.batches().ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
         check_appended(commit)
         parts = self._own()
-        await finished(parts.queue().ask(parts.save, commit))
+        await finished(parts.batches().ask(parts.save, commit))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         return await self._run(partial(rows.records, conversation_id, after, limit), writes=False)
@@ -82,7 +82,7 @@ class SQLiteStore:
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
         parts.thread.check_running()
-        return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
+        return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._run(partial(rows.listed, query), writes=False)
@@ -112,7 +112,7 @@ class SQLiteStore:
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> T:
         parts = self._own()
-        return await finished(parts.queue().ask(parts.write if writes else parts.read, work))
+        return await finished(parts.batches().ask(parts.write if writes else parts.read, work))
 
     def _own(self) -> _Parts:
         """The parts of this process: neither a thread nor a connection survives a fork."""
@@ -134,28 +134,28 @@ class _Parts:
     def __init__(self, path: str, busy_timeout: float) -> None:
         self.process = os.getpid()
         self.thread = WorkerThread("llm-fsm-sqlite", path)
-        self.turnstile = Turnstile()
+        self.queue = KeyedQueue()
         self.locks: FileLocks = NoLocks() if path == MEMORY else locks_beside(Path(path))
         self._database = Database(path, busy_timeout)
-        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BatchQueue] = weakref.WeakKeyDictionary()
+        self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BatchQueue] = weakref.WeakKeyDictionary()
         self.load = partial(self._serve, rows.load, False)
         self.save = partial(self._serve, rows.save, True)
         self.read = partial(self._serve, rows.each, False)
         self.write = partial(self._serve, rows.each, True)
 
-    def queue(self) -> BatchQueue:
-        """The queue of the running event loop."""
+    def batches(self) -> BatchQueue:
+        """The queue of requests of the running event loop."""
         self.thread.check_running()
         loop = asyncio.get_running_loop()
-        found = self._queues.get(loop)
+        found = self._batches.get(loop)
         if found is None:
-            found = self._queues[loop] = BatchQueue()
+            found = self._batches[loop] = BatchQueue()
         return found
 
     async def close(self) -> None:
         """Finish what waits, then close the connection and the locks."""
         if not self.thread.is_stopped:
-            await self.queue().idle()
+            await self.batches().idle()
             await self.thread.call(self._database.close)
         self.abandon()
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 
 
 async def settle():
@@ -21,19 +21,19 @@ async def settle():
 
 @pytest.mark.anyio
 async def test_a_free_key_is_taken_at_once_and_forgotten_after_use():
-    turnstile = Turnstile()
-    async with turnstile.lock("a"), turnstile.lock("b"):
-        assert len(turnstile) == 2
-    assert len(turnstile) == 0
+    queue = KeyedQueue()
+    async with queue.lock("a"), queue.lock("b"):
+        assert len(queue) == 2
+    assert len(queue) == 0
 
 
 def test_of_threads_that_take_a_free_key_at_once_one_has_it():
     for _ in range(50):
-        turnstile, together, taken = Turnstile(), threading.Barrier(8), []
+        queue, together, taken = KeyedQueue(), threading.Barrier(8), []
 
-        def take(turnstile=turnstile, together=together, taken=taken):
+        def take(queue=queue, together=together, taken=taken):
             together.wait()
-            taken.append(turnstile.take("a"))
+            taken.append(queue.take("a"))
 
         threads = [threading.Thread(target=take) for _ in range(8)]
         for thread in threads:
@@ -45,33 +45,33 @@ def test_of_threads_that_take_a_free_key_at_once_one_has_it():
 
 @pytest.mark.anyio
 async def test_waiters_are_served_in_order_of_asking():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
     served = []
 
     async def enter(number):
-        async with turnstile.lock("a"):
+        async with queue.lock("a"):
             served.append(number)
             await asyncio.sleep(0)
 
-    async with turnstile.lock("a"):
+    async with queue.lock("a"):
         tasks = [asyncio.create_task(enter(number)) for number in range(20)]
         await settle()
         assert served == []
     await asyncio.gather(*tasks)
     assert served == list(range(20))
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 @pytest.mark.anyio
 async def test_nobody_overtakes_between_release_and_waking():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
     served = []
 
     async def enter(name):
-        async with turnstile.lock("a"):
+        async with queue.lock("a"):
             served.append(name)
 
-    async with turnstile.lock("a"):
+    async with queue.lock("a"):
         first = asyncio.create_task(enter("waited"))
         await settle()
     await enter("came later")
@@ -81,30 +81,30 @@ async def test_nobody_overtakes_between_release_and_waking():
 
 @pytest.mark.anyio
 async def test_a_timeout_says_who_is_busy_and_for_how_long_was_waited():
-    turnstile = Turnstile()
-    async with turnstile.lock('order "7"'):
+    queue = KeyedQueue()
+    async with queue.lock('order "7"'):
         with pytest.raises(StoreError) as caught:
-            await turnstile.acquire('order "7"', timeout=0)
+            await queue.acquire('order "7"', timeout=0)
     assert caught.value.retryable
     assert str(caught.value) == (
         'conversation "order "7"" is busy: an earlier message is still being answered after '
         "0.0 seconds of waiting; send it again later"
     )
-    async with turnstile.lock('order "7"', timeout=0):
+    async with queue.lock('order "7"', timeout=0):
         pass
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 @pytest.mark.anyio
 async def test_who_gives_up_leaves_the_queue_to_the_others():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
     served = []
 
     async def enter(name, timeout=None):
-        async with turnstile.lock("a", timeout):
+        async with queue.lock("a", timeout):
             served.append(name)
 
-    async with turnstile.lock("a"):
+    async with queue.lock("a"):
         gives_up = asyncio.create_task(enter("timeout", 0.001))
         await settle()
         cancelled = asyncio.create_task(enter("cancelled"))
@@ -116,66 +116,66 @@ async def test_who_gives_up_leaves_the_queue_to_the_others():
         assert isinstance(gives_up.exception(), StoreError)
     await stays
     assert served == ["stays"]
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 @pytest.mark.anyio
 async def test_a_waiter_cancelled_in_the_moment_of_its_turn_passes_it_on():
-    turnstile = Turnstile()
-    await turnstile.acquire("a")
-    unlucky = asyncio.create_task(turnstile.acquire("a"))
+    queue = KeyedQueue()
+    await queue.acquire("a")
+    unlucky = asyncio.create_task(queue.acquire("a"))
     await settle()
-    next_one = asyncio.create_task(turnstile.acquire("a"))
+    next_one = asyncio.create_task(queue.acquire("a"))
     await settle()
-    turnstile.release("a")
+    queue.release("a")
     unlucky.cancel()
     await next_one
     assert unlucky.cancelled()
-    turnstile.release("a")
-    assert len(turnstile) == 0
+    queue.release("a")
+    assert len(queue) == 0
 
 
 @pytest.mark.anyio
 async def test_a_coroutine_that_is_dropped_gives_its_key_back():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
 
     async def hold():
-        async with turnstile.lock("a"):
+        async with queue.lock("a"):
             await asyncio.sleep(0)
 
     forgotten = hold()
     forgotten.send(None)
-    assert len(turnstile) == 1
+    assert len(queue) == 1
     del forgotten
     gc.collect()
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 def test_a_waiter_whose_event_loop_is_gone_is_passed_over():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
     gone = asyncio.new_event_loop()
 
     async def queue_up():
-        await turnstile.acquire("a")
-        return asyncio.ensure_future(turnstile.acquire("a"))
+        await queue.acquire("a")
+        return asyncio.ensure_future(queue.acquire("a"))
 
     waiting = [gone.run_until_complete(queue_up())]
     gone.run_until_complete(asyncio.sleep(0))
     gone.close()
-    turnstile.release("a")
-    assert len(turnstile) == 0
+    queue.release("a")
+    assert len(queue) == 0
     waiting.pop()._log_destroy_pending = False
     gc.collect()
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 def test_event_loops_in_several_threads_take_turns():
-    turnstile = Turnstile()
+    queue = KeyedQueue()
     total = 0
 
     async def add():
         nonlocal total
-        async with turnstile.lock("a", timeout=60):
+        async with queue.lock("a", timeout=60):
             before = total
             await asyncio.sleep(0)
             total = before + 1
@@ -189,7 +189,7 @@ def test_event_loops_in_several_threads_take_turns():
     for thread in threads:
         thread.join()
     assert total == 200
-    assert len(turnstile) == 0
+    assert len(queue) == 0
 
 
 WAITERS = st.lists(st.sampled_from(["waits", "cancelled", "timeout", "cancelled late"]), max_size=8)
@@ -199,14 +199,14 @@ WAITERS = st.lists(st.sampled_from(["waits", "cancelled", "timeout", "cancelled 
 @given(WAITERS)
 def test_whoever_still_waits_is_served_in_order(kinds):
     async def scenario():
-        turnstile = Turnstile()
+        queue = KeyedQueue()
         served = []
 
         async def enter(number, timeout):
-            async with turnstile.lock("a", timeout):
+            async with queue.lock("a", timeout):
                 served.append(number)
 
-        await turnstile.acquire("a")
+        await queue.acquire("a")
         tasks = []
         for number, kind in enumerate(kinds):
             tasks.append(asyncio.create_task(enter(number, 0 if kind == "timeout" else None)))
@@ -215,12 +215,12 @@ def test_whoever_still_waits_is_served_in_order(kinds):
             if kind == "cancelled":
                 task.cancel()
         await asyncio.sleep(0.001)
-        turnstile.release("a")
+        queue.release("a")
         for task, kind in zip(tasks, kinds, strict=True):
             if kind == "cancelled late":
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert served == [number for number, kind in enumerate(kinds) if kind == "waits"]
-        assert len(turnstile) == 0
+        assert len(queue) == 0
 
     asyncio.run(scenario())

@@ -1,0 +1,418 @@
+"""The folder of the file store, for one thread: a crash leaves the old state of a conversation or the new one, whole.
+
+Of a conversation there are, under the SHA-256 of its id:
+
+| file | is |
+|---|---|
+| `<hash>.json` | all that changes with a turn, replaced as a whole: the commit |
+| `<hash>.records` | a line a record, appended; lines behind the `bytes` that the commit names were never committed |
+| `<hash>.journal` | a line a step, appended; lines of another version than the commit's are of a turn that is over |
+
+`definitions/<hash>.json` are the definitions that conversations are pinned to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from heapq import nsmallest
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.errors import answered_already, os_fault, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.locks.file_locks import locks_beside
+
+T = TypeVar("T")
+
+FORMAT = 1
+_PATIENCE = 5.0
+_DEFINITIONS = ""
+"""No conversation has this id."""
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Definition(_Format):
+    sha: str
+    text: str
+
+
+class _Head(_Format, kw_only=True):
+    """The last commit of a conversation. `bytes` is the size of its records, `outbox` holds rows without the id."""
+
+    conversation_id: str
+    version: int
+    definition: str
+    state: str
+    ended: bool
+    created: float
+    updated: float
+    definition_sha: str | None
+    bytes: int
+    due: list[tuple[float, str]]
+    outbox: list[tuple[int, int, str, str, str]]
+    session: str
+
+
+class _Record(msgspec.Struct, array_like=True):
+    number: int
+    request_id: str | None
+    record: str
+
+
+class _Step(msgspec.Struct, array_like=True):
+    version: int
+    """The version before the turn."""
+    step: int
+    text: str
+
+
+class Folder:
+    """The methods of a store. Two of them, in one process or in two, may use the same folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._conversations = root / "conversations"
+        self._definitions = root / "definitions"
+        self._locks = locks_beside(root / "writing")
+        self._prepared = False
+
+    def close(self) -> None:
+        self._locks.close()
+
+    def load(self, name: str, request_id: str | None) -> Loaded | None:
+        head = self._head(name)
+        if head is None:
+            return None
+        recorded = None if request_id is None else self._recorded(name, head.bytes, request_id)
+        return Loaded(head.session, head.version, recorded, head.definition_sha)
+
+    def save(self, commit: Commit) -> None:
+        name, sha = commit.conversation_id, commit.definition_sha
+        before = self._head(name)
+        moves = before is None or before.definition_sha != sha
+        with self._alone(_DEFINITIONS) if moves else nullcontext(), self._alone(name):
+            head = self._head(name)
+            version, size = (0, 0) if head is None else (head.version, head.bytes)
+            if version != commit.expected:
+                raise wrong_version(commit, version)
+            if commit.request_id is not None and self._recorded(name, size, commit.request_id) is not None:
+                raise answered_already(commit)
+            if sha is not None:
+                self._keep_definition(commit, sha)
+            lines = [_Record(number, request, record) for number, record, request in commit.numbered]
+            size = _append(self._file(name, "records"), lines, size)
+            _replace(self._file(name, "json"), _head_of(commit, head, size))
+            _remove(self._file(name, "journal"))
+            if head is not None and head.definition_sha != sha:
+                self._drop_unused(head.definition_sha)
+
+    def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
+        head = self._head(name)
+        if head is None:
+            return ()
+        lines = _lines(self._file(name, "records"), head.bytes, _Record)
+        found = (line.record for line in lines if line.number > after)
+        return tuple(islice(found, None if limit is None else max(limit, 0)))
+
+    def journal(self, name: str, step: int, text: str) -> None:
+        with self._alone(name):
+            version, path = self._version(name), self._file(name, "journal")
+            if any(known.step == step for known in self._steps(name)):
+                raise step_exists(name, step)
+            _append(path, [_Step(version, step, text)], _whole(path))
+
+    def journalled(self, name: str) -> Sequence[str]:
+        return tuple(known.text for known in sorted(self._steps(name), key=attrgetter("step")))
+
+    def forget_journal(self, name: str) -> None:
+        with self._alone(name):
+            _remove(self._file(name, "journal"))
+
+    def listed(self, query: ListQuery) -> Sequence[Listed]:
+        lines = (
+            Listed(
+                head.conversation_id,
+                head.definition,
+                head.state,
+                head.ended,
+                head.version,
+                head.created,
+                head.updated,
+                head.definition_sha,
+            )
+            for head in self._heads([])
+        )
+        return tuple(nsmallest(max(query.limit, 0), filter(query.admits, lines), key=attrgetter("conversation_id")))
+
+    def definition(self, sha: str) -> str | None:
+        document = _document(self._definition_file(sha), _Definition)
+        return None if document is None else document.text
+
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+        rows = (
+            (at, head.conversation_id, kind)
+            for head in self._heads([])
+            if definition in (None, head.definition)
+            for at, kind in head.due
+            if at <= now
+        )
+        return tuple(Due(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
+
+    def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        rows = (
+            Posted(head.conversation_id, *row)
+            for head in sorted(self._heads([]), key=attrgetter("conversation_id"))
+            if query.admits(head.conversation_id, head.definition)
+            for row in head.outbox
+        )
+        return tuple(islice((row for row in rows if query.sink in (None, row.sink)), max(query.limit, 0)))
+
+    def acknowledge(self, posted: Posted) -> None:
+        name = posted.conversation_id
+        with self._alone(name):
+            head = self._head(name)
+            if head is None:
+                return
+            told = (posted.number, posted.index)
+            left = [row for row in head.outbox if row[2] != posted.sink or row[:2] > told]
+            if left != head.outbox:
+                _replace(self._file(name, "json"), msgspec.structs.replace(head, outbox=left))
+
+    def delete(self, name: str) -> bool:
+        with self._alone(_DEFINITIONS), self._alone(name):
+            head = self._head(name)
+            removed = [_remove(self._file(name, kind)) for kind in ("json", "records", "journal")]
+            if any(removed):
+                _sync_folder(self._conversations)
+            if head is not None:
+                self._drop_unused(head.definition_sha)
+            return removed[0]
+
+    def faults(self) -> Sequence[str]:
+        """Find commits that are damaged, so that nobody can tell whose they are."""
+        unreadable: list[str] = []
+        for _ in self._heads(unreadable):
+            pass
+        return unreadable
+
+    def _file(self, name: str, kind: str) -> Path:
+        return self._conversations / f"{_hash(name)}.{kind}"
+
+    def _definition_file(self, sha: str) -> Path:
+        return self._definitions / f"{_hash(sha)}.json"
+
+    def _head(self, name: str) -> _Head | None:
+        path = self._file(name, "json")
+        head = _document(path, _Head)
+        if head is not None and head.conversation_id != name:
+            raise StoreError(f"{path}: is the file of another conversation: remove it, or use another folder")
+        return head
+
+    def _heads(self, unreadable: list[str]) -> Iterator[_Head]:
+        """The last commits of all conversations; messages about damaged ones are added to `unreadable`."""
+        try:
+            paths = sorted(self._conversations.glob("*.json"))
+        except OSError as error:
+            raise os_fault(self._conversations, error) from error
+        for path in paths:
+            try:
+                head = _document(path, _Head)
+            except UnreadableError as error:  # it is no hindrance for the others
+                unreadable.append(str(error))
+            else:
+                if head is not None:
+                    yield head
+
+    def _version(self, name: str) -> int:
+        head = self._head(name)
+        return 0 if head is None else head.version
+
+    def _recorded(self, name: str, size: int, request_id: str) -> str | None:
+        lines = _lines(self._file(name, "records"), size, _Record)
+        return next((line.record for line in lines if line.request_id == request_id), None)
+
+    def _steps(self, name: str) -> Iterator[_Step]:
+        version, path = self._version(name), self._file(name, "journal")
+        return (known for known in _lines(path, _whole(path), _Step) if known.version == version)
+
+    def _keep_definition(self, commit: Commit, sha: str) -> None:
+        path = self._definition_file(sha)
+        if commit.definition_text is None:
+            if self.definition(sha) is None:
+                raise unknown_definition(commit)
+        elif not path.exists():
+            _replace(path, _Definition(FORMAT, sha, commit.definition_text))
+
+    def _drop_unused(self, sha: str | None) -> None:
+        """Forget a definition without conversations, unless one of the damaged ones may be pinned to it."""
+        unreadable: list[str] = []
+        is_used = any(head.definition_sha == sha for head in self._heads(unreadable))
+        if sha is not None and not is_used and not unreadable:
+            _remove(self._definition_file(sha))
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Between reading and writing nobody else writes: a version is checked and raised in one go."""
+        if not self._prepared:
+            for folder in (self._root, self._conversations, self._definitions):
+                try:
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                except OSError as error:
+                    raise os_fault(folder, error) from error
+            self._prepared = True
+        deadline = time.monotonic() + _PATIENCE
+        while not self._locks.take(name):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"{self._root}: another program is writing and does not end: try again, or end it", retryable=True
+                )
+            time.sleep(0.001)
+        try:
+            yield
+        finally:
+            self._locks.give(name)
+
+
+def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:
+    posted = [(commit.number, index, event.sink, event.key, event.text) for index, event in enumerate(commit.outbox)]
+    return _Head(
+        format=FORMAT,
+        conversation_id=commit.conversation_id,
+        version=commit.number,
+        definition=commit.definition,
+        state=commit.state,
+        ended=commit.ended,
+        created=commit.began if before is None else before.created,
+        updated=commit.time,
+        definition_sha=commit.definition_sha,
+        bytes=size,
+        due=sorted(set(commit.due)),
+        outbox=[*(() if before is None else before.outbox), *posted],
+        session=commit.session,
+    )
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _document(path: Path, kind: type[T]) -> T | None:
+    """The document of a file; None where there is no such file."""
+    text = _read(path)
+    if text is None:
+        return None
+    written = _decoded(path, text, _Format).format
+    if written != FORMAT:
+        raise StoreError(
+            f"{path}: written by a newer version (format {written}; this one reads {FORMAT}): upgrade llm-fsm"
+        )
+    return _decoded(path, text, kind)
+
+
+def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
+    """The lines within the first `size` bytes, which must be there: a request whose record is gone counts as new."""
+    text = (_read(path) or b"")[:size]
+    if len(text) < size:
+        raise _damaged(path)
+    return (_decoded(path, line, kind) for line in text.splitlines())
+
+
+def _whole(path: Path) -> int:
+    """The number of bytes that whole lines have: a crash may have cut the last one short."""
+    return (_read(path) or b"").rfind(b"\n") + 1
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _fault(path, error) from error
+
+
+def _decoded(path: Path, text: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _damaged(path) from error
+
+
+def _replace(path: Path, document: _Format) -> None:
+    """Write beside, then rename: a crash leaves the old file or the new one."""
+    beside = path.with_suffix(".new")
+    try:
+        _write(beside, msgspec.json.encode(document), 0)
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise _fault(path, error) from error
+
+
+def _append(path: Path, lines: Sequence[msgspec.Struct], size: int) -> int:
+    """Write lines behind the first `size` bytes, durably. Returns the new size."""
+    text = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    try:
+        _write(path, text, size)
+        if size == 0:
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise _fault(path, error) from error
+    return size + len(text)
+
+
+def _write(path: Path, text: bytes, size: int) -> None:
+    """Put a text behind the first `size` bytes of a file, and nothing behind it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(handle, size)
+        os.lseek(handle, size, os.SEEK_SET)
+        rest = memoryview(text)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _fault(path, error) from error
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _damaged(path: Path) -> UnreadableError:
+    return UnreadableError(f"{path}: the file is damaged: restore it from a backup, or remove it")
+
+
+def _fault(path: Path, error: OSError) -> StoreError:
+    """The error of the system about one file; a folder in its place hinders no other one."""
+    if isinstance(error, IsADirectoryError):
+        return UnreadableError(f"{path}: is a folder in place of a file: move it away, and restore the file")
+    return os_fault(path, error)
