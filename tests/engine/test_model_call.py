@@ -105,10 +105,11 @@ CALL = ToolCall(id="1", name="add", arguments={"a": 1})  # type: ignore[arg-type
         (ModelReply(text="hi", cost=float("nan")), "gave cost as nan, which nothing can take", False),
         (ModelReply(text="hi", seconds=float("inf")), "gave seconds as inf, which nothing", False),
         (ModelReply(text="hi", input_tokens=-1), "gave input_tokens as -1, which nothing", False),
-        (ModelReply(text="hi", cost=Decimal("0.01")), "gave cost as a Decimal; it must be a number", False),  # type: ignore[arg-type]
-        (ModelReply(text=None), "gave its text as a NoneType; it must be a str, or ''", False),  # type: ignore[arg-type]
-        (ModelReply(text="", tool_calls=None), "gave tool_calls that are no ToolCalls of texts", False),  # type: ignore[arg-type]
-        (ModelReply(text="", tool_calls=(CALL,)), "gave tool_calls that are no ToolCalls of texts", False),
+        (ModelReply(text="hi", cost=object()), "object has no JSON form", False),  # type: ignore[arg-type]
+        (ModelReply(text="hi", attempts=1.5), "a wrong ModelReply.attempts: expected a whole number", False),  # type: ignore[arg-type]
+        (ModelReply(text=None), "a wrong ModelReply.text: expected text, got null", False),  # type: ignore[arg-type]
+        (ModelReply(text="", tool_calls=None), "ModelReply.tool_calls: expected a list, got null", False),  # type: ignore[arg-type]
+        (ModelReply(text="", tool_calls=(CALL,)), "tool_calls[0].arguments: expected text, got an object", False),
     ],
 )
 async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: str, retryable: bool) -> None:
@@ -117,6 +118,12 @@ async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: 
     assert says in str(caught.value)
     assert caught.value.retryable is retryable
     assert caught.value.__cause__ is (does if isinstance(does, Exception) else None)
+
+
+async def test_numbers_of_a_reply_become_what_a_record_holds() -> None:
+    given = ModelReply(text="hi", cost=Decimal("0.01"), input_tokens=3.0)  # type: ignore[arg-type]
+    reply = await question(Own(given), 60.0)
+    assert (reply.cost, reply.input_tokens, type(reply.input_tokens)) == (0.01, 3, int)
 
 
 @pytest.mark.parametrize("error", [ModelError("down", status=503), ConfigurationError("no key")])

@@ -14,15 +14,15 @@ from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time, in_words, is_cancelled
 from llm_fsm.definition.models import Limits
-from llm_fsm.errors import LLMFSMError, ModelError, told
+from llm_fsm.errors import LLMFSMError, ModelError, UnreadableError, told
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.session.messages import ModelReply, ToolCall
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.serialization import plain, read
 from llm_fsm.tools.executor import called
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.effects import AskModel
 from llm_fsm.turn.tool_results import result_value
 
-_NUMBERS = (int, float)
 _COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
 _LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
 """What a reply counts, and the least that it may say; clocks may go back."""
@@ -103,29 +103,19 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
 
 
 def _checked(llm: LLM, reply: object) -> ModelReply:
+    """Return the reply with the types that it is stored in, so that it can be read again."""
+    who = f"the model object {type(llm).__name__}"
     if not isinstance(reply, ModelReply):
-        kind = type(reply).__name__
-        raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
+        raise ModelError(f"{who} gave a {type(reply).__name__}; it must give a ModelReply")
+    try:
+        checked = read(plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False)
+    except (UnreadableError, TypeError) as error:
+        raise ModelError(str(error)) from None
     for name, least in _LEAST:
-        value = getattr(reply, name)
-        if not isinstance(value, _NUMBERS):
-            kind = type(value).__name__
-            raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
+        value = getattr(checked, name)
         if not least <= value < math.inf:  # no limit would be reached by it
-            raise ModelError(f"the model object {type(llm).__name__} gave {name} as {value}, which nothing can take")
-    if not isinstance(reply.text, str):
-        kind = type(reply.text).__name__
-        raise ModelError(f"the model object {type(llm).__name__} gave its text as a {kind}; it must be a str, or ''")
-    if reply.tool_calls != () and not _are_calls(reply.tool_calls):
-        raise ModelError(f"the model object {type(llm).__name__} gave tool_calls that are no ToolCalls of texts")
-    return reply
-
-
-def _are_calls(found: object) -> bool:
-    return isinstance(found, tuple | list) and all(
-        isinstance(call, ToolCall) and all(isinstance(part, str) for part in (call.id, call.name, call.arguments))
-        for call in found
-    )
+            raise ModelError(f"{who} gave {name} as {value}, which nothing can take")
+    return checked
 
 
 def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:

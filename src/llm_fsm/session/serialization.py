@@ -69,22 +69,23 @@ def _without_subclass(value: object) -> object:
             return kind(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise NotImplementedError(f"a {type(value).__name__} has no JSON form")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def read(document: Any, kind: type[T], name: str) -> T:
+def read(document: Any, kind: type[T], name: str, *, strict: bool = True) -> T:
     """Convert JSON data to a frozen value.
 
     Args:
         document: The data as `plain` gave it, or the same data read from JSON text.
         kind: The class of the value.
         name: The name of the data, with which an error message begins.
+        strict: False also accepts a number that is written as text, and a whole number that is a float.
 
     Raises:
         UnreadableError: The data does not have this shape. The message says where, and what would be right.
     """
     try:
-        return msgspec.convert(document, kind)
+        return msgspec.convert(document, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise UnreadableError(_explained(str(error), name)) from error
 
