@@ -1,73 +1,27 @@
-"""What the PostgreSQL store reads and writes: one statement for all requests of a kind that came together.
+"""The statements of the PostgreSQL store: one for all requests of a kind that came together.
 
-A statement takes arrays and is a transaction by itself. What a commit cannot be granted is found out afterwards,
-for the refused ones only.
+A statement takes its rows as JSON, so that one prepared statement serves any number of them, and is a transaction by
+itself. Why a commit was refused is asked afterwards, for the refused ones only.
 """
 
 from __future__ import annotations
 
-import struct
+import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from psycopg import AsyncConnection, errors, pq
-from psycopg.adapt import Dumper
-from psycopg.postgres import types
+from psycopg import AsyncConnection, errors
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.errors import (
-    answered_already,
-    lock_lost,
-    step_exists,
-    unknown_definition,
-    wrong_version,
-)
+from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 
 Connection = AsyncConnection[Any]
-_TEXT = types["text"]
-_NULL = struct.pack("!i", -1)
-
-
-class Texts(tuple[str | None, ...]):
-    """An array of texts; None is NULL."""
-
-    __slots__ = ()
-
-
-class TextsDumper(Dumper):
-    """`Texts` in the binary format of PostgreSQL's arrays, always of one type: one prepared statement serves them."""
-
-    format = pq.Format.BINARY
-    oid = _TEXT.array_oid
-
-    def dump(self, obj: Texts) -> bytes:
-        """The array as the server takes it."""
-        if not obj:
-            return struct.pack("!iii", 0, 0, _TEXT.oid)
-        parts = [struct.pack("!iiiii", 1, 1, _TEXT.oid, len(obj), 1)]
-        for text in obj:
-            if text is None:
-                parts.append(_NULL)
-            else:
-                encoded = text.encode()
-                parts += [struct.pack("!i", len(encoded)), encoded]
-        return b"".join(parts)
-
-
-def texts(items: Iterable[str | None]) -> Texts:
-    """An array of texts."""
-    return Texts(items)
-
-
-def numbers(items: Iterable[float | None]) -> str:
-    """An array of numbers in its text form, to be cast to the type that the statement wants."""
-    return "{" + ",".join("NULL" if item is None else repr(item) for item in items) + "}"
 
 
 class Held(NamedTuple):
-    """What is asked for one conversation, and under which number its lock was taken (None: without a lock)."""
+    """A request for one conversation, and the number under which its lock is held (None: without a lock)."""
 
     value: Any
     holder: int | None
@@ -82,7 +36,7 @@ class Step(NamedTuple):
 
 
 _LOAD = """SELECT c.session, c.version, r.record, c.definition_sha
-    FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS asked (id, request_id, place)
+    FROM json_to_recordset(%s) AS asked (place int, id text, request_id text)
     LEFT JOIN conversations c USING (id)
     LEFT JOIN inbox i ON i.conversation = asked.id AND i.request_id = asked.request_id
     LEFT JOIN records r ON r.conversation = asked.id AND r.number = i.number
@@ -92,13 +46,12 @@ _STILL = """(holder IS NULL OR EXISTS
         (SELECT 1 FROM locks l WHERE l.conversation = id AND l.holder = given.holder FOR SHARE))"""
 
 _SAVE = f"""WITH given AS (
-    SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::int[],
-        %s::float8[], %s::float8[], %s::text[], %s::int[])
-    AS t (id, expected, number, session, definition, state, ended, time, began, sha, holder)
+    SELECT * FROM json_to_recordset(%(commits)s) AS t (id text, expected bigint, number bigint, session text,
+        definition text, state text, ended bool, time float8, began float8, sha text, holder int)
 ), appended AS (
-    SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) AS t (id, number, record, request_id)
+    SELECT * FROM json_to_recordset(%(records)s) AS t (id text, number bigint, record text, request_id text)
 ), texts AS (
-    SELECT * FROM unnest(%s::text[], %s::text[]) AS t (sha, text)
+    SELECT * FROM json_to_recordset(%(definitions)s) AS t (sha text, text text)
 ), fit AS (
     SELECT * FROM given WHERE {_STILL}
     AND NOT EXISTS (SELECT 1 FROM appended a JOIN inbox i ON i.conversation = a.id AND i.request_id = a.request_id
@@ -107,11 +60,11 @@ _SAVE = f"""WITH given AS (
         OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = given.sha))
 ), created AS (
     INSERT INTO conversations (id, version, session, definition, state, ended, created, updated, definition_sha)
-    SELECT id, number, session, definition, state, ended = 1, began, time, sha FROM fit WHERE expected = 0
+    SELECT id, number, session, definition, state, ended, began, time, sha FROM fit WHERE expected = 0
     ON CONFLICT DO NOTHING RETURNING id
 ), updated AS (
     UPDATE conversations c SET version = c.version + 1, session = fit.session, definition = fit.definition,
-        state = fit.state, ended = fit.ended = 1, updated = fit.time, definition_sha = fit.sha
+        state = fit.state, ended = fit.ended, updated = fit.time, definition_sha = fit.sha
     FROM fit WHERE fit.expected > 0 AND c.id = fit.id AND c.version = fit.expected RETURNING c.id
 ), done AS (
     SELECT id FROM created UNION ALL SELECT id FROM updated
@@ -126,27 +79,25 @@ _SAVE = f"""WITH given AS (
     DELETE FROM due USING done, given
     WHERE due.conversation = done.id AND given.id = done.id AND given.expected > 0
 ), awaited AS (
-    INSERT INTO due SELECT id, time, kind FROM unnest(%s::text[], %s::float8[], %s::text[]) AS t (id, time, kind)
-    JOIN done USING (id)
+    INSERT INTO due SELECT id, time, kind
+    FROM json_to_recordset(%(due)s) AS t (id text, time float8, kind text) JOIN done USING (id)
 ), posted AS (
     INSERT INTO outbox SELECT id, number, place, sink, key, text
-    FROM unnest(%s::text[], %s::bigint[], %s::int[], %s::text[], %s::text[], %s::text[])
-    AS t (id, number, place, sink, key, text) JOIN done USING (id)
+    FROM json_to_recordset(%(outbox)s) AS t (id text, number bigint, place int, sink text, key text, text text)
+    JOIN done USING (id)
 ), forgotten AS (
     DELETE FROM journal USING done WHERE journal.conversation = done.id
 )
 SELECT id FROM done"""
 
 _WHY = f"""SELECT id, c.version, r.record, {_STILL},
-    EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = id AND i.request_id = ANY (requests.ids)),
-    given.sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = given.sha)
-    FROM unnest(%s::text[], %s::bigint[], %s::int[], %s::text[]) AS given (id, number, holder, sha)
-    LEFT JOIN conversations c USING (id)
-    LEFT JOIN records r ON r.conversation = id AND r.number = given.number,
-    LATERAL (SELECT %s::text[] AS ids) AS requests"""
+    EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = id AND requests ? i.request_id),
+    sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = given.sha)
+    FROM jsonb_to_recordset(%s) AS given (id text, number bigint, holder int, sha text, requests jsonb)
+    LEFT JOIN conversations c USING (id) LEFT JOIN records r ON r.conversation = id AND r.number = given.number"""
 
 _JOURNAL = f"""INSERT INTO journal SELECT id, step, text
-    FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::int[]) AS given (id, step, text, holder)
+    FROM json_to_recordset(%s) AS given (id text, step bigint, text text, holder int)
     WHERE {_STILL} ON CONFLICT DO NOTHING RETURNING conversation, step"""
 
 _FORGET = f"""WITH given AS (SELECT %s::text AS id, %s::int AS holder),
@@ -154,19 +105,20 @@ _FORGET = f"""WITH given AS (SELECT %s::text AS id, %s::int AS holder),
     gone AS (DELETE FROM journal USING still WHERE journal.conversation = still.id)
     SELECT id FROM still"""
 
-_JOURNALLED = """SELECT place, text FROM unnest(%s::text[]) WITH ORDINALITY AS asked (id, place)
+_JOURNALLED = """SELECT place, text FROM json_to_recordset(%s) AS asked (place int, id text)
     JOIN journal ON conversation = id ORDER BY place, step"""
 
 _DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s)
     DELETE FROM conversations WHERE id = %s"""
 
-_LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, %s::int FROM unnest(%s::text[]) AS t (id)
+_LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, holder
+    FROM json_to_recordset(%s) AS t (id text, holder int)
     ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder
     WHERE held.holder = excluded.holder
     OR pg_try_advisory_xact_lock('locks'::regclass::oid::int, held.holder)
     RETURNING conversation"""
 
-_UNLOCK = """DELETE FROM locks USING unnest(%s::text[], %s::int[]) AS t (id, holder)
+_UNLOCK = """DELETE FROM locks USING json_to_recordset(%s) AS t (id text, holder int)
     WHERE conversation = id AND locks.holder = t.holder"""
 
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
@@ -192,21 +144,15 @@ _UNUSED = """DELETE FROM definitions d
 
 
 async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Sequence[Loaded | None]:
-    cursor = await db.execute(
-        _LOAD, (texts(name for name, _ in asked), texts(request for _, request in asked))
-    )
-    return [
-        None
-        if row[0] is None
-        else Loaded(session=row[0], version=row[1], recorded=row[2], definition_sha=row[3])
-        for row in await cursor.fetchall()
-    ]
+    wanted = _json({"place": place, "id": name, "request_id": request} for place, (name, request) in enumerate(asked))
+    found = await (await db.execute(_LOAD, (wanted,))).fetchall()
+    return [None if row[0] is None else Loaded(*row) for row in found]
 
 
 async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
     """See `Store.save`; of each conversation one commit. `again`: some of them may be in already."""
     commits: Sequence[Commit] = [item.value for item in asked]
-    cursor = await db.execute(_SAVE, _arrays(asked, commits))
+    cursor = await db.execute(_SAVE, _parameters(asked, commits))
     done = {name for (name,) in await cursor.fetchall()}
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         await _drop_unused(db)
@@ -215,56 +161,56 @@ async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[E
     return [reasons.get(commit.conversation_id) for commit in commits]
 
 
-def _arrays(asked: Sequence[Held], commits: Sequence[Commit]) -> Sequence[Texts | str]:
+def _parameters(asked: Sequence[Held], commits: Sequence[Commit]) -> dict[str, str]:
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
-    appended = [(c.conversation_id, *item) for c in commits for item in c.numbered]
-    due = [(c.conversation_id, at, kind) for c in commits for at, kind in c.due]
-    posted = [
-        (c.conversation_id, c.number, place, event) for c in commits for place, event in enumerate(c.outbox)
-    ]
-    return (
-        texts(c.conversation_id for c in commits),
-        numbers(c.expected for c in commits),
-        numbers(c.number for c in commits),
-        texts(c.session for c in commits),
-        texts(c.definition for c in commits),
-        texts(c.state for c in commits),
-        numbers(int(c.ended) for c in commits),
-        numbers(c.time for c in commits),
-        numbers(c.began for c in commits),
-        texts(c.definition_sha for c in commits),
-        numbers(item.holder for item in asked),
-        texts(row[0] for row in appended),
-        numbers(row[1] for row in appended),
-        texts(row[2] for row in appended),
-        texts(row[3] for row in appended),
-        texts(pins),
-        texts(pins.values()),
-        texts(row[0] for row in due),
-        numbers(row[1] for row in due),
-        texts(row[2] for row in due),
-        texts(row[0] for row in posted),
-        numbers(row[1] for row in posted),
-        numbers(row[2] for row in posted),
-        texts(row[3].sink for row in posted),
-        texts(row[3].key for row in posted),
-        texts(row[3].text for row in posted),
-    )
+    return {
+        "commits": _json(
+            {
+                "id": c.conversation_id,
+                "expected": c.expected,
+                "number": c.number,
+                "session": c.session,
+                "definition": c.definition,
+                "state": c.state,
+                "ended": c.ended,
+                "time": c.time,
+                "began": c.began,
+                "sha": c.definition_sha,
+                "holder": item.holder,
+            }
+            for item, c in zip(asked, commits, strict=True)
+        ),
+        "records": _json(
+            {"id": c.conversation_id, "number": number, "record": record, "request_id": request_id}
+            for c in commits
+            for number, record, request_id in c.numbered
+        ),
+        "definitions": _json({"sha": sha, "text": text} for sha, text in pins.items()),
+        "due": _json({"id": c.conversation_id, "time": at, "kind": kind} for c in commits for at, kind in c.due),
+        "outbox": _json(
+            {"id": c.conversation_id, "number": c.number, "place": place, **asdict(event)}
+            for c in commits
+            for place, event in enumerate(c.outbox)
+        ),
+    }
+
+
+def _json(rows: Iterable[dict[str, Any]]) -> str:
+    return json.dumps([*rows], ensure_ascii=False)
 
 
 async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict[str, Exception | None]:
     found: dict[str, Exception | None] = {}
     for item in refused:
         commit: Commit = item.value
-        requests = [request for *_, request in commit.numbered if request is not None]
-        asked = (
-            texts([commit.conversation_id]),
-            numbers([commit.number]),
-            numbers([item.holder]),
-            texts([commit.definition_sha]),
-            texts(requests),
-        )
-        row = await (await db.execute(_WHY, asked)).fetchone()
+        asked = {
+            "id": commit.conversation_id,
+            "number": commit.number,
+            "holder": item.holder,
+            "sha": commit.definition_sha,
+            "requests": [request for *_, request in commit.numbered if request is not None],
+        }
+        row = await (await db.execute(_WHY, (_json([asked]),))).fetchone()
         _, version, record, locked, known, defined = row or (None,) * 6
         reason: Exception | None
         if again and record == commit.record:
@@ -285,13 +231,10 @@ async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict
 
 async def journal(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
     steps: Sequence[Step] = [item.value for item in asked]
-    arrays = (
-        texts(step.conversation_id for step in steps),
-        numbers(step.step for step in steps),
-        texts(step.text for step in steps),
-        numbers(item.holder for item in asked),
+    given = _json(
+        {"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked
     )
-    cursor = await db.execute(_JOURNAL, arrays)
+    cursor = await db.execute(_JOURNAL, (given,))
     done = set(await cursor.fetchall())
     return [
         None if (step.conversation_id, step.step) in done else await _why_not(db, item, again)
@@ -310,22 +253,22 @@ async def _why_not(db: Connection, item: Held, again: bool) -> Exception | None:
 
 async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[str]]:
     found: list[list[str]] = [[] for _ in asked]
-    cursor = await db.execute(_JOURNALLED, (texts(asked),))
-    for place, text in await cursor.fetchall():
-        found[place - 1].append(text)
+    wanted = _json({"place": place, "id": name} for place, name in enumerate(asked))
+    for place, text in await (await db.execute(_JOURNALLED, (wanted,))).fetchall():
+        found[place].append(text)
     return [tuple(steps) for steps in found]
 
 
 async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[str]:
     """The conversations whose locks could be taken under the number `holder`."""
-    cursor = await db.execute(_LOCK, (holder, texts(sorted(set(names)))))
+    wanted = _json({"id": name, "holder": holder} for name in sorted(set(names)))
+    cursor = await db.execute(_LOCK, (wanted,))
     return frozenset(name for (name,) in await cursor.fetchall())
 
 
 async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     """Give locks back; those that were lost are somebody else's."""
-    given = sorted(held)
-    await db.execute(_UNLOCK, (texts(name for name, _ in given), numbers(holder for _, holder in given)))
+    await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
 
 
 async def records(db: Connection, name: str, after: int, limit: int | None) -> Sequence[str]:

@@ -23,7 +23,7 @@ from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.batching import BatchQueue
+from llm_fsm.stores.batching import BatchQueue, rounds
 from llm_fsm.stores.errors import Unreachable, check_appended
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
@@ -31,7 +31,7 @@ from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, Line
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
-from llm_fsm.stores.postgresql.statements import Held, Step, Texts, TextsDumper
+from llm_fsm.stores.postgresql.statements import Held, Step
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
 T = TypeVar("T")
@@ -139,7 +139,6 @@ class _Parts:
         self.locking = make(welcome=self._welcome_holder)
 
     async def _welcome(self, db: Connection) -> None:
-        db.adapters.register_dumper(Texts, TextsDumper)
         async with self._ready:
             await prepare(db, self.place, self.schema)
 
@@ -166,22 +165,14 @@ class _Parts:
         return await self._rounds(rows.journal, asked, lambda item: item.value[:2])
 
     async def _rounds(self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]) -> Sequence[Any]:
-        """One statement holds no key twice: who comes second goes into the next one.
-
-        Keys are in order, so that two statements that lock the same rows do not wait for each other.
-        """
+        """Serve each key once in a statement, in order, so that two statements do not wait for each other."""
         outcomes: list[Any] = [None] * len(asked)
-        left = list(range(len(asked)))
-        while left:
-            now: dict[Any, int] = {}
-            for place in left:
-                now.setdefault(key(asked[place]), place)
-            chosen = [now[key] for key in sorted(now)]
-            found = await self._together(serve, [asked[place] for place in chosen])
-            for place, outcome in zip(chosen, found, strict=True):
+        keys = [key(item) for item in asked]
+        for places in rounds(keys):
+            ordered = sorted(places, key=keys.__getitem__)
+            found = await self._together(serve, [asked[place] for place in ordered])
+            for place, outcome in zip(ordered, found, strict=True):
                 outcomes[place] = outcome
-            taken = set(chosen)
-            left = [place for place in left if place not in taken]
         return outcomes
 
     async def _together(self, serve: Any, asked: Sequence[Any], attempts: int = 0) -> Sequence[Any]:
