@@ -150,7 +150,7 @@ async def fork_while_writing(path):
     """Fork while a transaction is under way, and say how the child fared."""
     store = SQLiteStore(path, busy_timeout=1.0)
     await store.save(turn(1))
-    slow = asyncio.ensure_future(store._run(lambda _: time.sleep(0.5), writes=True))
+    slow = asyncio.ensure_future(store._write(lambda _: time.sleep(0.5)))
     await asyncio.sleep(0.1)
     child = os.fork()
     if child == 0:

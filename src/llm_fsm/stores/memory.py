@@ -11,38 +11,36 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
 
-from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     check_appended,
+    closed,
     step_exists,
     unknown_definition,
     wrong_version,
 )
 from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 
-Packed = str | bytes
-"""A text, in UTF-8 where a `str` of it has two bytes or four for each character."""
 
-
+@dataclass(slots=True)
 class _Conversation:
-    """What is kept of one conversation; record number n is `records[n - 1]`."""
+    """The state of one conversation; record number n is `records[n - 1]`."""
 
-    __slots__ = ("created", "definition", "ended", "inbox", "outbox", "records", "session", "sha", "state", "updated")
-
-    def __init__(self, created: float) -> None:
-        self.created = self.updated = created
-        self.session: Packed = ""
-        self.definition = self.state = ""
-        self.ended = False
-        self.sha: str | None = None
-        self.records: list[Packed] = []
-        self.inbox: dict[str, int] = {}
-        self.outbox: list[Posted] = []
+    created: float
+    updated: float = 0.0
+    session: str = ""
+    definition: str = ""
+    state: str = ""
+    ended: bool = False
+    sha: str | None = None
+    records: list[str] = field(default_factory=list)
+    inbox: dict[str, int] = field(default_factory=dict)
+    outbox: list[Posted] = field(default_factory=list)
 
 
 class MemoryStore:
@@ -66,8 +64,8 @@ class MemoryStore:
             if found is None:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
-            recorded = None if number is None else _unpacked(found.records[number - 1])
-            return Loaded(_unpacked(found.session), len(found.records), recorded, found.sha)
+            recorded = None if number is None else found.records[number - 1]
+            return Loaded(found.session, len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
@@ -88,10 +86,10 @@ class MemoryStore:
                 found = self._conversations[name] = _Conversation(commit.began)
             self._pin(found.sha, sha, commit.definition_text)
             for number, record, request_id in commit.numbered:
-                found.records.append(_packed(record))
+                found.records.append(record)
                 if request_id is not None:
                     found.inbox[request_id] = number
-            found.session, found.sha, found.definition = _packed(commit.session), sha, commit.definition
+            found.session, found.sha, found.definition = commit.session, sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._post(found, commit)
             if commit.due:
@@ -131,7 +129,7 @@ class MemoryStore:
             found = self._conversations.get(conversation_id)
             stored = [] if found is None else found.records
             wanted = stored[start:] if limit is None else stored[start : start + max(limit, 0)]
-            return tuple(map(_unpacked, wanted))
+            return tuple(wanted)
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         self._check_open()
@@ -218,7 +216,7 @@ class MemoryStore:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError("the memory store is closed; open a new one")
+            raise closed("memory")
 
 
 def _line(name: str, found: _Conversation) -> Listed:
@@ -226,11 +224,3 @@ def _line(name: str, found: _Conversation) -> Listed:
     return Listed(
         name, found.definition, found.state, found.ended, turns, found.created, found.updated, found.sha
     )
-
-
-def _packed(text: str) -> Packed:
-    return text if text.isascii() else text.encode()
-
-
-def _unpacked(text: Packed) -> str:
-    return text if isinstance(text, str) else text.decode()

@@ -25,7 +25,7 @@ async def test_a_cancelled_write_holds_the_lock_until_its_thread_is_through(kind
 
     async def write():
         async with store.lock("c"):
-            await (store._run(slow, writes=True) if kind == "sqlite" else store._run(slow))
+            await store._write(slow)
 
     writing = asyncio.create_task(write())
     while not begun.is_set():

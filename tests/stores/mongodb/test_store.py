@@ -108,9 +108,9 @@ async def test_a_cancelled_turn_is_over_before_the_next_one_begins(monkeypatch):
     store = MongoDBStore(URL, client=lambda: server)
     whole = Documents.save
 
-    def slow(self, commit, holder):
+    def slow(self, commit):
         time.sleep(0.3)
-        whole(self, commit, holder)
+        whole(self, commit)
 
     monkeypatch.setattr(Documents, "save", slow)
     with pytest.raises(TimeoutError):

@@ -58,24 +58,24 @@ async def test_refused_save_leaves_nothing_behind_and_the_next_one_goes_on(path)
 
 
 async def test_work_that_fails_in_the_middle_of_a_transaction_is_rolled_back(path):
-    def half(db):
-        db.execute("UPDATE conversations SET version = 7")
+    def half(rows):
+        rows.db.execute("UPDATE conversations SET version = 7")
         raise StoreError("taken back")
 
     async with used(path) as store:
         with pytest.raises(StoreError, match="taken back"):
-            await store._run(half, writes=True)
+            await store._write(half)
         assert (await store.load("c")).version == 4
 
 
 async def test_full_disk_is_an_error_and_the_store_goes_on_when_there_is_space(path):
     async with used(path) as store:
-        (pages,) = await store._run(lambda db: db.execute("PRAGMA page_count").fetchone(), writes=False)
-        await store._run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone(), writes=False)
+        (pages,) = await store._read(lambda rows: rows.db.execute("PRAGMA page_count").fetchone())
+        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
         with pytest.raises(StoreError, match="the disk is full"):
             await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 4
-        await store._run(lambda db: db.execute(f"PRAGMA max_page_count = {2 * pages + 100}").fetchone(), writes=False)
+        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {2 * pages + 100}").fetchone())
         await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 5
 
@@ -105,7 +105,7 @@ async def test_several_event_loops_write_one_after_the_other(path):
 async def test_cancelled_save_is_over_before_the_cancelling_goes_on(path):
     async with used(path) as store:
         entered, leave = threading.Event(), threading.Event()
-        first = asyncio.ensure_future(store._run(lambda _: (entered.set(), leave.wait(30)), writes=False))
+        first = asyncio.ensure_future(store._read(lambda _: (entered.set(), leave.wait(30))))
         await asyncio.to_thread(entered.wait)
         saving = asyncio.ensure_future(store.save(turn(5)))
         await asyncio.sleep(0.01)

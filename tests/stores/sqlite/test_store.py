@@ -99,12 +99,8 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
             assert db.execute("PRAGMA user_version").fetchone() == (3,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        settings = await store._run(
-            lambda db: [
-                db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")
-            ],
-            writes=False,
-        )
+        names = ("synchronous", "foreign_keys")
+        settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
         assert settings == [2, 1]
 
 
@@ -382,15 +378,15 @@ async def test_a_read_sees_a_write_that_was_handed_in_before_it(path):
 async def test_a_read_stays_out_of_a_transaction_that_is_open(path):
     entered, leave = threading.Event(), threading.Event()
 
-    def half(db):
-        db.execute("UPDATE conversations SET version = 7")
+    def half(rows):
+        rows.db.execute("UPDATE conversations SET version = 7")
         entered.set()
         leave.wait(30)
         raise StoreError("taken back")
 
     async with opened(path) as store:
         await store.save(turn(1))
-        writing = asyncio.ensure_future(store._run(half, writes=True))
+        writing = asyncio.ensure_future(store._write(half))
         while not entered.is_set():
             await asyncio.sleep(0.001)
         reading = asyncio.ensure_future(store.load("c"))
@@ -435,7 +431,7 @@ async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
     async with opened(path) as store:
         await store.save(turn(1))
         started, go_on = threading.Event(), threading.Event()
-        first = asyncio.create_task(store._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        first = asyncio.create_task(store._read(lambda _: (started.set(), go_on.wait())))
         await asyncio.to_thread(started.wait)
         saves = [store.journal(f"c{number}", 1, "{}") for number in range(10)]
         together = asyncio.gather(*saves, store.save(turn(1)), store.save(turn(2)), return_exceptions=True)
@@ -453,7 +449,7 @@ async def test_what_is_committed_but_not_known_to_be_on_the_disk_is_not_written_
     async with opened(path) as store:
         await store.save(turn(1))
         started, go_on = threading.Event(), threading.Event()
-        first = asyncio.create_task(store._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        first = asyncio.create_task(store._read(lambda _: (started.set(), go_on.wait())))
         await asyncio.to_thread(started.wait)
 
         @contextmanager
@@ -531,7 +527,7 @@ async def test_saves_together_do_what_they_do_one_after_the_other(tmp_path):
             await together.journal(name, 1, "{}")
         single = [await told(one.save(commit)) for commit in commits]
         started, go_on = threading.Event(), threading.Event()
-        first = asyncio.create_task(together._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        first = asyncio.create_task(together._read(lambda _: (started.set(), go_on.wait())))
         await asyncio.to_thread(started.wait)
         waiting = asyncio.gather(*(told(together.save(commit)) for commit in commits))
         await asyncio.sleep(0)
@@ -557,7 +553,7 @@ async def under_way(store, count):
 async def test_where_many_are_under_way_one_transaction_serves_what_they_hand_in_together(path):
     async with opened(path) as store, under_way(store, 20):
         begun = []
-        await store._run(lambda db: db.set_trace_callback(begun.append), writes=False)
+        await store._read(lambda rows: rows.db.set_trace_callback(begun.append))
         await asyncio.gather(*(store.save(replace(turn(1), conversation_id=f"c{n}")) for n in range(20)))
         assert sum(statement.startswith("BEGIN") for statement in begun) == 1
         found = await asyncio.gather(*(store.load(f"c{number}") for number in range(20)))

@@ -12,11 +12,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.file.folder import Folder
+from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished, local_lock
 from llm_fsm.stores.locks.file_locks import locks_beside
 from llm_fsm.stores.locks.keyed_queue import KeyedQueue
@@ -25,7 +24,7 @@ from llm_fsm.stores.worker_thread import WorkerThread
 T = TypeVar("T")
 
 
-class FileStore:
+class FileStore(ForwardingStore):
     """A `Store` in the folder `path`. Construction touches nothing; the folder is made on first use.
 
     May be used from several event loops and threads.
@@ -43,47 +42,10 @@ class FileStore:
         """The folder, as an absolute path."""
         return self._path
 
-    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        return await self._run(lambda folder: folder.load(conversation_id, request_id))
-
-    async def save(self, commit: Commit) -> None:
-        check_appended(commit)
-        await self._run(lambda folder: folder.save(commit))
-
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        return await self._run(lambda folder: folder.records(conversation_id, after, limit))
-
-    async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        await self._run(lambda folder: folder.journal(conversation_id, step, text))
-
-    async def journalled(self, conversation_id: str) -> Sequence[str]:
-        return await self._run(lambda folder: folder.journalled(conversation_id))
-
-    async def forget_journal(self, conversation_id: str) -> None:
-        await self._run(lambda folder: folder.forget_journal(conversation_id))
-
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
         parts.thread.check_running()
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
-
-    async def list(self, query: ListQuery) -> Sequence[Listed]:
-        return await self._run(lambda folder: folder.listed(query))
-
-    async def definition(self, sha: str) -> str | None:
-        return await self._run(lambda folder: folder.definition(sha))
-
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        return await self._run(lambda folder: folder.due(now, limit, definition))
-
-    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        return await self._run(lambda folder: folder.outbox(query))
-
-    async def acknowledge(self, posted: Posted) -> None:
-        await self._run(lambda folder: folder.acknowledge(posted))
-
-    async def delete(self, conversation_id: str) -> bool:
-        return await self._run(lambda folder: folder.delete(conversation_id))
 
     async def unlisted(self) -> Sequence[str]:
         """Find what is wrong with conversations that listings leave out, in sentences."""
@@ -91,7 +53,7 @@ class FileStore:
 
     async def faults(self) -> Sequence[str]:
         """Find what is wrong with the folder as a whole, in sentences."""
-        return await self._run(Folder.faults)
+        return await self._read(Folder.faults)
 
     async def close(self) -> None:
         """Finish what waits, then free the files. May be called twice."""
@@ -101,9 +63,11 @@ class FileStore:
                 await parts.thread.call(parts.close)
             parts.thread.stop(parts.close)
 
-    async def _run(self, work: Callable[[Folder], T]) -> T:
+    async def _read(self, work: Callable[[Any], T]) -> T:
         parts = self._own()
         return await finished(parts.thread.call(lambda: work(parts.folder)))
+
+    _write = _read
 
     def _own(self) -> _Parts:
         """The parts of this process: threads do not survive a fork."""

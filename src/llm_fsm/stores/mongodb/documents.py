@@ -38,9 +38,10 @@ _LISTED = ("conversation", "definition", "state", "ended", "number", "created", 
 
 
 class Documents:
-    """The methods of a store on a database, for threads. Raises PyMongoError."""
+    """The methods of a store on a database, for threads. `held`: the locks and their holders. Raises PyMongoError."""
 
-    def __init__(self, database: Any) -> None:
+    def __init__(self, database: Any, held: Mapping[str, str]) -> None:
+        self._held = held
         self._turns = database["turns"]
         self._journal = database["journal"]
         self._definitions = database["definitions"]
@@ -58,7 +59,7 @@ class Documents:
             definition_sha=newest["sha"],
         )
 
-    def save(self, commit: Commit, holder: str | None) -> None:
+    def save(self, commit: Commit) -> None:
         self._prepare()
         name, sha = commit.conversation_id, commit.definition_sha
         newest = self._newest(name)
@@ -70,7 +71,7 @@ class Documents:
                 raise answered_already(commit)
         if sha is not None and commit.definition_text is None and self.definition(sha) is None:
             raise unknown_definition(commit)
-        self._check_lock(name, holder)
+        self._check_lock(name)
         self._keep_definition(commit)
         if not self._insert(_turn(commit, newest)):
             self._drop_unused(sha)
@@ -94,9 +95,9 @@ class Documents:
         found = (record for number, record in numbered if number > after)
         return tuple(islice(found, None if limit is None else max(limit, 0)))
 
-    def journal(self, name: str, step: int, text: str, holder: str | None) -> None:
+    def journal(self, name: str, step: int, text: str) -> None:
         self._prepare()
-        self._check_lock(name, holder)
+        self._check_lock(name)
         entry = {"conversation": name, "version": self._version(name), "step": step, "text": text}
         try:
             self._journal.insert_one(entry)
@@ -107,8 +108,8 @@ class Documents:
         steps = self._journal.find({"conversation": name, "version": self._version(name)})
         return tuple(entry["text"] for entry in steps.sort("step", ASCENDING))
 
-    def forget_journal(self, name: str, holder: str | None) -> None:
-        self._check_lock(name, holder)
+    def forget_journal(self, name: str) -> None:
+        self._check_lock(name)
         self._journal.delete_many({"conversation": name})
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
@@ -159,7 +160,7 @@ class Documents:
             self._turns.delete_one({"_id": newest["_id"]})
             self._newest(name)
             self._drop_unused(newest["sha"])
-        self.forget_journal(name, None)
+        self._journal.delete_many({"conversation": name})
         return newest is not None
 
     def take(self, name: str, holder: str, lease: float) -> bool:
@@ -221,7 +222,8 @@ class Documents:
             return None
         return next(str(record) for record, known in turn["appended"] if known == request_id)
 
-    def _check_lock(self, name: str, holder: str | None) -> None:
+    def _check_lock(self, name: str) -> None:
+        holder = self._held.get(name)
         if holder is not None and self._locks.find_one({"_id": name, "holder": holder}) is None:
             raise lock_lost(name)
 

@@ -1,8 +1,8 @@
 """Conversations in MongoDB (pymongo). Tested with mongomock only: no server was to be had where this was written.
 
 A turn is one document, written whole or not at all, so that neither transactions nor a replica set are needed; the
-document after which a turn may come is the newest of its conversation. Writes ask for a majority and the journal
-on disk. `mongodb_documents` says how it lies in the database.
+document after which a turn may come is the newest of its conversation. A commit whose connection broke is looked for
+before it is called lost. Writes ask for a majority and the journal on disk. `documents` has the collections.
 
 A lock is a document with a lease, which is renewed while it is held; the clocks of all hosts must agree to within a
 fraction of the lease. Every write looks whether the lock is still its own.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
@@ -22,8 +22,8 @@ from pymongo import MongoClient
 from pymongo import errors as faults
 
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.errors import closed
+from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished, remote_lock
 from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 from llm_fsm.stores.mongodb.documents import Documents
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _THREADS = 16
 
 
-class MongoDBStore:
+class MongoDBStore(ForwardingStore):
     """A `Store` in the database that `url` names (`llm_fsm` if it names none).
 
     `timeout`: seconds after which a command that has no answer is given up. `lease`: seconds after which the locks of
@@ -65,55 +65,14 @@ class MongoDBStore:
                 "this is no URL of a MongoDB server; for example mongodb://localhost:27017/bots"
             ) from error
 
-    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        return await self._run(lambda kept: kept.load(conversation_id, request_id))
-
-    async def save(self, commit: Commit) -> None:
-        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
-        check_appended(commit)
-        holder = self._held.get(commit.conversation_id)
-        await self._write(lambda kept: kept.save(commit, holder))
-
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        return await self._run(lambda kept: kept.records(conversation_id, after, limit))
-
-    async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        holder = self._held.get(conversation_id)
-        await self._write(lambda kept: kept.journal(conversation_id, step, text, holder))
-
-    async def journalled(self, conversation_id: str) -> Sequence[str]:
-        return await self._run(lambda kept: kept.journalled(conversation_id))
-
-    async def forget_journal(self, conversation_id: str) -> None:
-        holder = self._held.get(conversation_id)
-        await self._write(lambda kept: kept.forget_journal(conversation_id, holder))
-
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._own()
         return remote_lock(lambda: self, self._queue, self._held, conversation_id, timeout)
 
-    async def list(self, query: ListQuery) -> Sequence[Listed]:
-        return await self._run(lambda kept: kept.listed(query))
-
-    async def definition(self, sha: str) -> str | None:
-        return await self._run(lambda kept: kept.definition(sha))
-
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        return await self._run(lambda kept: kept.due(now, limit, definition))
-
-    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        return await self._run(lambda kept: kept.outbox(query))
-
-    async def acknowledge(self, posted: Posted) -> None:
-        await self._run(lambda kept: kept.acknowledge(posted))
-
-    async def delete(self, conversation_id: str) -> bool:
-        return await self._write(lambda kept: kept.delete(conversation_id))
-
     async def take(self, name: str) -> str | None:
         """Take the lock of a conversation if it is free: under what name; see `conversation_lock.LockServer`."""
         parts = self._own()
-        if not await self._run(lambda kept: kept.take(name, parts.holder, self._lease)):
+        if not await self._read(lambda kept: kept.take(name, parts.holder, self._lease)):
             return None
         parts.locked.add(name)
         if parts.renewing is None:
@@ -123,7 +82,7 @@ class MongoDBStore:
     async def give(self, name: str, holder: str) -> None:
         """Give a lock back."""
         self._parts.locked.discard(name)
-        await self._run(lambda kept: kept.give(name, holder))
+        await self._read(lambda kept: kept.give(name, holder))
 
     async def close(self) -> None:
         """Finish what waits, then close the connections. May be called twice."""
@@ -142,14 +101,14 @@ class MongoDBStore:
                 await asyncio.sleep(self._lease / 3)
                 names = [*parts.locked]
                 with suppress(StoreError):
-                    await self._run(lambda kept: kept.renew(parts.holder, names, self._lease))  # noqa: B023
+                    await self._read(lambda kept: kept.renew(parts.holder, names, self._lease))  # noqa: B023
         finally:
             parts.renewing = None
 
-    async def _write(self, work: Callable[[Documents], T]) -> T:
-        return await finished(asyncio.ensure_future(self._run(work)))
+    async def _write(self, work: Callable[[Any], T]) -> T:
+        return await finished(asyncio.ensure_future(self._read(work)))
 
-    async def _run(self, work: Callable[[Documents], T]) -> T:
+    async def _read(self, work: Callable[[Any], T]) -> T:
         parts = self._own()
 
         def run() -> T:
@@ -161,9 +120,9 @@ class MongoDBStore:
         return await asyncio.get_running_loop().run_in_executor(parts.threads, run)
 
     def _own(self) -> _Parts:
-        """What belongs to this process: connections and threads do not survive a fork."""
+        """The parts of this process: connections and threads do not survive a fork."""
         if self._closed:
-            raise StoreError(f"{self.place}: the store is closed; open a new one")
+            raise closed(self.place)
         if self._parts.process != os.getpid():
             self._inherited.append(self._parts)
             self._queue = KeyedQueue()
@@ -187,13 +146,13 @@ class MongoDBStore:
 
 
 class _Parts:
-    """What one process has of a store."""
+    """The parts of a store that belong to one process."""
 
     def __init__(self, store: MongoDBStore) -> None:
         self.process = os.getpid()
         self.holder = uuid.uuid4().hex
         self.client = store._make()
-        self.kept = Documents(self.client[store._database])
+        self.kept = Documents(self.client[store._database], store._held)
         self.threads = ThreadPoolExecutor(_THREADS, "llm-fsm-mongodb")
         self.locked: set[str] = set()
         self.renewing: asyncio.Task[None] | None = None

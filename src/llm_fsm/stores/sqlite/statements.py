@@ -63,9 +63,9 @@ class _Found(NamedTuple):
     has_journal: bool = False
 
 
-def each(works: Sequence[Callable[[sqlite3.Connection], Any]], db: sqlite3.Connection) -> Sequence[Any]:
+def each(works: Sequence[Callable[[Rows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
     """Serve requests one by one."""
-    return [work(db) for work in works]
+    return [work(Rows(db)) for work in works]
 
 
 def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
@@ -171,63 +171,59 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
         start += size
 
 
-def definition(sha: str, db: sqlite3.Connection) -> str | None:
-    row = db.execute("SELECT text FROM definitions WHERE sha = ?", (sha,)).fetchone()
-    return None if row is None else row[0]
+class Rows:
+    """The methods of a store that serve one request, on an open connection; those that write, in a transaction."""
 
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
 
-def records(conversation_id: str, after: int, limit: int | None, db: sqlite3.Connection) -> Sequence[str]:
-    query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
-    rows = db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
-    return tuple(record for (record,) in rows)
+    def definition(self, sha: str) -> str | None:
+        row = self.db.execute("SELECT text FROM definitions WHERE sha = ?", (sha,)).fetchone()
+        return None if row is None else row[0]
 
+    def records(self, conversation_id: str, after: int, limit: int | None) -> Sequence[str]:
+        query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
+        rows = self.db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
+        return tuple(record for (record,) in rows)
 
-def journal(conversation_id: str, step: int, text: str, db: sqlite3.Connection) -> None:
-    insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-    if db.execute(insert, (conversation_id, step, text)).rowcount == 0:
-        raise step_exists(conversation_id, step)
+    def journal(self, conversation_id: str, step: int, text: str) -> None:
+        insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        if self.db.execute(insert, (conversation_id, step, text)).rowcount == 0:
+            raise step_exists(conversation_id, step)
 
+    def journalled(self, conversation_id: str) -> Sequence[str]:
+        query = "SELECT text FROM journal WHERE conversation = ? ORDER BY step"
+        return tuple(text for (text,) in self.db.execute(query, (conversation_id,)))
 
-def journalled(conversation_id: str, db: sqlite3.Connection) -> Sequence[str]:
-    query = "SELECT text FROM journal WHERE conversation = ? ORDER BY step"
-    return tuple(text for (text,) in db.execute(query, (conversation_id,)))
+    def forget_journal(self, conversation_id: str) -> None:
+        self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
+    def listed(self, query: ListQuery) -> Sequence[Listed]:
+        rows = self.db.execute(_LIST, asdict(query))
+        return tuple(Listed(name, of, state, bool(ended), *row) for name, of, state, ended, *row in rows)
 
-def forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
-    db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+        query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
+            WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT max(?, 0)"""
+        return tuple(Due(*row) for row in self.db.execute(query, (now, definition, definition, limit)))
 
+    def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        rows = self.db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+        return tuple(Posted(*row) for row in rows)
 
-def listed(query: ListQuery, db: sqlite3.Connection) -> Sequence[Listed]:
-    rows = db.execute(_LIST, asdict(query))
-    return tuple(Listed(name, of, state, bool(ended), *row) for name, of, state, ended, *row in rows)
+    def acknowledge(self, posted: Posted) -> None:
+        told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
+        self.db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
+    def faults(self) -> Sequence[str]:
+        """Find what is damaged in the file, and rows that belong to no conversation."""
+        found = [str(row[0]) for row in self.db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        strays = {str(row[0]) for row in self.db.execute("PRAGMA foreign_key_check")}
+        return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))
 
-def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
-    query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
-        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT max(?, 0)"""
-    return tuple(Due(*row) for row in db.execute(query, (now, definition, definition, limit)))
-
-
-def outbox(query: OutboxQuery, db: sqlite3.Connection) -> Sequence[Posted]:
-    rows = db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
-    return tuple(Posted(*row) for row in rows)
-
-
-def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
-    told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
-    db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
-
-
-def faults(db: sqlite3.Connection) -> Sequence[str]:
-    """Find what is damaged in the file, and rows that belong to no conversation."""
-    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-    strays = {str(row[0]) for row in db.execute("PRAGMA foreign_key_check")}
-    return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))
-
-
-def delete(conversation_id: str, db: sqlite3.Connection) -> bool:
-    forget_journal(conversation_id, db)
-    gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
-    if gone:
-        db.execute(_DROP_UNUSED)
-    return gone
+    def delete(self, conversation_id: str) -> bool:
+        self.forget_journal(conversation_id)
+        gone = self.db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
+        if gone:
+            self.db.execute(_DROP_UNUSED)
+        return gone

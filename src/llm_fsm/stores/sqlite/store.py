@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,21 +21,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished, local_lock
 from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.locks.keyed_queue import KeyedQueue
-from llm_fsm.stores.sqlite import statements as rows
 from llm_fsm.stores.sqlite.connection import Database, Together
 from llm_fsm.stores.sqlite.schema import MEMORY
+from llm_fsm.stores.sqlite.statements import Rows, each, load, save
 from llm_fsm.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
 
-class SQLiteStore:
+class SQLiteStore(ForwardingStore):
     """A `Store` in the file `path`, or in memory for ":memory:".
 
     Construction touches nothing; folder and file are made on first use. `busy_timeout` is how long, in
@@ -67,52 +67,26 @@ class SQLiteStore:
         parts = self._own()
         await finished(parts.batches().ask(parts.save, commit))
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        return await self._run(partial(rows.records, conversation_id, after, limit), writes=False)
-
-    async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        await self._run(partial(rows.journal, conversation_id, step, text), writes=True)
-
-    async def journalled(self, conversation_id: str) -> Sequence[str]:
-        return await self._run(partial(rows.journalled, conversation_id), writes=False)
-
-    async def forget_journal(self, conversation_id: str) -> None:
-        await self._run(partial(rows.forget_journal, conversation_id), writes=True)
-
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
         parts.thread.check_running()
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
-    async def list(self, query: ListQuery) -> Sequence[Listed]:
-        return await self._run(partial(rows.listed, query), writes=False)
-
-    async def definition(self, sha: str) -> str | None:
-        return await self._run(partial(rows.definition, sha), writes=False)
-
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        return await self._run(partial(rows.due, now, limit, definition), writes=False)
-
-    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        return await self._run(partial(rows.outbox, query), writes=False)
-
-    async def acknowledge(self, posted: Posted) -> None:
-        await self._run(partial(rows.acknowledge, posted), writes=True)
-
-    async def delete(self, conversation_id: str) -> bool:
-        return await self._run(partial(rows.delete, conversation_id), writes=True)
-
     async def faults(self) -> Sequence[str]:
         """Find what is wrong with the file as a whole, in sentences."""
-        return await self._run(rows.faults, writes=False)
+        return await self._read(Rows.faults)
 
     async def close(self) -> None:
         """Finish what waits, then free the file. May be called twice."""
         await self._own().close()
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> T:
+    async def _read(self, work: Callable[[Any], T]) -> T:
         parts = self._own()
-        return await finished(parts.batches().ask(parts.write if writes else parts.read, work))
+        return await finished(parts.batches().ask(parts.read, work))
+
+    async def _write(self, work: Callable[[Any], T]) -> T:
+        parts = self._own()
+        return await finished(parts.batches().ask(parts.write, work))
 
     def _own(self) -> _Parts:
         """The parts of this process: neither a thread nor a connection survives a fork."""
@@ -138,10 +112,10 @@ class _Parts:
         self.locks: FileLocks = NoLocks() if path == MEMORY else locks_beside(Path(path))
         self._database = Database(path, busy_timeout)
         self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BatchQueue] = weakref.WeakKeyDictionary()
-        self.load = partial(self._serve, rows.load, False)
-        self.save = partial(self._serve, rows.save, True)
-        self.read = partial(self._serve, rows.each, False)
-        self.write = partial(self._serve, rows.each, True)
+        self.load = partial(self._serve, load, False)
+        self.save = partial(self._serve, save, True)
+        self.read = partial(self._serve, each, False)
+        self.write = partial(self._serve, each, True)
 
     def batches(self) -> BatchQueue:
         """The queue of requests of the running event loop."""

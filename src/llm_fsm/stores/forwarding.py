@@ -1,0 +1,61 @@
+"""The methods of a store that reads and writes elsewhere: in a thread, or over a connection."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.errors import check_appended
+
+T = TypeVar("T")
+
+
+class ForwardingStore(ABC):
+    """Every method is that of `Store`, called there on an object with the same methods."""
+
+    @abstractmethod
+    async def _read(self, work: Callable[[Any], T]) -> T:
+        """Call `work` there with the object."""
+
+    @abstractmethod
+    async def _write(self, work: Callable[[Any], T]) -> T:
+        """Call `work` there with the object; it is over before a cancelled caller goes on."""
+
+    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
+        return await self._read(lambda kept: kept.load(conversation_id, request_id))
+
+    async def save(self, commit: Commit) -> None:
+        check_appended(commit)
+        await self._write(lambda kept: kept.save(commit))
+
+    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+        return await self._read(lambda kept: kept.records(conversation_id, after, limit))
+
+    async def journal(self, conversation_id: str, step: int, text: str) -> None:
+        await self._write(lambda kept: kept.journal(conversation_id, step, text))
+
+    async def journalled(self, conversation_id: str) -> Sequence[str]:
+        return await self._read(lambda kept: kept.journalled(conversation_id))
+
+    async def forget_journal(self, conversation_id: str) -> None:
+        await self._write(lambda kept: kept.forget_journal(conversation_id))
+
+    async def list(self, query: ListQuery) -> Sequence[Listed]:
+        return await self._read(lambda kept: kept.listed(query))
+
+    async def definition(self, sha: str) -> str | None:
+        return await self._read(lambda kept: kept.definition(sha))
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        return await self._read(lambda kept: kept.due(now, limit, definition))
+
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        return await self._read(lambda kept: kept.outbox(query))
+
+    async def acknowledge(self, posted: Posted) -> None:
+        await self._write(lambda kept: kept.acknowledge(posted))
+
+    async def delete(self, conversation_id: str) -> bool:
+        return await self._write(lambda kept: kept.delete(conversation_id))
