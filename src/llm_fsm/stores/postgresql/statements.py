@@ -271,49 +271,48 @@ async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
 
 
-async def records(db: Connection, name: str, after: int, limit: int | None) -> Sequence[str]:
-    query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
-    cursor = await db.execute(query, (name, after, None if limit is None else max(limit, 0)))
-    return tuple(record for (record,) in await cursor.fetchall())
+class Rows:
+    """The methods of a store that serve one request, on an open connection."""
 
+    def __init__(self, db: Connection) -> None:
+        self._db = db
 
-async def forget_journal(db: Connection, name: str, holder: int | None) -> None:
-    if await (await db.execute(_FORGET, (name, holder))).fetchone() is None:
-        raise lock_lost(name)
+    async def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
+        query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
+        cursor = await self._db.execute(query, (name, after, None if limit is None else max(limit, 0)))
+        return tuple(record for (record,) in await cursor.fetchall())
 
+    async def listed(self, query: ListQuery) -> Sequence[Listed]:
+        return tuple(Listed(*row) for row in await (await self._db.execute(_LIST, asdict(query))).fetchall())
 
-async def listed(db: Connection, query: ListQuery) -> Sequence[Listed]:
-    return tuple(Listed(*row) for row in await (await db.execute(_LIST, asdict(query))).fetchall())
+    async def definition(self, sha: str) -> str | None:
+        row = await (await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()
+        return None if row is None else row[0]
 
+    async def due(self, now: float, limit: int, name: str | None) -> Sequence[Due]:
+        cursor = await self._db.execute(_DUE, (now, name, name, max(limit, 0)))
+        return tuple(Due(*row) for row in await cursor.fetchall())
 
-async def definition(db: Connection, sha: str) -> str | None:
-    row = await (await db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()
-    return None if row is None else row[0]
+    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
+        cursor = await self._db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+        return tuple(Posted(*row) for row in await cursor.fetchall())
 
+    async def forget_journal(self, name: str, holder: int | None) -> None:
+        if await (await self._db.execute(_FORGET, (name, holder))).fetchone() is None:
+            raise lock_lost(name)
 
-async def due(db: Connection, now: float, limit: int, name: str | None) -> Sequence[Due]:
-    cursor = await db.execute(_DUE, (now, name, name, max(limit, 0)))
-    return tuple(Due(*row) for row in await cursor.fetchall())
+    async def delete(self, name: str, seen: set[str]) -> bool:
+        """See `Store.delete`. Begun again after a fault, it knows by `seen` what it may have deleted the first time."""
+        again = name in seen
+        if await (await self._db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
+            seen.add(name)
+        gone = await self._db.execute(_DELETE, (name, name))
+        await _drop_unused(self._db)
+        return gone.rowcount > 0 or again
 
-
-async def outbox(db: Connection, query: OutboxQuery) -> Sequence[Posted]:
-    cursor = await db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
-    return tuple(Posted(*row) for row in await cursor.fetchall())
-
-
-async def acknowledge(db: Connection, posted: Posted) -> None:
-    told = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
-    await db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
-
-
-async def delete(db: Connection, name: str, seen: set[str]) -> bool:
-    """See `Store.delete`. Begun again after a fault, it knows by `seen` what it may have deleted the first time."""
-    again = name in seen
-    if await (await db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
-        seen.add(name)
-    gone = await db.execute(_DELETE, (name, name))
-    await _drop_unused(db)
-    return gone.rowcount > 0 or again
+    async def acknowledge(self, posted: Posted) -> None:
+        told = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
+        await self._db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
 
 async def _drop_unused(db: Connection) -> None:

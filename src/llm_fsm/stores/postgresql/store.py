@@ -17,14 +17,15 @@ import re
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.batching import BatchQueue, rounds
 from llm_fsm.stores.errors import Unreachable, check_appended
+from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
@@ -34,12 +35,10 @@ from llm_fsm.stores.postgresql.schema import holder_of, prepare
 from llm_fsm.stores.postgresql.statements import Held, Step
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
-T = TypeVar("T")
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
-class PostgreSQLStore(PerLoop["_Parts"]):
+class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
     """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
     Nothing is connected before the first use; then schema and tables are made where missing. `timeout`: seconds
@@ -79,9 +78,6 @@ class PostgreSQLStore(PerLoop["_Parts"]):
         parts = self._own()
         await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
 
-    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        return await self._read(partial(rows.records, name=conversation_id, after=after, limit=limit))
-
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         parts = self._own()
         entry = Step(conversation_id, step, text)
@@ -93,31 +89,17 @@ class PostgreSQLStore(PerLoop["_Parts"]):
 
     async def forget_journal(self, conversation_id: str) -> None:
         holder = self._held.get(conversation_id)
-        await self._write(partial(rows.forget_journal, name=conversation_id, holder=holder))
-
-    async def list(self, query: ListQuery) -> Sequence[Listed]:
-        return await self._read(partial(rows.listed, query=query))
-
-    async def definition(self, sha: str) -> str | None:
-        return await self._read(partial(rows.definition, sha=sha))
-
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        return await self._read(partial(rows.due, now=now, limit=limit, name=definition))
-
-    async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        return await self._read(partial(rows.outbox, query=query))
-
-    async def acknowledge(self, posted: Posted) -> None:
-        await self._write(partial(rows.acknowledge, posted=posted))
+        await self._write(lambda kept: kept.forget_journal(conversation_id, holder))
 
     async def delete(self, conversation_id: str) -> bool:
-        return await self._write(partial(rows.delete, name=conversation_id, seen=set()))
+        seen: set[str] = set()
+        return bool(await self._write(lambda kept: kept.delete(conversation_id, seen)))
 
-    async def _read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _read(self, work: Callable[[Any], Any]) -> Any:
         parts = self._own()
-        return await parts.reads.ask(parts.read, work)  # type: ignore[no-any-return]
+        return await parts.reads.ask(parts.read, work)
 
-    async def _write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _write(self, work: Callable[[Any], Any]) -> Any:
         parts = self._own()
         return await finished(parts.writes.ask(parts.write, work))
 
@@ -153,10 +135,10 @@ class _Parts:
         return await self.reading.call(lambda db: rows.journalled(db, asked))
 
     async def read(self, asked: Sequence[Any]) -> Sequence[Any]:
-        return [await _settled(self.reading.call(work)) for work in asked]
+        return await _each(self.reading, asked)
 
     async def write(self, asked: Sequence[Any]) -> Sequence[Any]:
-        return [await _settled(self.writing.call(work)) for work in asked]
+        return await _each(self.writing, asked)
 
     async def save(self, asked: Sequence[Any]) -> Sequence[Any]:
         return await self._rounds(rows.save, asked, lambda item: item.value.conversation_id)
@@ -221,14 +203,17 @@ class _Parts:
             line.drop()
 
 
-async def _settled(call: Awaitable[Any]) -> Any:
-    """The result of one among several, or its error as a value; a server that is away ends them all."""
-    try:
-        return await call
-    except Unreachable:
-        raise
-    except Exception as error:
-        return error
+async def _each(line: Line, works: Sequence[Callable[[rows.Rows], Awaitable[Any]]]) -> Sequence[Any]:
+    """Serve requests one by one, each with its result or its error; a server that is away ends them all."""
+    found: list[Any] = []
+    for work in works:
+        try:
+            found.append(await line.call(lambda db: work(rows.Rows(db))))  # noqa: B023
+        except Unreachable:
+            raise
+        except Exception as error:
+            found.append(error)
+    return found
 
 
 def _drop(parts: dict[asyncio.AbstractEventLoop, _Parts]) -> None:
