@@ -1,4 +1,4 @@
-"""One conversation as its caller holds it, and the turns it takes."""
+"""One conversation and its turns, as a caller holds them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,27 @@ from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One turn as its caller sees it.
 
-    `text`: what was said. `previous_state`: where the message was heard; `moved`: a transition was made.
-    `number`: 0 for the greeting, then 1, 2, …. `paused`: what the run waits for, None unless it waits for an answer.
-    `output`: what the last task put out, or the last answer to a state that waits. `outcome`: how the run stands:
-    passed (also: reached a final state), paused, exhausted, limited, failed (stuck, given up, or an answer was waited
-    for in vain), cancelled, handover, closed (by `end`, or because the user stayed silent), or "" while it goes on.
+    Attributes:
+        text: The words of the turn.
+        state: Id of the state after the turn.
+        previous_state: Id of the state in which the message arrived.
+        moved: True if a transition was made.
+        context: The context after the turn.
+        ended: True if the conversation is over.
+        paused: The pause, if the run waits for an answer.
+        request_id: The caller's id of the message.
+        number: 0 for the greeting, then 1, 2, and so on.
+        usage: Model calls, tokens, time and cost.
+        events: All events of the turn.
+        output: The output of the last task, or the last answer to a state that waits.
+        outcome: How the run ended or stands: passed (or a final state was reached), paused, exhausted, limited,
+            failed (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), or
+            "".
+        conversation_id: Id of the conversation.
     """
 
     text: str
@@ -67,11 +79,11 @@ _LEFT: Mapping[type[Event], Callable[[Event], str]] = {
     FlowPushed: attrgetter("state"),
     FlowReturned: attrgetter("ended"),
 }
-"""The state that a move leaves."""
+"""Event to the state that it leaves."""
 
 
 def turn_of(outcome: Outcome) -> Turn:
-    """The public view of a committed turn."""
+    """Return the public view of a committed turn."""
     record, session = outcome.record, outcome.session
     left: str | None = None
     request_id: str | None = None
@@ -99,10 +111,10 @@ def turn_of(outcome: Outcome) -> Turn:
 
 
 class TurnStream:
-    """The events of one turn as they happen; after the last one the turn is saved and `turn` is set.
+    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is set.
 
-    Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the
-    turn, unless it is saved already: `refresh` tells. A stream is gone through once: it is one message.
+    Words arrive as `MessageDelta`, and are provisional until then. Leaving the loop early cancels the turn, unless it
+    is saved already: `refresh` shows which. You can iterate a stream once, because it is one message.
     """
 
     def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
@@ -136,11 +148,11 @@ class TurnStream:
                 task.cancel()
                 await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # whoever left the loop has no use for it, and asyncio would log it as forgotten
+                task.exception()  # nobody waits for it, and asyncio would log it as never retrieved
 
 
 class AsyncConversation:
-    """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
+    """One conversation. `state`, `context` and `ended` are as of the last turn made here, or of `refresh`."""
 
     __slots__ = ("__weakref__", "_engine", "_session", "greeting")
 
@@ -151,7 +163,7 @@ class AsyncConversation:
 
     @property
     def id(self) -> str:
-        """The id under which the conversation can be resumed; it never changes."""
+        """The id under which the conversation can be resumed. It never changes."""
         return self._session.conversation_id
 
     @property
@@ -161,12 +173,12 @@ class AsyncConversation:
 
     @property
     def due(self) -> float | None:
-        """When something happens by itself next, in seconds since the epoch; None: never."""
+        """Time of the next time-out or reminder, in seconds since the epoch; None: there is none."""
         return min((at for at, _ in due_rows(self._session)), default=None)
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of the current state; None where this machine does not have it."""
+        """The kind of the current state; None if this machine does not have the state."""
         session = self._session
         program = self._engine.program.at(session)
         plan = None if program is None else program.states.get(session.state)
@@ -174,54 +186,69 @@ class AsyncConversation:
 
     @property
     def context(self) -> dict[str, Any]:
-        """A copy of what was collected; secrets included, system names not. Inside a subflow: what is outside it."""
+        """A copy of the outermost context, with secrets and without system names."""
         return dict(self._session.root_context())
 
     def data(self) -> dict[str, Any]:
-        """What conditions read: the context and the system names."""
+        """Return the values that conditions read: the context and the system names."""
         return self._session.data()
 
     @property
     def ahead(self) -> Ahead:
-        """What the model is going to be asked with next: open moves, missing keys, and keys that it is shown."""
+        """The content of the next prompt: open moves, missing keys, and keys that the model sees."""
         return ahead(self._engine.program, self._session)
 
     @property
     def ended(self) -> bool:
-        """True when no further message can be sent."""
+        """True if no further message can be sent."""
         return self._session.ended
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The working memory as JSON: bucket number to text, and `background`; empty ones are left out."""
+        """The working memory as JSON: bucket number to text, and `background`, without empty ones."""
         return dict(self._session.memory)
 
     @property
     def paused(self) -> Paused | None:
-        """What the run waits for; None while it waits for nothing but the user."""
+        """The pause of the run; None if it waits for nothing but the user."""
         return self._session.pause
 
     async def history(self) -> tuple[Message, ...]:
-        """The whole conversation so far; empty, as `turns`, when it was deleted."""
+        """Return the whole conversation so far; empty if it was deleted."""
         return transcript(await self._engine.records(self.id))
 
     async def turns(self) -> tuple[Turn, ...]:
-        """Every turn on record, taken back or not, with its events; contexts are those of now."""
+        """Return every turn on record with its events, undone or not. Contexts are the current one."""
         records, session = await self._engine.records(self.id), self._session
         return tuple(turn_of(Outcome(record=record, session=session)) for record in records)
 
     async def refresh(self) -> None:
-        """Read what other processes may have done. Raises ConversationNotFound."""
+        """Load changes of other processes.
+
+        Raises:
+            ConversationNotFound: It was deleted.
+        """
         self._session = await self._engine.load(self.id)
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
-        """Take one message and answer it.
+        """Send one message, and return the answer.
 
-        Raises ValueError (empty or too long), ConversationEnded, ConversationNotFound (it was deleted meanwhile),
-        ConversationConflict, ModelError, HandlerError, StoreError; after any of them nothing has changed and the
-        same message may be sent again. But for the HandlerError of a handler at END_CONVERSATION: it comes when the
-        turn is kept, and the conversation over. And where a store's server is gone for good, nobody knows: with its
-        `request_id` a message is taken once.
+        After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
+        HandlerError at END_CONVERSATION comes after the turn is stored. If a store's server is gone for good, the
+        result is unknown; with a `request_id`, the message is then answered once.
+
+        Args:
+            text: The message.
+            request_id: Your id of the message. The same id gives the recorded turn.
+
+        Raises:
+            ValueError: The message is empty or too long.
+            ConversationEnded: The conversation is over.
+            ConversationNotFound: It was deleted.
+            ConversationConflict: The request id belongs to another message, or the definition changed.
+            ModelError: The model failed.
+            HandlerError: A handler failed and stopped the turn.
+            StoreError: The store failed.
         """
         outcome = await self._send(text, request_id, None)
         if outcome.again:
@@ -238,7 +265,7 @@ class AsyncConversation:
         self._session = outcome.session
 
     async def _taken(self, outcome: Outcome) -> Turn:
-        if outcome.again:  # an old turn tells nothing of where the conversation is now
+        if outcome.again:  # an old turn does not show where the conversation is now
             await self.refresh()
         else:
             self._saw(outcome)
@@ -253,10 +280,11 @@ class AsyncConversation:
         return TurnStream(run)
 
     async def answer(self, value: object, *, request_id: str | None = None) -> Turn:
-        """Answer what the run waits for, as it was when last looked at, and go on there.
+        """Answer the pause of the run, as it was at the last turn or `refresh`, and continue.
 
-        Raises ValueError for an answer that does not fit the schema of `paused`, ConversationConflict when
-        somebody else answered first, when it has expired, and when nothing is waited for.
+        Raises:
+            ValueError: The answer does not fit the schema of `paused`.
+            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
         """
         return await self._answer(value, request_id, None)
 
@@ -285,18 +313,20 @@ class AsyncConversation:
         return await self._taken(outcome)
 
     async def end(self) -> None:
-        """Close the conversation for good, when a turn is finished that was interrupted after it had acted.
+        """Close the conversation for good. An interrupted turn that had acted is finished first.
 
-        Raises as `send` where that cannot be finished: then the conversation is as it was.
+        Raises as `send` does if that turn cannot be finished. The conversation is then unchanged.
         """
         self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
-        """Take the last turn back, as an event on record: not what its tools and handlers did outside.
+        """Undo the last turn, as an event on record. Effects of its tools and handlers outside stay.
 
-        A turn that was interrupted after it had acted is finished first, and is the last one. A conversation that had
-        ended goes on: its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
-        stays used: a message that comes twice gets the answer on record, and none anew. Raises ConversationConflict
-        when there is no turn, and as `send` where the interrupted one cannot be finished.
+        An interrupted turn that had acted is finished first, and is the last one. A conversation that had ended
+        continues. Its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
+        stays used: the same message gets the recorded answer.
+
+        Raises:
+            ConversationConflict: There is no turn.
         """
         self._saw(await self._engine.undo(self.id))

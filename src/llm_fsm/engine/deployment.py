@@ -1,4 +1,4 @@
-"""One definition as this host plays it: its program, the tools and handlers it has there, its effects performed."""
+"""A deployment: one definition on this host, with its compiled machine, tools and handlers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from llm_fsm.turn.steps import HostCapabilities
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """What a host brings, whatever the definition. `timeout`: seconds for a turn, or for one effect of a run."""
+    """The parts of a host that do not depend on the definition. `timeout` is in seconds, per turn or per effect of a
+    run.
+    """
 
     llm: Callable[[], LLM]
     store: Store
@@ -40,7 +42,7 @@ class Services:
     toolbox: Toolbox
     functions: Functions
     now: Callable[[], float]
-    """Seconds since the epoch."""
+    """Returns seconds since the epoch."""
     courier: Courier
     summaries: bool = True
     summarizer: Callable[[Any], Any] | None = None
@@ -55,9 +57,11 @@ class Services:
             raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
 
     def add_handler(self, handler: Handler, states: Collection[str], definition: str) -> None:
-        """Register a handler; it runs from the next turn on. `states`: those that it may name, of a definition.
+        """Register a handler. `states` are the states that it may name.
 
-        Raises ValueError for what is none, ConfigurationError for one that misspells a state.
+        Raises:
+            ValueError: It is no handler.
+            ConfigurationError: It misspells a state.
         """
         if not isinstance(handler, Handler):
             made = "create_handler(name).at(point).do(function), or with @machine.on(point)"
@@ -67,7 +71,7 @@ class Services:
         self.points = frozenset(point for item in self.handlers for point in item.points)
 
     def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
-        """Warn, once, of limits that cannot stop a run with this model."""
+        """Warn, once, about limits that cannot stop a run with this model."""
         said = None if self.warned else unmeasured(program.limits, reply)
         if said is not None:
             self.warned = True
@@ -75,7 +79,7 @@ class Services:
 
 
 class Edition:
-    """See above; what `running.Host` asks for. `prepare` comes before the first turn."""
+    """One definition on this host; it implements `turn_runner.Host`. Call `prepare` before the first turn."""
 
     def __init__(self, services: Services, program: CompiledMachine) -> None:
         self.program = program
@@ -90,33 +94,37 @@ class Edition:
         self.name = storable(program.definition.name)
         """The name of the definition, as stores keep it."""
         self.identity = program.identity
-        """The SHA-256 that conversations are pinned to: of the definition with all that it calls."""
+        """The SHA-256 that conversations are pinned to: of the definition with everything that it calls."""
         self._is_counted = is_counted(program.limits)
         self.is_ready = not (program.works or any(item.definition.tools for item in machines))
 
     @property
     def document(self) -> str:
-        """The definition with all that it calls as canonical JSON, of which `identity` is the hash."""
+        """The definition with everything that it calls, as canonical JSON. `identity` is its hash."""
         return self.program.document
 
     @property
     def capabilities(self) -> HostCapabilities:
-        """What every turn is given."""
+        """The settings of every turn."""
         if self._capabilities.points is not self._services.points:
             self._capabilities = replace(self._capabilities, points=self._services.points)
         return self._capabilities
 
     @property
     def journals(self) -> bool:
-        """True when turns may do more than talk."""
+        """True if turns may do more than talk."""
         return self.program.works or bool(self._services.points)
 
     def is_next(self, session: Session) -> bool:
-        """True where a conversation goes on with this edition, and nothing can come before its next message."""
+        """True if a conversation runs on this deployment and its next message is next."""
         return session.definition == self.identity and session.pause is None and not self.journals
 
     async def prepare(self) -> None:
-        """Find every tool and function that the definition names, once. Raises ConfigurationError."""
+        """Find every tool and function that the definition names, once.
+
+        Raises:
+            ConfigurationError: One is missing.
+        """
         if self.is_ready:
             return
         self.functions.check(self.program)
@@ -128,9 +136,8 @@ class Edition:
     def ask(
         self, effect: AskModel, left: float | None, listener: Listener | None = None
     ) -> Awaitable[ModelReply]:
-        """Call the model within what is left of the turn's time; for a summary the summariser, if there is one.
-
-        To be awaited at once.
+        """Call the model within the turn's time; for a summary, the summariser if there is one. Await the result at
+        once.
         """
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
@@ -159,10 +166,10 @@ class Edition:
         """Run the function of a task."""
         return await execute(self, self.program, effect, running)
 
-    # -- what others are told
+    # -- sinks
 
     def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
-        """What is to be told of a turn once it is on record, as rows of the outbox."""
+        """Return the outbox rows of a turn."""
         found = outgoing(self._services.courier.sinks, self.program, record, session, number)
         if Point.END_CONVERSATION not in self._services.points:
             return found
@@ -176,5 +183,5 @@ class Edition:
         return (*found, end)
 
     def committed(self, conversation_id: str) -> None:
-        """A turn is on record, with rows of the outbox."""
+        """Deliver the outbox rows of a committed turn."""
         self._services.courier.tell(conversation_id)

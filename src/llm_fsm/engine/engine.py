@@ -1,8 +1,7 @@
-"""The shell: it locks, loads, has turns performed, and commits each of them once.
+"""The engine: it locks, loads, plays and commits turns.
 
-Everything that touches the world is here, in `running` and `edition`, or behind a port. Whatever fails before
-the commit leaves no trace but the journal; what was committed is given out, and given out again for the same
-request id.
+All contact with the world is here, in `turn_runner` and `deployment`, or behind a port. A failure before the commit
+leaves nothing but the journal. A committed turn is returned, and returned again for the same request id.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_
 
 
 class Engine:
-    """Runs turns of one machine. Cheap to make; holds no conversation."""
+    """Runs turns of one machine. It is cheap to make, and holds no conversation."""
 
     def __init__(self, *, program: CompiledMachine, services: Services, policy: Policy) -> None:
         self.services = services
@@ -49,34 +48,43 @@ class Engine:
 
     @property
     def program(self) -> CompiledMachine:
-        """The machine's own definition, ready to run."""
+        """The machine's own definition, compiled."""
         return self.editions.current.program
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler; it runs from the next turn on."""
+        """Register a handler. It runs from the next turn on."""
         self.editions.add_handler(handler)
 
     async def prepare(self) -> Edition:
-        """The machine's own edition, with every tool and function that it names. Raises ConfigurationError."""
+        """Return the machine's own deployment, with every tool and function that it names.
+
+        Raises:
+            ConfigurationError: A tool or function is missing.
+        """
         current = self.editions.current
         if not current.is_ready:
             await current.prepare()
         return current
 
     async def look(self, *, again: bool = False) -> None:
-        """Go on with what others were to be told when another process died; once, or `again`."""
+        """Resume deliveries that another process left when it died; once, or `again`."""
         if self._looked and not again:
             return
         self._looked = True
         await self.services.courier.look()
         if Point.END_CONVERSATION in self.services.points:
-            with suppress(HandlerError):  # it counts as run, and is nothing to whoever called
+            with suppress(HandlerError):  # the failed handler counts as run, and does not concern this caller
                 await close_forgotten(await self.prepare())
 
-    # -- what callers ask for
+    # -- requests of callers
 
     async def start(self, opening: Opening, sink: Observer | None = None) -> Outcome:
-        """Begin a conversation. Raises ConversationConflict for an id that exists."""
+        """Begin a conversation.
+
+        Raises:
+            ConversationConflict: The id exists.
+            ValueError: The id, the state or the context is wrong.
+        """
         edition = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
@@ -98,7 +106,7 @@ class Engine:
     async def send(
         self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
     ) -> Outcome:
-        """Take one message. The same request id gives the recorded turn."""
+        """Answer one message. The same request id gives the recorded turn."""
         heard = UserMessage(text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
@@ -141,9 +149,9 @@ class Engine:
         return outcome
 
     async def go_on(self, conversation_id: str, sink: Observer | None) -> Outcome:
-        """Play a run without a user as far as it goes: from its beginning, or from where a crash left it.
+        """Play a run without a user as far as possible, from its beginning or from the point of a crash.
 
-        A run that waits, for an answer or for a user, or is over stays as it is: its last turn is given again.
+        A run that waits for an answer or a user, or is over, stays as it is. Its last turn is returned.
         """
         turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
@@ -172,10 +180,11 @@ class Engine:
         request_id: str | None,
         sink: Observer | None = None,
     ) -> Outcome:
-        """Answer what a run waits for; `pause_id` None: whatever that is now.
+        """Answer the pause of a run. `pause_id` None: the current one.
 
-        Raises ValueError for an answer that does not fit, ConversationConflict when it is answered already, has
-        expired, or waits for nothing.
+        Raises:
+            ValueError: The answer does not fit.
+            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
         """
         if request_id is not None:
             checked_id(request_id, "request id")
@@ -205,7 +214,11 @@ class Engine:
         return outcome
 
     async def fire(self, conversation_id: str, now: float) -> Outcome | None:
-        """Do what a conversation has due at `now` (seconds since the epoch); None when that is nothing."""
+        """Perform the time-outs and reminders of a conversation that are due at `now` (seconds since the epoch).
+
+        Returns:
+            The turn; None if nothing was due.
+        """
         await self.prepare()
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
             loaded = await self.store.load(conversation_id)
@@ -220,7 +233,7 @@ class Engine:
             return await self._finished(edition, held) or await self._fire(edition, held, now)
 
     async def end(self, conversation_id: str) -> Outcome:
-        """Close a conversation for good; closing it twice is the same as once."""
+        """Close a conversation for good. Closing it twice is the same as once."""
         turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             edition, held = await self._settled(conversation_id)
@@ -236,7 +249,11 @@ class Engine:
         return outcome
 
     async def undo(self, conversation_id: str) -> Outcome:
-        """Take the last turn back. Raises ConversationConflict when there is none."""
+        """Undo the last turn.
+
+        Raises:
+            ConversationConflict: There is none.
+        """
         turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             _, held = await self._settled(conversation_id)
@@ -257,9 +274,11 @@ class Engine:
             return await turn.commit("undo", session, held, Usage())
 
     async def carry(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
-        """Carry a conversation over to the machine's own definition; `dry`: only say how.
+        """Carry a conversation over to the machine's own definition. `dry`: only plan it.
 
-        None: it has that definition already, or is over. A sentence: why it stays with its own.
+        Returns:
+            The event; a sentence if the conversation stays with its own definition; None if it need not or cannot
+            move, because it has the machine's definition or is over.
         """
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
             held, _ = await self._held(conversation_id)
@@ -272,36 +291,40 @@ class Engine:
             return found
 
     async def load(self, conversation_id: str) -> Session:
-        """A conversation as it stands. Raises ConversationNotFound."""
+        """Load a conversation.
+
+        Raises:
+            ConversationNotFound: There is none with this id.
+        """
         held, _ = await self._held(checked_id(conversation_id, "conversation id"))
         return held.session
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
-        """All turn records of a conversation, in order."""
+        """Return all turn records of a conversation, in order."""
         return [parse(text) for text in await self.store.records(conversation_id)]
 
-    # -- behind them
+    # -- helpers
 
     async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
-        """A conversation as loaded, and the record that answers the request id already."""
+        """Load a conversation, and the record that answers the request id, if there is one."""
         return _holding(conversation_id, await self.store.load(conversation_id, request_id))
 
     async def _settled(self, conversation_id: str) -> tuple[Edition | None, Held]:
-        """What plays a conversation, if that is known, and its session when what was interrupted is finished."""
+        """Finish an interrupted turn, and return the deployment, if it is known, and the session after it."""
         held, _ = await self._held(conversation_id)
         edition = await self.editions.find(held.session)
         done = await self._finished(edition, held) if edition is not None and edition.journals else None
         return edition, _after_turn(held, done)
 
     async def _last(self, conversation_id: str) -> TurnRecord:
-        """The last record of a turn; carrying a conversation over is none."""
+        """Return the last record of a turn. A migration is no turn."""
         records = await self.records(conversation_id)
         return next(record for record in reversed(records) if record.kind != "migrate")
 
     async def _ready(self, held: Held, now: float, turn: Mapping[str, Any]) -> tuple[Edition, Held]:
-        """What plays the next turn and from where: what was interrupted and what is due comes first.
+        """Find the deployment and the session for the next turn. Interrupted turns and due time-outs come first.
 
-        A turn that is taken up finds all as it was.
+        If the next turn itself was interrupted, the session stays as it was.
         """
         edition = await self.editions.of(held.session)
         if edition is None:
@@ -321,7 +344,7 @@ class Engine:
         return edition, held
 
     async def _adopted(self, held: Held) -> tuple[Edition, Held]:
-        """A conversation whose definition nobody knows any more goes on with the machine's own, where it can."""
+        """Continue a conversation of an unknown definition with the machine's own, if possible."""
         change = await self.editions.carried(held.session)
         if isinstance(change, ev.Migrated):
             return self.editions.current, await self._migrate(held, change)
@@ -338,7 +361,7 @@ class Engine:
         return _after_turn(held, await turn.commit("migrate", fold(held.session, turn.events), held, Usage()))
 
     async def _finished(self, edition: Edition, held: Held, found: UnderWay | None = None) -> Outcome | None:
-        """The turn that was interrupted and must not be forgotten, played to its end; None when there is none."""
+        """Play an interrupted turn that must not be lost to its end; None if there is none."""
         session = held.session
         first, must, _ = found or await under_way(self.store, session.conversation_id)
         if first is None or not must:
@@ -367,7 +390,7 @@ class Engine:
 
 
 def _holding(conversation_id: str, loaded: Loaded | None) -> tuple[Held, str | None]:
-    """As `Engine._held`."""
+    """See `Engine._held`."""
     if loaded is None:
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     text, version, recorded, pinned = loaded
@@ -375,7 +398,7 @@ def _holding(conversation_id: str, loaded: Loaded | None) -> tuple[Held, str | N
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:
-    """The conversation after a turn that was committed; as it was where there was none."""
+    """Return the conversation after a committed turn; unchanged if there was none."""
     if outcome is None:
         return held
     return Held(session=outcome.session, version=held.version + 1, pinned=outcome.session.definition)
@@ -384,7 +407,7 @@ def _after_turn(held: Held, outcome: Outcome | None) -> Held:
 async def _words_for(
     edition: Edition, error: LLMFSMError, session: Session, turn: Running, began: float
 ) -> str | None:
-    """What an ERROR handler says instead; None where the error is to be raised."""
+    """Return the text of an ERROR handler; None if the error must be raised."""
     if Point.ERROR not in edition.capabilities.points or not isinstance(error, ModelError | HandlerError):
         return None
     effect = RunHandlers(point=Point.ERROR, session=structs.replace(session, time=began), error=error)

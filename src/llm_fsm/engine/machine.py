@@ -1,4 +1,4 @@
-"""The front door for asyncio: a machine, its conversations, and the turns they take."""
+"""The front door for asyncio: a machine and its conversations."""
 
 from __future__ import annotations
 
@@ -47,22 +47,38 @@ TIMEOUT = 120.0
 class AsyncMachine:
     """A definition, a model and a store, ready for conversations.
 
-    `model`: provider/model, `offline`, `scripted:FILE`, `replay:FILE`, or an object with `complete`; None takes
-    LLM_FSM_MODEL or the definition's own. `base_url`: an OpenAI-compatible server, spoken to directly. `api_key`: the
-    key of that server, or of the model's provider, and of no other. `store`: a URL (see `llm_fsm.stores.registry`) or
-    a store; None is `memory`. `fallbacks`: models asked in turn when one fails for good. `timeout`: seconds for a
-    whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether a failing
-    handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks; `mcp`:
-    servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function that makes
-    summaries instead of the model, from {"of", "happened", "summary", "background"} a text or {"summary",
-    "todo_list"}. `clock`: seconds since the epoch.
-    `sinks`: functions and addresses that are told of events, at least once and in order; see `engine.outbox.sinks`.
-    `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
-    finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
-    `flows`: definitions by the names that subflows call; `file`: what paths in subflows lead from (see `from_file`).
-    `prompt`: "whole" has the model read all states in every turn, in a system message that never changes: for
-    models whose provider caches prompts. Raises DefinitionError, ConfigurationError; ValueError and TypeError for
-    settings that are none.
+    Args:
+        definition: The definition.
+        model: "provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
+            LLM_FSM_MODEL, or the definition's own.
+        base_url: An OpenAI-compatible server, which is asked directly.
+        api_key: The key of that server, or of the model's provider. No other host receives it.
+        store: A URL (see `llm_fsm.stores.registry`) or a store. None is "memory".
+        tools: Functions, or a ToolRegistry.
+        functions: Functions for `execute` and for checks of key results.
+        mcp: MCP servers by alias.
+        handlers: Handlers made by `create_handler`.
+        sinks: Functions and addresses that receive events, at least once and in order; see
+            `llm_fsm.engine.outbox.sinks`.
+        fallbacks: Models that are asked in order if one fails for good.
+        timeout: Seconds for a whole turn; for each model call of a run without a user. None: no limit.
+        error_mode: "continue" or "raise": whether a failing handler stops the turn.
+        summaries: False: neither states nor the history are summarised.
+        summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
+            "background"}, and returns text or {"summary", "todo_list"}.
+        clock: Returns seconds since the epoch.
+        on_change: What happens to conversations of another definition version: "pin" (they finish on it), "reject",
+            "migrate", or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
+        flows: Definitions by the names that subflows call.
+        file: The file that paths in subflows are relative to; see `from_file`.
+        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if
+            the provider caches prompts.
+
+    Raises:
+        DefinitionError: The definition cannot be used.
+        ConfigurationError: The model, the store or the key cannot be used.
+        ValueError: A setting has a wrong value.
+        TypeError: A setting has a wrong type.
     """
 
     def __init__(
@@ -127,12 +143,12 @@ class AsyncMachine:
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
-        """A machine from a definition file; options as of the constructor."""
+        """Make a machine from a definition file. Options are those of the constructor."""
         return cls(load(path), file=path, **options)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], **options: Any) -> Self:
-        """A machine from a definition as JSON data; options as of the constructor."""
+        """Make a machine from a definition as JSON data. Options are those of the constructor."""
         return cls(load_dict(document).definition, **options)
 
     # -- conversations
@@ -149,10 +165,21 @@ class AsyncMachine:
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
-        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event).
-        Raises ConversationConflict for an id that exists, ValueError for a context or state that does not fit,
-        DefinitionError for a machine that this version cannot run, TypeError for an async `hear`, what `hear`
-        raises, ModelError; after any of them nothing is kept.
+        Args:
+            context: First values of the context.
+            conversation_id: The id; None makes a new one.
+            greet: False begins without words.
+            state: Id of the state to begin in; None is the initial state.
+            background: The purpose of the work; see `llm_fsm.session.memory.Background`.
+            on_event: A plain function of (conversation id, event). It receives the greeting's events as they happen,
+                and its words as `MessageDelta`.
+
+        Raises:
+            ConversationConflict: The id exists.
+            ValueError: The context or the state is wrong.
+            DefinitionError: This version cannot run the machine.
+            ModelError: The model failed. As after any error, nothing is stored.
+            TypeError: `on_event` is async. An error that it raises is raised.
         """
         opening = Opening(
             conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
@@ -167,9 +194,11 @@ class AsyncMachine:
         return AsyncConversation(self._engine, outcome.session, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
-        """Go on with a conversation of any process, any day. Raises ConversationNotFound, UnreadableError.
+        """Resume a conversation, in any process, at any time. Due time-outs happen first.
 
-        What it has due by itself, such as a time-out, happens first.
+        Raises:
+            ConversationNotFound: There is none with this id.
+            UnreadableError: A part of it is damaged.
         """
         await self._engine.look()
         session = await self._engine.load(conversation_id)
@@ -188,14 +217,18 @@ class AsyncMachine:
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
     ) -> Turn:
-        """Run a machine without a user as far as it goes; see `Turn.outcome`.
+        """Run a machine without a user as far as possible; see `Turn.outcome`.
 
-        `input`: what the first task is given, any JSON value. `background`: what the work is for, as JSON (see
-        `llm_fsm.session.memory.Background`).
+        Args:
+            input: The input of the first task, any JSON value.
+            context: First values of the context.
+            conversation_id: The id; None makes a new one. An id that exists resumes that run: after a crash without
+                repeating finished work. A run that waits or is over stays as it is.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
 
-        An id that exists goes on with that run: after a crash without repeating what was finished, and as it is
-        where it waits or is over. Raises as `start` does, ConversationConflict for an id that was begun with
-        another input, ModelError (run the same id again to go on).
+        Raises:
+            ConversationConflict: The run with this id began with another input.
+            ModelError: The model failed. Run the same id again to resume.
         """
         return await self._run(input, context, conversation_id, background, None)
 
@@ -219,7 +252,7 @@ class AsyncMachine:
     ) -> Turn:
         await self._engine.look()
         if self.program.waits:
-            with suppress(LLMFSMError):  # what fails stays due, and `run_due` says so
+            with suppress(LLMFSMError):  # the turn stays due, and `run_due` reports the failure
                 await self.run_due()
         name = uuid.uuid4().hex if conversation_id is None else conversation_id
         try:
@@ -238,7 +271,7 @@ class AsyncMachine:
         if conversation_id is None or not await self._known(name):
             try:
                 await self._engine.start(opening)
-            except ConversationConflict:  # somebody else began the same run at the same time
+            except ConversationConflict:  # another caller began the same run at the same time
                 await self._same_input(name, plain)
         elif plain is not None:
             await self._same_input(name, plain)
@@ -262,24 +295,29 @@ class AsyncMachine:
         pause: str | None = None,
         request_id: str | None = None,
     ) -> Turn:
-        """Answer what a run waits for; `pause` is the id of the pause, None: whatever it waits for now.
+        """Answer the pause of a run. `pause` is its id; None: the current one.
 
-        Errors as of AsyncConversation.answer.
+        Raises as `AsyncConversation.answer` does.
         """
         return turn_of(
             await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id)
         )
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
-        """Fire every time-out and reminder of this machine's conversations that is due: the turns they took.
+        """Perform every time-out and reminder of this machine's conversations that is due.
 
-        `now`: seconds since the epoch. One that fails stays due and does not hold up the others; the first error is
-        raised at the end. What sinks have still to be told is delivered, too, in the background.
+        Undelivered events are also sent to sinks, in the background.
+
+        Args:
+            now: Seconds since the epoch; None is the current time.
+
+        Returns:
+            The turns. A turn that fails stays due and does not delay others; the first error is raised at the end.
         """
         await self._engine.look(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
-        left: dict[str, LLMFSMError | None] = {}  # what stays due, each with one row or several
+        left: dict[str, LLMFSMError | None] = {}  # conversations that stay due, each with one row or more
         limit, more = 100, True
         while more:
             rows = await self.store.due(moment, limit, self._engine.editions.current.name)
@@ -300,36 +338,48 @@ class AsyncMachine:
             raise failed
         return tuple(done)
 
-    # -- what the store holds
+    # -- the store
 
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
+        """List the conversations of the store in order of ids, in pages of `limit` after the id `after`."""
         return await self.store.list(ListQuery(after=None if after is None else storable(after), limit=limit))
 
     async def definition_of(self, conversation_id: str) -> Definition:
-        """The definition that a conversation goes on by; this machine's own where nobody knows its any more.
+        """Return the definition that a conversation runs on; the machine's own if that is unknown.
 
-        Raises ConversationNotFound.
+        Raises:
+            ConversationNotFound: There is none with this id.
         """
         engine = self._engine
         found = await engine.editions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
-        """Carry a conversation over to this machine's definition, by the map of `on_change`; `dry_run`: only say how.
+        """Carry a conversation over to this machine's definition, by the map of `on_change`. `dry_run`: only plan it.
 
-        None: it follows that definition already, or is over. A sentence: why it stays with its own. Raises
-        ConversationNotFound.
+        Returns:
+            The event; a sentence if the conversation stays with its own definition; None if it has this definition or
+            is over.
+
+        Raises:
+            ConversationNotFound: There is none with this id.
         """
         return await self._engine.carry(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
-        """Remove everything about a conversation; False if there was none. Raises ValueError for what is no id."""
+        """Delete everything about a conversation.
+
+        Returns:
+            False if there was none.
+
+        Raises:
+            ValueError: The id can be none.
+        """
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
-        """Tell sinks what they take at once, then free connections and files, all of them though one cannot be."""
-        async with AsyncExitStack() as last:  # from the end, whatever is raised
+        """Deliver events to sinks, as far as they take them at once. Then close all connections and files."""
+        async with AsyncExitStack() as last:  # closes all, the last first, whatever is raised
             last.push_async_callback(self.store.close)
             last.push_async_callback(self._toolbox.aclose)
             if hasattr(self.llm, "aclose"):
@@ -347,7 +397,11 @@ class AsyncMachine:
     # -- the host's own code
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler made with `create_handler`. Raises ConfigurationError where it names an unknown state."""
+        """Register a handler made by `create_handler`.
+
+        Raises:
+            ConfigurationError: It names an unknown state.
+        """
         self._engine.add_handler(handler)
 
     def on(
@@ -361,8 +415,17 @@ class AsyncMachine:
     ) -> Callable[[Function], Function]:
         """Decorate a function that runs at these points, in these states, for moves to these targets.
 
-        `priority`: lower runs first. `critical`: a failure stops the turn. `timeout`: how long it may take, in seconds.
-        Raises ValueError for an unknown point and a timeout that is not above 0, ConfigurationError for a wrong state.
+        Args:
+            points: Names of points; see `llm_fsm.turn.effects.Point`.
+            state: States in which it runs; None: all.
+            target: Targets of moves for which it runs; None: all.
+            priority: Lower runs first.
+            critical: A failure stops the turn.
+            timeout: Seconds that it may take.
+
+        Raises:
+            ValueError: A point is unknown, or the time-out is not above 0.
+            ConfigurationError: A state is unknown.
         """
 
         def register(function: Function) -> Function:
@@ -382,15 +445,16 @@ class AsyncMachine:
         return register
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Register a function as a tool, for definitions that name it; options as of `ToolRegistry.register`."""
+        """Register a function as a tool, for definitions that name it. Options are those of `ToolRegistry.register`."""
         return (
             self.tools.register(**options) if function is None else self.tools.register(function, **options)
         )
 
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a key result's check; see `llm_fsm.tools.task_functions`.
+        """Register a function for `execute` or for a check of a key result; see `llm_fsm.tools.task_functions`.
 
-        Raises ValueError for a name that is taken.
+        Raises:
+            ValueError: The name is taken.
         """
         if function is None:
             return partial(self.functions.register, name=name)

@@ -1,4 +1,4 @@
-"""One question to the host's model, or to its summariser: within its time, and with one kind of error."""
+"""Ask the host's model or summariser one question, within its time, with one kind of error."""
 
 from __future__ import annotations
 
@@ -25,20 +25,27 @@ from llm_fsm.turn.tool_results import result_value
 
 _COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
 _LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
-"""What a reply counts, and the least that it may say; clocks may go back."""
+"""The numbers of a reply, and the least value of each. Clocks may go back, so `seconds` has none."""
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
 async def ask(
     llm: LLM, effect: AskModel, left: float | None, whole: float | None, listener: Listener | None = None
 ) -> ModelReply:
-    """The model's reply. `left`: seconds that it may take, None: no limit; `whole`: those of the whole turn.
+    """Ask the model.
 
-    `listener` hears it while it arrives. An adapter with a true `keeps_time` ends `complete` in time by itself; one
-    with `where` is called so in errors.
+    An adapter with a true `keeps_time` ends `complete` in time by itself. One with `where` is named so in errors.
 
-    Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
-    a fault of the adapter, and becomes a ModelError that names it.
+    Args:
+        llm: The model.
+        effect: The question.
+        left: Seconds that it may take; None: no limit.
+        whole: Seconds of the whole turn, for the error message.
+        listener: Receives the reply while it arrives.
+
+    Raises:
+        ModelError: The model failed, or the adapter raised any other error, which is named.
+        LLMFSMError: The adapter raised it.
     """
     request = effect.request if left is None else replace(effect.request, timeout=left)
     if getattr(llm, "reads_view", False):
@@ -67,9 +74,10 @@ async def ask(
 
 
 async def summarised(function: Callable[..., Any], effect: AskModel, left: float | None) -> ModelReply:
-    """What a summariser of the host makes of what happened: a text, or {"summary", "todo_list"}.
+    """Ask the host's summariser. It returns text or {"summary", "todo_list"}.
 
-    Raises ModelError for whatever goes wrong in it.
+    Raises:
+        ModelError: It failed.
     """
     about = deepcopy(dict(effect.about or {}))
     try:
@@ -82,12 +90,12 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
 
 
 def is_counted(limits: Limits) -> bool:
-    """True where a run is limited by what replies report."""
+    """True if a limit of the run depends on numbers in replies."""
     return limits.money is not None or limits.tokens is not None
 
 
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
-    """Which limits cannot stop a run, because a reply does not report what they count; None: all can."""
+    """Name the limits that cannot stop a run, because replies do not report their numbers; None: all can."""
     if reply.mode in _UNPAID:
         return None
     lacking = {

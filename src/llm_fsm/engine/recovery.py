@@ -1,9 +1,8 @@
-"""A turn that was interrupted and must be finished before anything else happens in its conversation.
+"""Recover a turn that was interrupted and must be finished before anything else in its conversation.
 
-An answer that was accepted counts even if the process died while it was carried out, and a call that must not
-run twice may have run. A message with a request id will come again, and what was done for it must not be done
-again then. So where the journal holds any of these, the interrupted turn is played to its end first; not a turn
-that failed and whose caller was told.
+An accepted answer counts even if the process died while it was carried out. A call that must not run twice may have
+run. A message with a request id will come again, and must not repeat finished work. If the journal holds any of
+these, the interrupted turn is played to its end first. A turn that failed and whose caller knows is not resumed.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _NOT_IDENTITY = ("time", "step")
 
 
 class UnderWay(NamedTuple):
-    """The turn in a journal by its first entry (None: there is none), and whether it must be finished.
+    """The turn in a journal: its first entry (None: there is none), and whether it must be finished.
 
-    `blank`: nothing at all is written down.
+    `blank`: the journal is empty.
     """
 
     first: Mapping[str, Any] | None = None
@@ -35,7 +34,7 @@ class UnderWay(NamedTuple):
 
 
 async def under_way(store: Store, conversation_id: str) -> UnderWay:
-    """What is in the journal. A message that has its answer is no turn under way, whatever was written down of it."""
+    """Read the journal of a conversation. A message that has its answer is no turn under way."""
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if not entries:
         return UnderWay(blank=True)
@@ -54,12 +53,12 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
 
 
 def said(heard: UserMessage) -> dict[str, Any]:
-    """What tells a message's turn from others, for the journal."""
+    """Return the identity of a message's turn for the journal."""
     return {"kind": "message", "request_id": heard.request_id, "text": heard.text}
 
 
 def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
-    """What tells the start of a conversation from another one under the same id, for the journal."""
+    """Return the identity of a conversation's start for the journal."""
     return {
         "kind": "start",
         "context": initial_context(program.keys, opening.context),
@@ -71,19 +70,19 @@ def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
 
 
 def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
-    """True when a journal's first entry is of this turn."""
+    """True if a journal's first entry belongs to this turn."""
     return all(first.get(name) == value for name, value in turn.items())
 
 
 def identity(first: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells the turn of a first entry from others."""
+    """Return the identity in a journal's first entry."""
     return {name: value for name, value in first.items() if name not in _NOT_IDENTITY}
 
 
 def begin_again(
     program: CompiledMachine, session: Session, first: Mapping[str, Any], time: float, capabilities: HostCapabilities
 ) -> Step | None:
-    """The first step of an interrupted turn; None when the session has gone on without it."""
+    """Return the first step of an interrupted turn; None if the session has moved on without it."""
     pause = session.pause
     if first["kind"] == "message":
         heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"])

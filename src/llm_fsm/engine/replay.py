@@ -1,8 +1,8 @@
-"""A recorded conversation played again, on another definition or by another model: where does it first go another way?
+"""Play a recorded conversation again, on another definition or with another model, and find the first difference.
 
-The messages, answers and times are those of the record, and so are the replies of the model (unless another one is
-asked), the results of tools and checks, and what handlers wrote. A model that is asked for more than is on record
-repeats itself. Nothing is stored and nothing outside is called.
+Messages, answers and times come from the record. So do the model's replies (unless another model is asked), results
+of tools and checks, and changes by handlers. A model that is asked for more than is on record repeats itself. Nothing
+is stored, and nothing outside is called.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from llm_fsm.turn.tool_policy import ToolPolicy, planned
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
 _GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, ev.FlowPushed, ev.SilenceWatched)
-"""What the record of a start holds one of, unless the run was to go on in a turn of its own."""
+"""The record of a start holds one of these, unless the run was to continue in a turn of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """The first turn that goes another way. `what`: state, end, pause, context, words or replies."""
+    """The first turn that differs. `what` is state, end, pause, context, words or replies."""
 
     turn: int
     what: str
@@ -70,7 +70,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retaken:
-    """What became of one conversation. `turns`: those played, up to the first that differs."""
+    """The result for one conversation. `turns` counts the turns played, up to the first difference."""
 
     conversation_id: str
     turns: int
@@ -78,11 +78,11 @@ class Retaken:
 
 
 class NotRecordedError(Exception):
-    """The turn asks for something that the record does not hold."""
+    """The turn needs a result that the record does not hold."""
 
 
 def kit_of(program: CompiledMachine) -> AvailableTools:
-    """The tools of a definition as far as it describes them itself: enough for calls that are on record."""
+    """Return a definition's tools as far as it describes them itself. That is enough for recorded calls."""
     specs = {name: ToolSpec(name=name, description="", parameters={}) for name in program.definition.tools}
     return AvailableTools(
         policies={
@@ -100,9 +100,13 @@ async def retake(
     records: Sequence[TurnRecord],
     asks: Asks | None = None,
 ) -> Retaken:
-    """Play a conversation again, up to the first turn that goes another way. `asks`: a model instead of the record.
+    """Play a conversation again, up to the first turn that differs.
 
-    Raises ModelError of that model.
+    Args:
+        asks: Another model; None takes the replies on record.
+
+    Raises:
+        ModelError: The other model failed.
     """
     refused = not_taken(records)
     capabilities = HostCapabilities(points=_POINTS, tools=_picky(kit, refused) if refused else kit, summaries=True)
@@ -115,7 +119,7 @@ async def retake(
         if record.kind in ("migrate", "end"):
             now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
             continue
-        if any(isinstance(event, ev.TurnFailed) for event in record.events):  # no reply came, and none is on record
+        if any(isinstance(event, ev.TurnFailed) for event in record.events):  # no reply is on record
             now = fold(now, record.events)
             continue
         if record.kind == "undo":
@@ -140,7 +144,12 @@ async def retake(
 
 
 def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities) -> Step:
-    """The first step of a recorded turn. Raises NotRecordedError, ValueError."""
+    """Return the first step of a recorded turn.
+
+    Raises:
+        NotRecordedError: The turn needs a result that the record does not hold.
+        ValueError: The turn cannot begin on this definition.
+    """
     if record.kind != "start" and not session.definition:
         raise NotRecordedError("the record of its start is missing")
     for event in record.events:
@@ -160,7 +169,7 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
                 return begin_run(program, session, time, capabilities)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
                 return _due(program, session, time, capabilities)
-    if record.kind == "due":  # that nobody said anything to the end is no event
+    if record.kind == "due":  # no event says that nobody spoke until the end
         return _due(program, session, 0.0 if session.silence is None else session.silence.closes or 0.0, capabilities)
     raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
 
@@ -187,7 +196,7 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
 
 
 async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
-    """The last step of a turn, and its words."""
+    """Return the last step of a turn, and its words."""
     source = _Source(record)
     words: list[str] = []
     while True:
@@ -202,7 +211,7 @@ async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[St
 
 
 class _Source:
-    """What the effects of a turn brought back when it was recorded."""
+    """The recorded results of a turn's effects."""
 
     def __init__(self, record: TurnRecord) -> None:
         self._events = record.events
@@ -216,7 +225,11 @@ class _Source:
         self._wrote = 0
 
     def result(self, effect: Effect) -> Result:
-        """Raises NotRecordedError."""
+        """Return the recorded result of an effect.
+
+        Raises:
+            NotRecordedError: There is none.
+        """
         if isinstance(effect, AskModel):
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
@@ -234,7 +247,7 @@ class _Source:
         return self._executed(effect.state)
 
     def _executed(self, state: str) -> Executed:
-        """What the function of a task gave back at each attempt: what passed, or what did not at the last one."""
+        """Return the function's recorded result for an attempt: the output that passed, or the failure."""
         here = [event for event in self._events if getattr(event, "state", None) == state]
         for event in here:
             if isinstance(event, ev.TaskPassed):
@@ -260,7 +273,7 @@ class _Source:
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]
                 return self._again(event)
-        if self._last is not None:  # asked anew because its reply did not stand, the model would insist
+        if self._last is not None:  # a real model would repeat itself when its reply was refused
             return self._again(self._last)
         raise NotRecordedError(f"the model is asked for more than is on record ({effect.asked_for})")
 
@@ -270,9 +283,9 @@ class _Source:
         return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
     def _handled(self, *, last: bool) -> tuple[HandlerResult, ...]:
-        """What handlers wrote in this turn after as many replies as there were until now; all of it in the end.
+        """Return the handlers' changes that were recorded after this many replies; all of them at the end.
 
-        A handler that puts a value of a reply right has to come after it.
+        A handler that corrects a value of a reply must run after the reply.
         """
         written: list[tuple[int, ev.ContextSet]] = []
         before_attempt, replies = 0, 0
@@ -284,7 +297,7 @@ class _Source:
                     written.append((replies, event))
                 case ev.AttemptBegun():
                     before_attempt = len(written)
-                case ev.AttemptFailed():  # what it changed was taken back
+                case ev.AttemptFailed():  # its changes were undone
                     del written[before_attempt:]
         due = [event for count, event in written if last or count <= replies - len(self._replies)]
         if not due[self._wrote :]:
@@ -296,7 +309,7 @@ class _Source:
         return (HandlerResult(handler="recorded", changes=changes),)
 
     def _vetoed(self, effect: RunHandlers) -> tuple[HandlerResult, ...]:
-        """What the handlers that forbid moves said of this one."""
+        """Return the recorded reasons of handlers that forbade this move."""
         for number, event in enumerate(self._vetoes):
             if event.target == effect.target:
                 del self._vetoes[number]
@@ -314,22 +327,22 @@ class _Source:
 
 
 def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Why one of these refusals is that of a call; None where none of them is."""
+    """Return why a call was refused; None if none of these refusals is its own."""
     for event in refused:
-        with suppress(ArgumentsFault):  # too long to be whole on record
+        with suppress(ArgumentsFault):  # too long to be recorded whole
             if event.name == name and read_arguments(event.arguments) == arguments:
                 return event.reason
     return None
 
 
 def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableTools:
-    """The kit with tools that take no arguments which they did not take then: nobody is asked about such a call."""
+    """Let tools refuse the arguments that they refused on record, so that nobody is asked about such calls."""
     terms = {name: replace(term, fits=partial(_refusal, refused, name)) for name, term in kit.policies.items()}
     return replace(kit, policies=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
 
 
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
-    """The calls that were refused, but for those about which a person was asked."""
+    """Return the refused calls, without those about which a person was asked."""
     events = [event for record in records for event in record.events]
     asked = [event.call for event in events if isinstance(event, ev.Paused) and event.call is not None]
     return [
@@ -343,7 +356,7 @@ def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
 def _difference(
     program: CompiledMachine, was: Session, now: Session, said: tuple[str, str]
 ) -> tuple[str, str, str] | None:
-    """What differs first after a turn, as it was and as it is; values of secret keys as dots."""
+    """Return the first difference after a turn, before and now, with dots for secret values."""
     if (was.state, was.flow) != (now.state, now.flow):
         return "state", was.state, now.state
     if was.ended != now.ended:

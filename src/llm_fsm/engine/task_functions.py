@@ -1,4 +1,4 @@
-"""Running the function of a task: its questions to models go through the same loop as everybody's."""
+"""Run the function of a task. Its questions to models go through the same tool loop as those of the machine."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ from llm_fsm.turn.tool_results import result_value
 from llm_fsm.turn.turn_state import TICK, TurnState
 
 _BEGUN = "begun"
-"""Where a log has the first question of each task, as a hash."""
+"""Log entry: hash of the first question of each task."""
 _ONCE = "once"
-"""Where it has the calls that must not run twice."""
+"""Log entry: the calls that must not run twice."""
 _WORDS = "words"
-"""Where a log and a journal have what was asked, as a hash, beside a reply to it."""
+"""Log and journal entry: hash of a question, beside its reply."""
 
 _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 """The shared values and the memory as a function leaves them."""
 
 
 class _Questions:
-    """The model calls and tool calls of one function, as `workbench.Asks`."""
+    """The model calls and tool calls of one function; see `workbench.Asks`."""
 
     def __init__(self, host: Host, program: CompiledMachine, effect: Execute, running: Running) -> None:
         self.host = host
@@ -67,18 +67,18 @@ class _Questions:
         self.once = Once(effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun)
         self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
         replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
-        self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # of questions, by their names
-        self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))  # before a pause
+        self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # results of questions by name
+        self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))  # from before a pause
         self._taken: set[str] = set()
-        self._new: set[int] = set()  # the tasks that begin with words that had no reply before
+        self._new: set[int] = set()  # tasks that begin with a question that had no reply before
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
-        self.asked = 0  # model calls that are under way
-        self.began = time.monotonic()  # and earlier by what replies took that the journal gave back
+        self.asked = 0  # model calls under way
+        self.began = time.monotonic()  # and the time of replies that the journal returned
         self.bench: Workbench | None = None
         self.on_loop = is_async(host.functions.get(effect.function))
-        self._asked: dict[asyncio.Task[Any] | None, tuple[int, int]] = {}  # task: which one it is, its questions so far
+        self._asked: dict[asyncio.Task[Any] | None, tuple[int, int]] = {}  # task: its number, and its questions so far
         self._closed = False
         self._asking: set[asyncio.Task[Any]] = set()
 
@@ -97,9 +97,9 @@ class _Questions:
             self._asking.discard(task)
 
     async def close(self, left: float) -> None:
-        """End the questions that the function did not wait for: nobody would write down what they do.
+        """End the questions that the function did not wait for: nobody would record their results.
 
-        Where it waits for a person, they come to their ends, within `left` seconds: it is going to ask them again.
+        If it waits for a person, they may finish within `left` seconds, because the function will ask them again.
         """
         self._closed = True
         waits = self.bench is not None and isinstance(self.bench.broke, Break) and not is_cancelled()
@@ -111,7 +111,7 @@ class _Questions:
             await asyncio.wait(self._asking, timeout=GRACE)
 
     def _begun_before(self, kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The first question of each task: before a pause, and before a crash in this turn. "" where nobody knows."""
+        """Return the first question of each task, from before a pause or a crash in this turn; "" if unknown."""
         begun: list[str] = list(self.effect.log.get(_BEGUN, ()))
         known = {int(key.rpartition("/")[2]): entry for key, entry in kept.items() if key.startswith(f"{_BEGUN}/")}
         for place in range(len(begun), max(known, default=-1) + 1):
@@ -119,9 +119,9 @@ class _Questions:
         return begun
 
     async def _write_down(self, task: asyncio.Task[Any]) -> None:
-        """Have the first question of a task on record before it is asked, for `_begun_before`.
+        """Record the first question of a task before it is asked, for `_begun_before`.
 
-        The function's own task needs none where it asks before all others: it comes first again.
+        The function's main task needs no entry if it asks before all others: it comes first again.
         """
         place, asked = self._asked.get(task, (0, 0))
         first = place == 0 and self.bench is not None and self.bench.home is task
@@ -134,10 +134,10 @@ class _Questions:
         await self.running.journal.keyed(f"{self.effect.key}/{_BEGUN}/{place}", fetch)
 
     def _name(self, task: asyncio.Task[Any], messages: Sequence[LLMMessage]) -> str:
-        """What tells a question from others, the same when the function is run again: its number in its task.
+        """Name a question by its number in its task, so that the name is the same when the function runs again.
 
-        In which order tasks go on depends on how long answers take, and so does which of them asks what stands in a
-        queue: words that had a reply go first. A plain function's questions come in order.
+        Tasks continue in the order in which answers arrive, and so does a queue that tasks share. Questions that had
+        a reply therefore go first. A plain function asks in order.
         """
         asking = task if self.on_loop else None
         words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
@@ -156,13 +156,13 @@ class _Questions:
             return name if name in same else same[0]
         if number == 0:
             self._new.add(place)
-        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # where words may be others each time
+        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # questions may have other words each time
         if name not in self._taken and (by_place or name not in self.words):
             return name
         return next(later for later in names if later not in self._taken and later not in self.words)
 
     def _place(self, words: str) -> int:
-        """Which of the function's tasks begins with this question: the one that did before, or else the next."""
+        """Return which of the function's tasks begins with this question: the recorded one, or the next."""
         begun = self.log[_BEGUN]
         taken = {place for place, _ in self._asked.values()}
         free = [place for place in range(len(begun) + 1) if place not in taken]
@@ -174,7 +174,7 @@ class _Questions:
         self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
     ) -> str:
         turn = TurnState(self.program, self.session, all_tools=self.host.capabilities.tools)
-        # the same after an answer, which comes in another turn
+        # the same after an answer, which arrives in another turn
         turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
         turn.spent_before = self._used()
         request = model.request(turn, tuple(messages), None, tools=tool_loop.offered(turn) if tools else ())
@@ -185,7 +185,7 @@ class _Questions:
         while True:
             reply = await drive.through(tool_loop.run(turn, loop))
             since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
-            self.session, kept = fold(self.session, since), len(turn.events)  # beside what others have changed
+            self.session, kept = fold(self.session, since), len(turn.events)  # beside changes by others
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
@@ -193,7 +193,7 @@ class _Questions:
             loop = self._answered(turn, Loop("task", request, look))
 
     def stop_at_limit(self, effect: AskModel | CallTools) -> None:
-        """Raise RunLimit where questions that are asked at once reach a limit together."""
+        """Raise RunLimit if parallel questions together reach a limit."""
         used = self._used()
         if isinstance(effect, AskModel):
             used["llm_calls"] += self.asked
@@ -214,7 +214,12 @@ class _Questions:
         return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
 
     def _answered(self, turn: TurnState, fresh: Loop) -> Loop:
-        """The loop that paused, with the answer in it. Raises Break where there is none yet, RunLimit at a limit."""
+        """Put the answer into the paused loop.
+
+        Raises:
+            Break: There is no answer yet.
+            RunLimit: A limit is reached.
+        """
         pause, work, bench = turn.session.pause, turn.session.work, self.bench
         assert bench is not None
         if pause is None:
@@ -235,7 +240,7 @@ class _Questions:
 
 
 class _Drive:
-    """Performs the effects of one question; results of the log are taken from there."""
+    """Performs the effects of one question. Logged results are not performed again."""
 
     def __init__(self, questions: _Questions, turn: TurnState, number: str, rounds: int | None) -> None:
         self.questions = questions
@@ -247,7 +252,7 @@ class _Drive:
         self.step = 0
 
     async def through(self, run: Generator[Effect, Result, ModelReply | None]) -> ModelReply | None:
-        """Perform effects until the question is answered, or until it pauses or meets a limit."""
+        """Perform effects until the question is answered, pauses, or reaches a limit."""
         result: Result | None = None
         known = False
         while True:
@@ -327,7 +332,14 @@ class _Drive:
 
 
 async def execute(host: Host, program: CompiledMachine, effect: Execute, running: Running) -> Executed:
-    """Run a function once: its output, or what stopped it. Raises LLMFSMError where a model or the store fails."""
+    """Run a function once.
+
+    Returns:
+        Its output, or what stopped it.
+
+    Raises:
+        LLMFSMError: A model or the store failed.
+    """
     function = host.functions.get(effect.function)
     questions = _Questions(host, program, effect, running)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""One turn while it runs: its effects performed, its results journalled, its events told, one commit."""
+"""Run one turn: perform its effects, journal their results, tell its events, and commit once."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ _TALK = ("turn", "greeting", "words")
 
 
 class Outcome(NamedTuple):
-    """One turn as it was committed, and the session after it."""
+    """A committed turn, and the session after it."""
 
     record: TurnRecord
     session: Session
     again: bool = False
-    """Given out before: the answer to a request id that is known already."""
+    """True if it was returned before: the answer to a known request id."""
 
 
 class Held(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
-    `pinned`: the definition of which the store keeps a copy for it, by SHA-256; None where it keeps none.
-    `blank`: its journal was looked at under the same lock, and nothing is written down.
+    `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its journal was read under
+    the same lock, and is empty.
     """
 
     session: Session
@@ -82,7 +82,7 @@ class Held(NamedTuple):
 
 
 class Host(Protocol):
-    """What a turn needs of the definition's edition."""
+    """The parts of a deployment that a turn needs."""
 
     store: Store
     toolbox: Toolbox
@@ -92,7 +92,7 @@ class Host(Protocol):
 
     @property
     def capabilities(self) -> HostCapabilities:
-        """What every turn is given."""
+        """The settings of every turn."""
 
     @property
     def name(self) -> str:
@@ -108,19 +108,19 @@ class Host(Protocol):
 
     @property
     def journals(self) -> bool:
-        """True when turns may act."""
+        """True if turns may act."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
 
     def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
-        """What is to be told of a turn once it is on record, as rows of the outbox."""
+        """Return the outbox rows of a turn."""
 
     def committed(self, conversation_id: str) -> None:
-        """A turn is on record, with rows of the outbox."""
+        """Deliver the outbox rows of a committed turn."""
 
     def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> Awaitable[ModelReply]:
-        """Call the model; to be awaited at once."""
+        """Call the model. Await the result at once."""
 
     async def run_handlers(
         self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
@@ -132,7 +132,7 @@ class Host(Protocol):
 
 
 class Running:
-    """One turn. `alone`: nobody waits for it, so that the host's time-out is that of each effect, not of the whole."""
+    """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the whole."""
 
     def __init__(
         self, host: Host, conversation_id: str, sink: Observer | None = None, *, alone: bool = False
@@ -149,14 +149,14 @@ class Running:
         self._deadline = None if timeout is None else self._began + timeout
 
     def left(self) -> float | None:
-        """Seconds left for the next effect; None: no limit."""
+        """Return the seconds left for the next effect; None: no limit."""
         if self._alone:
             return self.host.timeout
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     @asynccontextmanager
     async def lock(self) -> AsyncGenerator[None]:
-        """Be the one writer of the conversation; observers are told of a turn that is not finished."""
+        """Lock the conversation. If the turn is not finished, observers are told."""
         async with self.host.store.lock(self.id, self.left()):
             try:
                 yield
@@ -171,7 +171,11 @@ class Running:
         )
 
     async def open(self, turn: Entry, at: float, *, blank: bool = False) -> float:
-        """Begin the turn, or take it up where a crash left it: the time at which it began. `blank`: as of `Held`."""
+        """Begin the turn, or resume it after a crash. `blank` is as in the loaded conversation.
+
+        Returns:
+            The time at which the turn first began, in seconds since the epoch.
+        """
         if not self.host.journals:
             return at
         self.journal = Journal(self.host.store, self.id)
@@ -193,7 +197,7 @@ class Running:
             self._sink(self.id, event)
 
     def tell_again(self, happened: Sequence[ev.Event]) -> None:
-        """Give whoever follows this turn the events of a recorded one."""
+        """Give the events of a recorded turn to the listener of this one."""
         sink = self._sink
         if sink is None:
             return
@@ -211,13 +215,13 @@ class Running:
         return step
 
     async def failed(self) -> None:
-        """The turn failed and its caller is told, who may try it again or not: nobody else has to finish it."""
+        """Record that the turn failed and its caller knows, so that nobody else has to finish it."""
         if self.journal is not None:
-            with suppress(StoreError):  # what failed says more
+            with suppress(StoreError):  # the original error matters more
                 await self.journal.fail()
 
     def _listening(self, step: Step, voice: Voice) -> Listening | None:
-        """Whoever hears the reply that the step asks for; None where nobody may before it is whole."""
+        """Return the listener of the reply that the step asks for; None if nobody may hear it before it is complete."""
         asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
         if not asks or Point.POST_PROCESSING in self.host.capabilities.points:
             return None
@@ -229,7 +233,7 @@ class Running:
                 try:
                     found = await self.host.run_handlers(effect, self.left, self.journal, ahead=True)
                 except HandlerError:
-                    return None  # raised again in its turn, if the reply turns out to lead there
+                    return None  # raised again later, if the reply leads there
                 trial = advance(trial, found)
             return trial.turn.promise
 
@@ -238,7 +242,7 @@ class Running:
     # -- effects
 
     def perform(self, effect: Effect, step: Step) -> Awaitable[Result]:
-        """What the effect of a step brings back, journalled where it acts. To be awaited at once."""
+        """Perform the effect of a step, with a journal if it acts. Await the result at once."""
         if isinstance(effect, AskModel):
             if effect.asked_for == "summary":
                 return self._summary(effect)
@@ -268,7 +272,7 @@ class Running:
         return fetched[0] if fetched else entry_reply(entry)
 
     async def _summary(self, effect: AskModel) -> ModelReply | OutOfTime | Unanswered:
-        """A summary. Whoever waits for the turn is to have it without one, too; a run is parked."""
+        """Get a summary. A turn with a caller goes on without one; a run stops."""
 
         async def fetch() -> Mapping[str, Any]:
             began = time.monotonic()
@@ -286,7 +290,7 @@ class Running:
     def asked(
         self, effect: AskModel, listener: Listening | None = None
     ) -> Awaitable[ModelReply] | Awaitable[ModelReply | OutOfTime]:
-        """What the model replies, within what is left now of the turn's time and of the run's limit."""
+        """Get the model's reply within the time that is left for the turn and for the run."""
         left = self.left()
         if effect.left is None:
             return self.host.ask(effect, left, listener)
@@ -306,7 +310,7 @@ class Running:
         return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
     async def tools(self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None) -> ToolResults:
-        """A batch of calls, or these of it; those that a journal knows are not made again."""
+        """Run a batch of calls, or these of it. Calls whose results the journal has are not made again."""
 
         async def around(call: PlannedCall, perform: Perform) -> ToolResult:
             if self.journal is None:
@@ -352,12 +356,12 @@ class Running:
         return entry_executed(await self.journal.keyed(effect.key, fetch))
 
     async def nested(self, key: str, fetch: Any) -> Entry:
-        """A result under a key of its own, for what a function does."""
+        """Get a result under a key of its own, for the work of a function."""
         entry: Entry = await fetch() if self.journal is None else await self.journal.keyed(key, fetch)
         return without_kind(entry)
 
     def time_left(self, limit: float | None) -> float:
-        """Seconds that the host's own code may take; `limit`: what is left of the run's."""
+        """Return the seconds that the host's own code may take. `limit` is the time left for the run."""
         left = None if self._alone else self.left()
         return min(math.inf if left is None else left, math.inf if limit is None else limit)
 
@@ -366,7 +370,7 @@ class Running:
     async def commit(
         self, kind: Kind, session: Session, held: Held, usage: Usage, request_id: str | None = None
     ) -> Outcome:
-        """Write the turn that took a conversation from where it was held to `session`."""
+        """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
@@ -406,7 +410,7 @@ class Running:
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
-    """What is to happen by itself in a conversation, for the due table."""
+    """Return the conversation's rows of the due table: its time-outs and reminders."""
     pause, silence = session.pause, session.silence
     if pause is None and silence is not None:
         quiet = tuple((due, "remind") for due in silence.reminders)
@@ -418,5 +422,5 @@ def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
 
 
 def is_due(session: Session, now: float) -> bool:
-    """True when something of `due_rows` has its time."""
+    """True if a row of `due_rows` is due."""
     return any(at <= now for at, _ in due_rows(session))
