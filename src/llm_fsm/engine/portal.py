@@ -84,7 +84,8 @@ class Portal:
             self._thread.join(_LETTING_GO)
 
     def _start(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        # The default loop of Windows cannot watch sockets for PostgreSQL.
+        self._loop = asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
         self._restarts = self._stopping = False
         self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
         self._thread.start()

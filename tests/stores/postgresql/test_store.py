@@ -395,3 +395,20 @@ async def entered_after(store, pause):
     async with store.lock("c"):
         await asyncio.sleep(0.02)
         await store.save(turn(pause + 1))
+
+
+def test_event_loop_that_cannot_watch_sockets_is_named_with_a_way_out():
+    """As the default one of Windows."""
+
+    class Poor(asyncio.SelectorEventLoop):
+        def add_reader(self, *_):
+            raise NotImplementedError
+
+    async def use():
+        await PostgreSQLStore("postgresql://nobody.invalid/x").load("c")
+
+    with (
+        asyncio.Runner(loop_factory=Poor) as runner,
+        pytest.raises(ConfigurationError, match=r"cannot be used with Poor, .*loop_factory=asyncio\.SelectorEventLoop"),
+    ):
+        runner.run(use())

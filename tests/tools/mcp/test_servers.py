@@ -382,3 +382,26 @@ async def test_what_a_definition_wants_and_nobody_has_is_said_before_anything_ru
         assert says in str(caught.value)
     finally:
         await toolbox.aclose()
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [(STDIO, None), ({"command": [sys.executable, "-c", "import sys; sys.exit('no key')"]}, "it said: no key")],
+)
+def test_servers_over_stdio_need_no_event_loop_that_watches_pipes(config: dict[str, Any], says: str | None) -> None:
+    """That of Windows watches none."""
+
+    class Poor(asyncio.SelectorEventLoop):
+        def add_reader(self, *_: Any) -> None:
+            raise NotImplementedError
+
+    async def use() -> None:
+        async with servers({"things": config}) as made:
+            if says is None:
+                assert await made.call("things", "add", {"a": 1}, PLENTY) == {"result": 3}
+                return
+            with pytest.raises(CallFault, match=says):
+                await made.call("things", "add", {"a": 1}, PLENTY)
+
+    with asyncio.Runner(loop_factory=Poor) as runner:
+        runner.run(use())

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.errors import silent
 from llm_fsm.stores.postgresql.errors import READ_ONLY, fault, unreachable
 
@@ -157,6 +157,23 @@ class Line:
         if self._db is not None and (self._db.closed or self._db.broken):
             self.drop()
         return self._db is None
+
+
+def check_loop() -> None:
+    """Refuse an event loop that cannot watch sockets, as the default one of Windows: psycopg waits by that."""
+    loop = asyncio.get_running_loop()
+    watched, other = socket.socketpair()
+    try:
+        loop.add_reader(watched, int)
+        loop.remove_reader(watched)
+    except NotImplementedError as error:
+        raise ConfigurationError(
+            f"the PostgreSQL store cannot be used with {type(loop).__name__}, which cannot watch sockets: begin with "
+            "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use Machine"
+        ) from error
+    finally:
+        watched.close()
+        other.close()
 
 
 def _sever(db: Connection) -> None:

@@ -29,7 +29,7 @@ from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
-from llm_fsm.stores.postgresql.connection import Connection, Line
+from llm_fsm.stores.postgresql.connection import Connection, Line, check_loop
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
 from llm_fsm.stores.postgresql.statements import Held, Step
@@ -104,6 +104,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         return await finished(parts.writes.ask(parts.write, work))
 
     def _made(self) -> _Parts:
+        check_loop()
         return _Parts(self._url, self.place, self._schema, self._timeout)
 
 

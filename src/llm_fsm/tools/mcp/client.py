@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import math
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -30,6 +30,7 @@ CLOSE = 10.0
 MAX_PAGES = 100
 """Pages of a server's list of tools that are read."""
 
+_LAST_WORDS = 0.1  # seconds that a failed start waits for the rest of it
 _SAID = 500  # characters of a server's stderr that an error repeats
 
 
@@ -91,6 +92,7 @@ class Link:
         self._ready = asyncio.Event()
         self._fault = ""
         self._said = b""
+        self._listening: threading.Thread | None = None
         self._task = asyncio.create_task(self._hold(), name=f"mcp {server.alias}")
 
     async def opened(self, timeout: float) -> None:
@@ -221,37 +223,27 @@ class Link:
             command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
         )
         read, write = os.pipe()
-        stack.callback(_close, read)
-        os.set_blocking(read, False)
         errors = stack.enter_context(os.fdopen(write, "w", encoding="utf-8"))
-        self._listen(read)
+        # A thread, because not every event loop can watch a pipe: that of Windows cannot.
+        self._listening = threading.Thread(target=self._listen, args=(read,), name="llm_fsm mcp stderr", daemon=True)
+        self._listening.start()
         return self._sdk.stdio.stdio_client(parameters, errlog=errors)
 
     def _listen(self, read: int) -> None:
-        """Keep the last of what the server writes to stderr: it says why a server does not start."""
-        loop = asyncio.get_running_loop()
-
-        def readable() -> None:
-            with contextlib.suppress(BlockingIOError):
-                data = os.read(read, 65536)
+        """Keep the end of what the server writes to stderr: it says why a server does not start."""
+        with os.fdopen(read, "rb", buffering=0) as errors:
+            while data := errors.read(65536):
                 self._said = (self._said + data)[-_SAID:]
-                if not data:
-                    loop.remove_reader(read)
-
-        loop.add_reader(read, readable)
 
     def _last_words(self) -> str:
+        if self._listening is not None:
+            self._listening.join(_LAST_WORDS)  # a server that ended has written all that it had to say
         said = " ".join(self._said.decode("utf-8", "replace").split())
         return f"; it said: {said}" if said else ""
 
 
 def _late(seconds: float) -> str:
     return f"it did not answer within {in_words(seconds)} seconds"
-
-
-def _close(read: int) -> None:
-    asyncio.get_running_loop().remove_reader(read)
-    os.close(read)
 
 
 class _Watched:
