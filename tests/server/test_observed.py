@@ -94,7 +94,7 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
 ) -> None:
     from loguru import logger
 
-    log_json("DEBUG")
+    stop = log_json("DEBUG")
     try:
         app = create_app(machine(), due_seconds=None, answered=[log_answer])
         with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
@@ -104,6 +104,7 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
             client.get("/conversations/%0Afake")
             request_id = answer.headers["x-request-id"]
     finally:
+        stop()
         logger.remove()
         logger.configure(patcher=lambda _: None)
     text = capsys.readouterr().err

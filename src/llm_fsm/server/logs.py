@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from loguru import logger
@@ -16,12 +17,12 @@ from llm_fsm import enable_logging
 from llm_fsm.server.guard import REQUEST_ID
 
 
-def log_json(level: str = "INFO") -> None:
-    """Write JSON lines from now on, in this whole process."""
+def log_json(level: str = "INFO") -> Callable[[], None]:
+    """Write JSON lines from now on, in this whole process; the function that comes back ends it."""
     logger.remove()
     logger.configure(patcher=_with_request)
     logger.add(_write, level=level, format="{message}")
-    enable_logging(level)
+    return enable_logging(level)
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:

@@ -1,0 +1,68 @@
+"""Thousands of requests that the OpenAPI document allows, and that it does not: none gets a 500."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import ten_turns
+from llm_fsm import AsyncMachine
+from llm_fsm.server import Limits, create_app
+from machines import GREETER
+from served import served
+
+REQUESTS = 6_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
+"""About so many are sent: what has few forms is sent less often."""
+NAMES = ("greeter", "ten", "nobody")
+
+
+@pytest.mark.timeout(600)
+def test_no_request_gets_a_500() -> None:
+    machines = (AsyncMachine.from_dict(GREETER, model="offline"), ten_turns.machine())
+    app = create_app(machines, closes=True, due_seconds=None, limits=Limits(streams=10_000))
+    statuses: Counter[int] = Counter()
+    with served(app) as url:
+        schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        modes = list(schemathesis.GenerationMode)
+        operations = [found.ok() for found in schema.get_all_operations()]
+        each = max(1, REQUESTS // len(operations))
+        for operation in operations:
+            strategy = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
+
+            @given(strategy, st.sampled_from(NAMES))
+            @settings(
+                max_examples=each, deadline=None, database=None, phases=[Phase.generate], derandomize=True,
+                suppress_health_check=list(HealthCheck),
+            )
+            def ask(case: Any, name: str) -> None:
+                if isinstance(case.body, dict):
+                    for key in ("definition", "model"):
+                        if isinstance(case.body.get(key), str):
+                            case.body[key] = name
+                for key in ("definition", "name", "model"):
+                    if key in (case.path_parameters or {}):
+                        case.path_parameters[key] = name
+                if "conversation_id" in (case.path_parameters or {}) and name != "nobody":
+                    case.path_parameters["conversation_id"] = "known"
+                answer = case.call(base_url=url, timeout=30)
+                statuses[answer.status_code] += 1
+                assert answer.status_code != 500, (case.as_curl_command(), answer.text)
+                if answer.status_code >= 400:
+                    assert answer.headers["content-type"][0] == "application/problem+json", case.as_curl_command()
+
+            begin(url)
+            ask()
+    assert sum(statuses.values()) >= REQUESTS * 0.8, statuses
+    assert statuses[200] + statuses[201] > 0
+
+
+def begin(url: str) -> None:
+    wish = {"definition": "greeter", "id": "known", "greet": False}
+    httpx.post(f"{url}/conversations", json=wish, trust_env=False)
