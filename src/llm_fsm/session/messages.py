@@ -122,7 +122,10 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """A transition as the plain view shows it. `judged`: only its description says when to take it."""
+    """A transition as the plain view shows it.
+
+    `judged`: only its description says when to take it. `own`: it is the state's, not a global one or one left open.
+    """
 
     target_state: str
     description: str
@@ -132,6 +135,9 @@ class Choice(Struct, frozen=True, kw_only=True):
     """The target's fixed reply or purpose, in the definition's own words; fixed replies are rendered."""
     requires: tuple[str, ...] = ()
     logic: tuple[Any, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """What each rule of `logic` demands, in the definition's own words."""
+    own: bool = True
     fixed: bool = False
     """The target has a fixed reply, which follows without a model."""
     wanted: Mapping[str, Mapping[str, Any]] = {}

@@ -315,6 +315,7 @@ def _left_open(state: str, purpose: str) -> Choice:
         open=True,
         judged=True,
         arrival=purpose,
+        own=False,
     )
 
 
@@ -329,6 +330,7 @@ def _choice_beside(aside: OfferedDigression, session: Session) -> Choice:
         open=aside.is_open,
         judged=True,
         arrival=own_words(aside.program, target, session.of_caller(caller)),
+        own=False,
         fixed=target.fixed is not None,
     )
 
@@ -358,6 +360,8 @@ def turn_view(
             judged=move.judged,
             requires=tuple(key for guard in move.guards for key in guard.keys),
             logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
+            reasons=tuple(guard.description for guard in move.guards if guard.rule is not None),
+            own=move.pointer.startswith("/states/"),
             arrival=own_words(machine, machine.states[move.target], session),
             fixed=machine.states[move.target].fixed is not None,
             wanted=wanted(machine.states[move.target]),

@@ -1,3 +1,5 @@
+"""A partner without a model: values that are certain, moves that are certain, and what it says otherwise."""
+
 from __future__ import annotations
 
 import json
@@ -9,11 +11,8 @@ from hypothesis import strategies as st
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.offline.extract import read_update
-from llm_fsm.llm.offline.model import OfflineLLM, answer
-from llm_fsm.llm.offline.wording import NOTICE
+from llm_fsm.llm.offline.model import NOTICE, OfflineLLM, answer
 from llm_requests import LOOK, choice, request, view
-
-FRIDAY = 1_795_176_000.0  # 2026-11-20, a Friday
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
@@ -23,12 +22,14 @@ DATE = {"type": "string", "format": "date"}
 HOUR = {"type": "string", "pattern": "^\\d\\d:\\d\\d$"}
 SIZE = {"type": "string", "enum": ["small", "medium", "extra large"]}
 CODE = {"type": "string", "pattern": "^[A-Z]{2}-\\d{4}$"}
+PHONE = {"type": "string", "pattern": "^\\+?[0-9 ()/-]{6,25}$"}
+MENU = "Which one?\n1. medium\n2. small\n3) extra large"
 
 
-def update(user: str, wanted: dict, context: dict | None = None, others: dict | None = None) -> dict:
+def update(user: str, wanted: dict, context: dict | None = None, others: dict | None = None, words: str = "") -> dict:
     known = context or {}
     writable = {**wanted, **(others or {}), **{key: (others or {}).get(key, {}) for key in known}}
-    seen = view(user=user, wanted=wanted, writable=writable, context=known, system={"_timestamp": FRIDAY})
+    seen = view(user=user, wanted=wanted, writable=writable, context=known, own_words=words)
     return read_update(seen)
 
 
@@ -41,54 +42,48 @@ def update(user: str, wanted: dict, context: dict | None = None, others: dict | 
         ("on 2026-12-24 please", DATE, "2026-12-24"),
         ("24.12.2026", DATE, "2026-12-24"),
         ("the 3rd of May 2027", DATE, "2027-05-03"),
-        ("May 3", DATE, "2027-05-03"),
-        ("December 1st", DATE, "2026-12-01"),
-        ("tomorrow", DATE, "2026-11-21"),
-        ("next Monday", DATE, "2026-11-23"),
-        ("Friday", DATE, "2026-11-27"),
+        ("May 3, 2027", DATE, "2027-05-03"),
+        ("May 3", DATE, None),
+        ("tomorrow", DATE, None),
         ("2026-02-31", DATE, None),
+        ("2026-12-24 or 2026-12-25", DATE, None),
         ("at 3 pm", HOUR, "15:00"),
         ("15:30", HOUR, "15:30"),
         ("9.15am", HOUR, "09:15"),
-        ("half past three", HOUR, "03:30"),
-        ("quarter to 5", HOUR, "04:45"),
-        ("at noon", HOUR, "12:00"),
-        ("2026-12-24 at 18:00", {"type": "string", "format": "date-time"}, "2026-12-24T18:00:00Z"),
+        ("12 am", HOUR, "00:00"),
+        ("25:00", {"type": "string", "format": "time"}, None),
         ("3pm", {"type": "string", "format": "time"}, "15:00"),
-        ("see https://example.org/a?b=1.", {"type": "string", "format": "uri"}, "https://example.org/a?b=1"),
         ("we are four", NUMBER, 4),
+        ("the blue one", NUMBER, None),
+        ("one", NUMBER, 1),
         ("1,200 pieces", NUMBER, 1200),
         ("-3", NUMBER, -3),
         ("3.5", NUMBER, None),
         ("3.5 kg", {"type": "number"}, 3.5),
         ("200, no, 20", {"type": "integer", "maximum": 99}, 20),
-        ("Yes, that's right", BOOLEAN, True),
-        ("correct", BOOLEAN, True),
-        ("that is not correct", BOOLEAN, False),
+        ("how about 20?", NUMBER, None),
+        ("Yes.", BOOLEAN, True),
         ("no thanks", BOOLEAN, False),
+        ("yes, but later", BOOLEAN, None),
+        ("that is not correct", BOOLEAN, None),
         ("maybe", BOOLEAN, None),
-        ("ok, sounds good to me", BOOLEAN, True),
-        ("that's fine, thank you", BOOLEAN, True),
-        ("great service", BOOLEAN, None),
-        ("no problem at all", BOOLEAN, False),
         ("Medium please", SIZE, "medium"),
         ("an extra-large one", SIZE, "extra large"),
         ("not small, medium", SIZE, "medium"),
-        ("2", SIZE, "medium"),
-        ("the third one", SIZE, "extra large"),
-        ("7", SIZE, None),
-        ("huge", SIZE, None),
+        ("small or medium", SIZE, None),
+        ("small or medium?", SIZE, None),
         ("not small", SIZE, None),
-        ("two pizzas", SIZE, None),
-        ("I'll take number 2", SIZE, "medium"),
-        ("the wifi does not work", {"enum": ["no connection", "wifi only"]}, "wifi only"),
-        ("at 3 pm", SIZE, None),
-        ("no", {"enum": ["no connection", "wifi only"]}, None),
-        ("ok", {"enum": [True, False]}, True),
-        ("two", {"enum": [1, 2, 3]}, 2),
-        ("my code is ab-1234.", CODE, "AB-1234"),
+        ("2", SIZE, None),
+        ("huge", SIZE, None),
+        ("C#", {"enum": ["C", "C++", "C#"]}, "C#"),
+        ("in C, please", {"enum": ["C", "C++", "C#"]}, "C"),
+        ("the Post-Event one", {"enum": ["Event", "Post-Event", "Post-Even"]}, "Post-Event"),
+        ("2", {"enum": [1, 2, 3]}, 2),
+        ("cancel", {"enum": ["book", "cancel"]}, "cancel"),
+        ("my code is AB-1234.", CODE, "AB-1234"),
+        ("ab-1234", CODE, "AB-1234"),
         ("1234", CODE, None),
-        ("agreed", {"const": True}, True),
+        ("call 030 555 0188 please", PHONE, "030 555 0188"),
         ("eggs, milk and bread", {"type": "array", "items": TEXT}, ["eggs", "milk", "bread"]),
         ("I'd like small and medium", {"type": "array", "items": SIZE}, ["small", "medium"]),
         ("1, 2 and 3", {"type": "array", "items": NUMBER}, [1, 2, 3]),
@@ -96,78 +91,58 @@ def update(user: str, wanted: dict, context: dict | None = None, others: dict | 
         ("My screen is broken.", {}, "My screen is broken."),
         ("what is that?", TEXT, None),
         ("yes", TEXT, None),
-        ("hello there", TEXT, None),
-        ("help", TEXT, None),
+        ("stop", TEXT, None),
+        ("hello", TEXT, None),
         ("x", {"type": "string", "minLength": 3}, None),
         ("anything", {"type": "object"}, None),
         ("for the engine to check", {"$ref": "#/$defs/none"}, "for the engine to check"),
     ],
 )
-def test_a_value_is_read_by_its_schema(user, schema, value):
+def test_a_value_is_read_by_its_schema_where_it_is_certain(user, schema, value):
     assert update(user, {"answer": schema}) == ({} if value is None else {"answer": value})
+
+
+@pytest.mark.parametrize(
+    ("user", "value"),
+    [("1", "medium"), ("2.", "small"), ("the third one", "extra large"), ("number two", "small"), ("4", None),
+     ("2 of them", None)],
+)  # fmt: skip
+def test_a_number_counts_as_it_was_shown(user, value):
+    assert update(user, {"size": SIZE}, words=MENU) == ({} if value is None else {"size": value})
 
 
 @pytest.mark.parametrize(
     ("key", "user", "value"),
     [
-        ("name", "I'm Ada", "Ada"),
-        ("name", "my name is Ada Lovelace and I need help", "Ada Lovelace"),
-        ("name", "my name is ada", "ada"),
-        ("name", "Hi, it’s Ludwig van Beethoven.", "Ludwig van Beethoven"),
-        ("name", "call me O'Neill", "O'Neill"),
         ("name", "Ada", "Ada"),
-        ("name", "Hello, ada lovelace", "ada lovelace"),
-        ("name", "I'm looking for a shoe", None),
-        ("name", "I am not sure", None),
-        ("name", "yes", None),
-        ("name", "hello", None),
+        ("name", "I'm Ada", "Ada"),
+        ("name", "my name is Ada Lovelace", "Ada Lovelace"),
+        ("name", "it’s O'Neill.", "O'Neill"),
         ("user_name", "Ümit", "Ümit"),
-        ("customerName", "I'm Bob", "Bob"),
-        ("email", "ada@example.org", "ada@example.org"),
-        ("phone_number", "call +49 (170) 555-0188 please", "+49 (170) 555-0188"),
-        ("age", "I'm 30 years old", 30),
+        ("name", "I'm looking for a shoe", "I'm looking for a shoe"),
+        ("city", "I'm Ada", "I'm Ada"),
     ],
 )
-def test_an_undeclared_key_is_read_by_its_name(key, user, value):
-    assert update(user, {key: {}}) == ({} if value is None else {key: value})
+def test_the_whole_message_is_the_free_text_that_is_asked_for(key, user, value):
+    assert update(user, {key: TEXT}) == {key: value}
 
 
-def test_several_values_are_taken_from_one_message():
+def test_several_typed_values_are_taken_from_one_message_and_a_name_that_is_all_the_rest():
     wanted = {"name": TEXT, "email": EMAIL, "guests": NUMBER, "day": DATE}
-    said = "I'm Ada, ada@example.org, 4 guests on 2026-12-24"
-    assert update(said, wanted) == {
+    assert update("I'm Ada, ada@example.org, 4, 2026-12-24", wanted) == {
         "name": "Ada",
         "email": "ada@example.org",
         "guests": 4,
         "day": "2026-12-24",
     }
+    assert update("4 for the party on 2026-12-24", wanted) == {"guests": 4, "day": "2026-12-24"}
 
 
-def test_a_number_belongs_to_the_key_named_beside_it():
+def test_a_typed_value_belongs_to_the_key_that_is_named_beside_it_where_several_fit():
     wanted = {"children": NUMBER, "adults": NUMBER}
     assert update("2 adults and 3 children", wanted) == {"adults": 2, "children": 3}
-
-
-@pytest.mark.parametrize(
-    ("user", "others", "taken"),
-    [
-        (
-            "a table for 4 tomorrow at 3 pm",
-            {"day": DATE, "time": HOUR},
-            {"guests": 4, "day": "2026-11-21", "time": "15:00"},
-        ),
-        ("4, tomorrow", {"day": DATE, "birthday": DATE}, {"guests": 4}),
-        ("4, small", {"size": SIZE, "note": TEXT}, {"guests": 4}),
-        ("is it open tomorrow?", {"day": DATE}, {}),
-    ],
-)
-def test_a_value_that_nobody_asked_for_is_taken_where_it_is_unmistakable(user, others, taken):
-    assert update(user, {"guests": NUMBER}, others=others) == taken
-
-
-def test_a_free_text_that_is_stated_needs_no_whole_message():
-    assert update("my city is Paris. And a name?", {"name": TEXT, "city": TEXT}) == {}
-    assert update("the city is Paris", {"name": TEXT, "city": TEXT}) == {"city": "Paris"}
+    assert update("2 and 3", wanted) == {}
+    assert update("2", wanted) == {"children": 2}
 
 
 def test_the_whole_message_answers_only_what_is_asked_for_first():
@@ -179,147 +154,154 @@ def test_the_whole_message_answers_only_what_is_asked_for_first():
     ("user", "changed"),
     [
         ("change my email to b@example.org", {"email": "b@example.org"}),
-        ("actually it's b@example.org", {"email": "b@example.org"}),
-        ("the email is a@example.org", {}),
+        ("yes, but the size is medium", {"size": "medium"}),
+        ("size medium instead of small", {"size": "medium"}),
         ("change the city to Rome", {"city": "Rome"}),
-        ("make it medium instead", {"size": "medium"}),
-        ("my name is actually Bob", {"name": "Bob"}),
+        ("the city is Rome. And the rest is right", {"city": "Rome"}),
+        ("the email is a@example.org", {}),
+        ("make it medium", {}),
         ("b@example.org", {}),
-        ("is my email a@example.org?", {}),
+        ("is my email b@example.org?", {}),
         ("no", {}),
     ],
 )
-def test_known_values_are_corrected_when_they_are_meant(user, changed):
+def test_a_known_value_is_corrected_by_the_title_of_its_key(user, changed):
     context = {"email": "a@example.org", "city": "Paris", "size": "small", "name": "Ada"}
     others = {"email": EMAIL, "city": TEXT, "size": SIZE, "name": TEXT}
     assert update(user, {}, context, others) == changed
 
 
-def test_a_correction_and_an_answer_in_one_message():
-    context, others = {"email": "a@example.org"}, {"email": EMAIL}
-    said = "no, my email is b@example.org"
-    assert update(said, {"confirmed": BOOLEAN}, context, others) == {
-        "email": "b@example.org",
-        "confirmed": False,
-    }
+BEFORE = choice(
+    "done", judged=False, requires=("day",), logic=({">": [{"var": "day"}, "2026-12-01"]},),
+    reasons=("The day is in December",),
+)  # fmt: skip
+
+
+def test_a_bare_value_corrects_the_key_that_keeps_the_way_closed():
+    seen = {"context": {"day": "2026-11-01", "size": "small"}, "writable": {"day": DATE, "size": SIZE}}
+    reply = answer(view(state="here", user="2026-12-24", choices=(BEFORE,), **seen))
+    assert reply["transition"] == {"target_state": "done", "context_update": {"day": "2026-12-24"}}
+    reply = answer(view(state="here", user="medium", choices=(BEFORE,), **seen))
+    assert reply["transition"] == {"target_state": "here", "context_update": {}}
+    assert reply["message"] == "I cannot go on unless this holds: The day is in December."
 
 
 def test_a_yes_after_a_no_changes_what_a_choice_depends_on():
     gate = choice("done", judged=False, logic=({"==": [{"var": "confirmed"}, True]},))
     writable = {"confirmed": BOOLEAN, "newsletter": BOOLEAN}
     known = {"confirmed": False, "newsletter": False}
-    assert read_update(view(user="yes", context=known, writable=writable, choices=(gate,))) == {
-        "confirmed": True
-    }
+    reply = answer(view(user="yes", context=known, writable=writable, choices=(gate,)))
+    assert reply["transition"] == {"target_state": "done", "context_update": {"confirmed": True}}
 
 
 NEXT = choice("next", requires=("name",), judged=False)
 YES = choice("done", description="The user confirms")
-NO = choice("edit", description="The user wants to change something")
+NO = choice("edit", description="The user says no, or wants to change something")
 OVER_FOUR = choice("group", judged=False, logic=({">": [{"var": "guests"}, 4]},))
 UP_TO_FOUR = choice("table", judged=False, logic=({"<=": [{"var": "guests"}, 4]},))
 BILLING = choice("billing", description="Questions about an invoice or a payment")
 REPAIR = choice("repair", description="A device is broken")
-CANCEL = choice("cancelled", description="The user cancels")
+CANCEL = choice("cancelled", description="The user does not want it any more", own=False)
+STOPPED = choice("gone", description="The user wants to stop", own=False)
+LEFT_OUT = choice("next", description="The user has no phone")
 
 
 @pytest.mark.parametrize(
     ("user", "wanted", "context", "choices", "target"),
     [
         ("I'm Ada", {"name": TEXT}, {}, (NEXT,), "next"),
-        ("hm", {"name": TEXT}, {}, (NEXT,), "here"),
+        ("what?", {"name": TEXT}, {}, (NEXT,), "here"),
         ("we are 6", {"guests": NUMBER}, {}, (UP_TO_FOUR, OVER_FOUR), "group"),
         ("we are 2", {"guests": NUMBER}, {}, (UP_TO_FOUR, OVER_FOUR), "table"),
-        ("yes", {}, {}, (YES, NO), "done"),
-        ("that's right", {}, {}, (YES, NO), "done"),
-        ("please change the day", {}, {}, (YES, NO), "edit"),
-        ("no", {}, {}, (YES,), "here"),
-        ("no", {}, {}, (YES, choice("end", description="The user does not confirm")), "end"),
-        ("my laptop is broken", {}, {}, (BILLING, REPAIR), "repair"),
-        ("why is the invoice so high?", {}, {}, (BILLING, REPAIR), "billing"),
-        ("the weather is nice", {}, {}, (BILLING, REPAIR), "here"),
-        ("fine", {}, {}, (choice("next"),), "next"),
-        ("what is this?", {}, {}, (choice("next"),), "here"),
-        ("no", {}, {}, (choice("next"),), "here"),
-        ("hm", {"name": TEXT}, {}, (choice("next"),), "here"),
-        ("I want to cancel", {"name": TEXT}, {}, (NEXT, CANCEL), "cancelled"),
-        ("ok", {}, {"name": "Ada"}, (NEXT,), "next"),
-        ("what is my name?", {}, {"name": "Ada"}, (NEXT,), "here"),
+        ("Ada", {"name": TEXT}, {}, (choice("next", description="The name is known"), CANCEL), "next"),
+        ("4", {"guests": NUMBER, "name": TEXT}, {}, (choice("next"),), "here"),
         ("Ada", {"name": TEXT}, {}, (choice("x", logic=({"nonsense": []},), judged=False),), "here"),
-        ("", {}, {}, (choice("next"),), "next"),
-        ("yes", {"name": TEXT}, {}, (YES, NO), "here"),
-        ("I want to return my shoes", {}, {}, (choice("x", description="Cancel the return"),), "here"),
-        ("green", {}, {}, (choice("next"), CANCEL), "next"),
-        ("green", {}, {}, (CANCEL,), "here"),
-        ("green", {}, {}, (choice("x", description="The user gives up"),), "here"),
-        ("a table for 4", {}, {}, (choice("stopped", description="Wants no table"),), "here"),
-        (
-            "a table",
-            {},
-            {},
-            (choice("x", description="The guest does not want a table any more"),),
-            "here",
-        ),
-        (
-            "I don't want it any more",
-            {},
-            {},
-            (choice("x", description="The guest does not want a table"), YES),
-            "x",
-        ),
-        ("no", {"phone": TEXT}, {"name": "Ada"}, (NEXT,), "next"),
-        ("skip that", {"phone": TEXT}, {}, (choice("next"), CANCEL), "next"),
-        ("Bob", {"day": DATE}, {"name": "Ada"}, (NEXT,), "here"),
-        (
-            "blue",
-            {},
-            {"name": "Ada"},
-            (choice("end", description="The user stops", requires=("name",)),),
-            "here",
-        ),
-        ("0170 5550188", {}, {}, (YES,), "here"),
-        ("I give up", {}, {}, (choice("x", description="The user gives up"), YES), "x"),
+        ("yes", {}, {}, (YES, NO), "done"),
+        ("Yes!", {}, {}, (YES, NO, CANCEL), "done"),
         ("yes", {}, {}, (NO,), "here"),
+        ("yes", {}, {}, (choice("next"),), "next"),
+        ("yes", {}, {}, (choice("next"), choice("other")), "here"),
+        ("yes", {}, {}, (choice("a", description="Yes: it works", own=False), choice("b", description="x")), "a"),
+        ("yes", {"name": TEXT}, {}, (YES, NO), "here"),
+        ("yes, but wait", {}, {}, (YES, NO), "here"),
+        ("no", {}, {}, (YES, NO, CANCEL), "edit"),
+        ("no", {}, {}, (YES, CANCEL), "here"),
+        ("no", {}, {}, (YES, choice("end", description="The user does not confirm")), "end"),
+        ("no", {"phone": PHONE}, {"name": "Ada"}, (NEXT, LEFT_OUT), "next"),
+        ("skip", {"phone": PHONE}, {}, (LEFT_OUT, CANCEL), "next"),
+        ("no", {"phone": PHONE}, {}, (choice("next"),), "here"),
+        ("billing", {}, {}, (BILLING, REPAIR), "billing"),
+        ("A device is broken.", {}, {}, (BILLING, REPAIR), "repair"),
+        ("my laptop is broken", {}, {}, (BILLING, REPAIR), "here"),
+        ("why is the invoice so high?", {}, {}, (BILLING, REPAIR), "here"),
+        ("stop", {"name": TEXT}, {}, (NEXT, CANCEL), "cancelled"),
+        ("goodbye", {"name": TEXT}, {}, (NEXT, STOPPED), "gone"),
+        ("stop", {}, {}, (choice("x", description="Bleeding that does not stop"), STOPPED), "gone"),
+        ("stop", {}, {}, (STOPPED, CANCEL), "here"),
+        ("cancel", {"wish": {"enum": ["book", "cancel"]}}, {}, (CANCEL,), "here"),
+        ("don't stop now", {}, {}, (STOPPED,), "here"),
+        ("green", {}, {}, (choice("next"),), "here"),
+        ("0170 5550188", {}, {}, (YES,), "here"),
+        ("leaving 2026-12-15", {"arrival": DATE, "departure": DATE}, {}, (STOPPED,), "here"),
     ],
 )
-def test_the_move_follows_conditions_and_shared_words(user, wanted, context, choices, target):
+def test_a_move_is_taken_only_where_it_is_certain(user, wanted, context, choices, target):
     seen = view(state="here", user=user, wanted=wanted, writable=wanted, context=context, choices=choices)
     assert answer(seen)["transition"]["target_state"] == target
+
+
+def test_a_correction_never_takes_the_only_way_of_a_state_that_asks_for_nothing():
+    known = {"amount": 2000}
+    seen = view(state="here", user="yes, but amount 2500", context=known, writable={"amount": NUMBER}, choices=(YES,))
+    assert answer(seen) == {
+        "transition": {"target_state": "here", "context_update": {"amount": 2500}},
+        "message": "Noted – amount: 2500. Possible are: done (The user confirms).",
+    }
+
+
+@pytest.mark.parametrize(
+    ("user", "patterns", "target"),
+    [
+        ("stop", ("cancel", "skip"), "cancel"),
+        ("Say that again.", ("repeat",), "repeat"),
+        ("start over", ("restart",), "restart"),
+        ("skip", ("skip",), "skip"),
+        ("a human", ("handover",), "handover"),
+        ("I want to speak to a human", ("handover",), "here"),
+        ("skip", (), "here"),
+    ],
+)
+def test_a_message_that_is_nothing_else_names_a_pattern(user, patterns, target):
+    seen = view(state="here", user=user, wanted={"code": CODE}, writable={"code": CODE}, patterns=patterns)
+    assert answer(seen)["transition"] == {"target_state": target, "context_update": {}}
 
 
 def words(**changes) -> str:
     return answer(view(**changes))["message"]
 
 
-def test_the_greeting_says_that_there_is_no_model():
-    said = words(
-        user=None,
-        speak=True,
-        own_words="Welcome to Ada's",
-        wanted={"name": {"description": "The user's name"}},
-    )
-    assert said == f"{NOTICE} Welcome to Ada's. Please tell me: your name."
+def test_the_greeting_is_the_definitions_own_and_the_notice_stands_beside_it():
+    said = words(user=None, speak=True, own_words="Welcome to Ada's", wanted={"name": {}})
+    assert said == "Welcome to Ada's. Please tell me: name."
+    assert OfflineLLM().notice == NOTICE
 
 
 @pytest.mark.parametrize("question", ["Who are you?", "ما اسمك؟"])
 def test_words_that_ask_are_not_followed_by_another_question(question):
-    said = words(user=None, speak=True, own_words=question, wanted={"name": {}})
-    assert said == f"{NOTICE} {question}"
+    assert words(user=None, speak=True, own_words=question, wanted={"name": {}}) == question
 
 
 @pytest.mark.parametrize(
     ("key", "schema", "asked"),
     [
-        ("deliveryDate", {}, "delivery Date"),
         ("email_address", {"title": "E-mail"}, "E-mail"),
-        ("size", {"description": "small 26 cm, large 36 cm"}, "size"),
-        ("city", {"description": "The customer's home town."}, "your home town"),
+        ("delivery_day", DATE, "delivery day (a date such as 2026-03-14)"),
+        ("size", SIZE, "size (small, medium, extra large)"),
         ("ok", {"type": "boolean"}, "ok (yes or no)"),
-        ("postcode", {"description": "Five digits"}, "postcode (Five digits)"),
-        ("street", {"description": "Street and house number."}, "Street and house number"),
+        ("postcode", {"description": "Five digits.", "pattern": "^[0-9]{5}$"}, "postcode (Five digits)"),
     ],
 )
-def test_a_key_is_asked_for_by_a_readable_name(key, schema, asked):
+def test_a_key_is_asked_for_by_a_readable_name_and_its_form(key, schema, asked):
     assert words(speak=True, wanted={key: schema}) == f"Please tell me: {asked}."
 
 
@@ -350,11 +332,11 @@ def test_what_was_understood_is_said_before_the_next_question():
     assert said == "Noted – Ready: yes. Please tell me: day (a date such as 2026-03-14)."
 
 
-def test_without_a_matching_move_the_choices_are_listed():
+def test_without_a_matching_move_the_choices_are_listed_by_the_names_that_take_them():
     said = words(user="the weather", choices=(BILLING, REPAIR, NEXT))
     assert said == (
-        "I did not understand what to do with that. "
-        "Possible are: Questions about an invoice or a payment; A device is broken."
+        "I did not understand that. "
+        "Possible are: billing (Questions about an invoice or a payment); repair (A device is broken)."
     )
 
 
@@ -378,7 +360,7 @@ def test_any_message_gets_words_and_a_legal_target(user):
         "n": {"type": "number"},
     }
     reply = answer(
-        view(user=user, wanted=wanted, writable=wanted, choices=(NEXT, YES), system={"_timestamp": FRIDAY})
+        view(user=user, wanted=wanted, writable=wanted, choices=(NEXT, YES))
     )
     assert reply["message"] or reply["transition"]["target_state"] != "ask_name"
     assert reply["transition"]["target_state"] in {"ask_name", "next", "done"}

@@ -259,6 +259,8 @@ def _model(wanted: Wanted, definition: Definition) -> LLM:
     if name is None and not os.environ.get("LLM_FSM_MODEL"):
         name = definition.model.name
     llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
+    if (notice := getattr(llm, "notice", None)) is not None:
+        printing.note(notice)
     return PromptPrinter(llm) if wanted.show_prompt else llm
 
 

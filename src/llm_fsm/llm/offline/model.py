@@ -1,38 +1,45 @@
-"""A partner without a language model: it reads the plain view of the turn and answers by rules.
+"""A partner without a language model: it takes what is certain, and says what it did not understand.
 
-Values come from the user's words by their schemas and simple patterns, moves from the definition's
-conditions and from words that the message shares with the transitions' descriptions, and its own words from
-the definition. It understands English only, and says that it is no model when it greets.
+Values come from the message as a whole, or from typed words in it (see `extract`). A move is taken if the values open
+it, if the message is nothing but its name, or if it is nothing but a yes, a no or a word of leaving that one move's
+description answers. The words are the definition's own (see `wording`). It understands English only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.offline import wording
-from llm_fsm.llm.offline.extract import MAX_CHARS, read_update
-from llm_fsm.llm.offline.patterns import pattern_of
-from llm_fsm.llm.offline.vocabulary import is_question, meanings, polarity, words_of
+from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, TurnView
 
-_GROUP_WEIGHT, _WORD_WEIGHT, _ARRIVAL_WEIGHT = 2.0, 1.0, 0.5
-_ASIDE = frozenset({"@yes", "@no", "@cancel", "@help", "@human", "@back", "@change"})
-"""What is taken only when it is said."""
-
-_SKIP = frozenset({"skip", "none", "later", "nothing"})
-_CLEAR = 2.0
-"""The likeness from which on a choice is meant although something is still wanted."""
+NOTICE = "offline: no language model is used, and only what is certain is understood"
+_WAYS: Mapping[str, frozenset[str]] = {
+    "cancel": LEAVING,
+    "restart": frozenset(("restart", "start over", "start again")),
+    "repeat": frozenset(("repeat", "say that again", "pardon")),
+    "skip": frozenset(("skip", "skip that", "pass")),
+    "clarify": frozenset(("what do you mean", "i do not understand", "i don't understand")),
+    "handover": frozenset(("human", "a human", "agent", "a person", "operator")),
+}
+"""Repair pattern to the messages that name it."""
+_LEAVES = re.compile(r"\b(?:stop|cancel|quit|abort|goodbye|leave|end the|discard)(?:s|ped|led|ed)?\b", re.IGNORECASE)
+_AFFIRMS = re.compile(r"\b(?:yes|agrees?|confirms?|confirmed|accepts?|approves?|clearly says)\b", re.IGNORECASE)
+_DENIES = re.compile(r"\b(?:no|not|nothing|never|cannot|declines?|refuses?|rejects?|disagrees?|wrong)\b", re.IGNORECASE)
 
 
 class OfflineLLM:
     """The adapter around `answer`; it needs the request's view."""
 
     reads_view = True
+    notice = NOTICE
+    """A line for whoever talks to it, beside its words."""
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer by rules. Raises ModelError for a request without a view."""
@@ -44,67 +51,87 @@ class OfflineLLM:
 
 
 def output(view: TurnView) -> str:
-    """What a task is answered: that nothing works on it here, and what it was to do. Tools are never called."""
+    """Return the output of a task: that nothing works on it here, and its purpose. Tools are never called."""
     return wording.join(wording.NO_WORK, view.purpose or view.description or view.state.replace("_", " "))
 
 
 def answer(view: TurnView) -> dict[str, Any]:
-    """A reply in the form that is asked of models: {"transition": {…}, "message": …}."""
+    """Return a reply in the form that is asked of models: {"transition": {…}, "message": …}."""
     if view.speak or view.user is None:
-        notice = wording.NOTICE if view.user is None else ""
-        words = wording.join(notice, wording.opening(view.own_words, view.wanted)) or "Please go on."
-        return _reply(view.state, {}, words)
+        return _reply(view.state, {}, wording.opening(view.own_words, view.wanted) or "Please go on.")
     if view.refused:
         words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
         return _reply(view.state, {}, words)
-    pattern = pattern_of(view.user, view.patterns, (_named(choice) for choice in view.choices))
-    if pattern is not None:
+    update = read_update(view, _closing(view))
+    if not update and (pattern := _pattern(view)) is not None:
         return _reply(pattern, {}, "")
-    update = read_update(view)
-    choice = pick(view, update)
+    choice = _opened(view, update) if update else _named(view)
     if choice is None:
         return _reply(view.state, update, _stay_words(view, update))
     wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
-    arrival = "" if choice.fixed else wording.opening(choice.arrival, wanted)
-    return _reply(choice.target_state, update, arrival)
+    return _reply(choice.target_state, update, "" if choice.fixed else wording.opening(choice.arrival, wanted))
 
 
-def pick(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
-    """The choice to take after the update; None to stay.
+def _pattern(view: TurnView) -> str | None:
+    """Return the repair pattern that is all that the message names, unless a way of the definition's own does."""
+    said = folded(view.user or "")
+    name = next((name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None)
+    return None if name == "cancel" and _leaving(view) is not None else name
 
-    What the message clearly names comes first, then what the update made possible. Otherwise it goes on when
-    all that is wanted is known, or the user declines to tell it.
-    """
-    text = (view.user or "")[:MAX_CHARS]
+
+def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
+    """Return the first way that an update opens; else the state's only one, if the update is all that it asks for."""
     after = {**view.context, **update, **view.system}
     before = {**view.context, **view.system}
     standing = [choice for choice in view.choices if _holds(choice, after)]
-    missing = [key for key in view.wanted if key not in update]
-    meant = _most_like(text, standing, _CLEAR if missing else _WORD_WEIGHT)
-    if meant is not None:
-        return meant
-    for choice in standing:
-        if not _holds(choice, before):
-            return choice
-    declines = polarity(text) is False or bool(_SKIP.intersection(words_of(text)))
-    if is_question(text) or declines is not bool(missing):
-        return None
-    return _onward(standing, alone=bool(missing))
+    opened = next((choice for choice in standing if not _holds(choice, before)), None)
+    if opened is not None or not view.wanted or any(key not in update for key in view.wanted):
+        return opened
+    return _only(choice for choice in standing if choice.own)
 
 
-def _onward(standing: Sequence[Choice], *, alone: bool) -> Choice | None:
-    """Where it goes on when nothing points elsewhere: the first choice with conditions, else the only one."""
-    onward = [choice for choice in standing if not _ASIDE & _named(choice)]
-    guarded = [choice for choice in onward if choice.requires or choice.logic]
-    if guarded and not alone:
-        return guarded[0]
-    return onward[0] if len(onward) == 1 else None
+def _named(view: TurnView) -> Choice | None:
+    """Return the one way that the message names, agrees to or declines; None if it says anything else."""
+    said, data = folded(view.user or ""), {**view.context, **view.system}
+    standing = [choice for choice in view.choices if _holds(choice, data)]
+    named = [choice for choice in standing if said in (folded(choice.target_state), folded(choice.description))]
+    if named or said in LEAVING:
+        return _only(named) or _leaving(view)
+    own = [choice for choice in standing if choice.own]
+    if said in NO:
+        return _only(choice for choice in own if _DENIES.search(choice.description))
+    if said in YES and not view.wanted:
+        said_so = [choice for choice in standing if choice.description.startswith("Yes")]
+        own = [choice for choice in own if not _DENIES.search(choice.description)]
+        return _only(said_so or [choice for choice in own if _AFFIRMS.search(choice.description)] or own)
+    return None
+
+
+def _leaving(view: TurnView) -> Choice | None:
+    """Return the one way out that a word of leaving names; a global one, if there is one."""
+    data = {**view.context, **view.system}
+    told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in view.choices]
+    found = [choice for choice, words in told if _LEAVES.search(words) and _holds(choice, data)]
+    return _only([choice for choice in found if not choice.own] or found)
+
+
+def _only(choices: Iterable[Choice]) -> Choice | None:
+    """Return the first of some choices if all lead to the same state; None if there is none."""
+    found = [*choices]
+    return found[0] if len({choice.target_state for choice in found}) == 1 else None
+
+
+def _closing(view: TurnView) -> list[str]:
+    """Return the known keys on which the state's closed ways depend."""
+    data = {**view.context, **view.system}
+    closed = (choice for choice in view.choices if choice.own and not _holds(choice, data))
+    rules = [json.dumps(choice.logic, default=str) for choice in closed]
+    known = [key for key in view.writable if view.context.get(key) is not None]
+    return [key for key in known if any(f'"{key}"' in rule for rule in rules)]
 
 
 def _holds(choice: Choice, data: Mapping[str, Any]) -> bool:
-    return all(has(data, key) for key in choice.requires) and all(
-        _is_true(rule, data) for rule in choice.logic
-    )
+    return all(has(data, key) for key in choice.requires) and all(_is_true(rule, data) for rule in choice.logic)
 
 
 def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
@@ -114,46 +141,26 @@ def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
         return False
 
 
-def _most_like(text: str, choices: Sequence[Choice], least: float) -> Choice | None:
-    """The choice that shares the most telling words with the message, if one stands out.
-
-    A bare yes or no is clear only where nothing is wanted.
-    """
-    said = meanings(text) - {"@yes", "@no"}
-    agreed = polarity(text)
-    if agreed is not None and least < _CLEAR:
-        said.add("@yes" if agreed else "@no")
-    scores = sorted(((_likeness(said, choice), choice) for choice in choices), key=lambda item: -item[0])
-    if not scores or scores[0][0] < least:
-        return None
-    best, meant = scores[0]
-    rivals = [score for score, choice in scores if choice.target_state != meant.target_state]
-    return meant if not rivals or rivals[0] < best else None
-
-
-def _likeness(said: set[str], choice: Choice) -> float:
-    named = _named(choice)
-    arrival = meanings(choice.arrival) - named
-    groups = {meaning for meaning in said & named if meaning.startswith("@")}
-    if named & _ASIDE and not groups:
-        return 0.0
-    likeness = _GROUP_WEIGHT * len(groups) + _WORD_WEIGHT * len((said & named) - groups)
-    return likeness + _ARRIVAL_WEIGHT * len({word for word in said & arrival if not word.startswith("@")})
-
-
-def _named(choice: Choice) -> set[str]:
-    return meanings(f"{choice.target_state.replace('_', ' ')} {choice.description}")
-
-
 def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
     missing = {key: schema for key, schema in view.wanted.items() if key not in update}
     understood = wording.noted(update, {**view.writable, **view.wanted})
     if missing:
-        missed = "" if update else wording.not_found(missing)
-        return wording.join(understood or missed, wording.request(missing))
-    if understood:
-        return wording.join(understood, _options(view, update))
-    return wording.join("I did not understand what to do with that", _options(view, update) or view.own_words)
+        return wording.join(understood or wording.not_found(missing), wording.request(missing))
+    closed = _reason(view, update)
+    if closed or understood:
+        return wording.join(understood, closed, _options(view, update))
+    return wording.join("I did not understand that", _options(view, update) or view.own_words)
+
+
+def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
+    """Return what keeps the state's first closed way closed, in the definition's words."""
+    data = {**view.context, **update, **view.system}
+    for choice in view.choices:
+        if choice.own and all(has(data, key) for key in choice.requires):
+            for rule, reason in zip(choice.logic, choice.reasons, strict=False):
+                if reason and not _is_true(rule, data):
+                    return f"I cannot go on unless this holds: {reason}"
+    return ""
 
 
 def _options(view: TurnView, update: Mapping[str, Any]) -> str:
