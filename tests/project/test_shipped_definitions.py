@@ -96,6 +96,19 @@ async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) 
     assert (chat.state, chat.ended) == (ends_in, True)
 
 
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_a_shipped_definition_can_be_left_by_stop_at_any_time(name: str) -> None:
+    said, _ = OFFLINE[name]
+    for number in range(len(said)):
+        machine = AsyncMachine.from_file(
+            definition_paths()[name], model="offline", handlers=handlers_of(name), store="memory"
+        )
+        chat = await machine.start()
+        for text in said[:number]:
+            await chat.send(text)
+        assert (await chat.send("stop")).ended, chat.state
+
+
 def test_the_shipped_definitions_are_the_known_ones() -> None:
     assert set(definition_paths()) == EXPECTED | WORKING
 

@@ -9,7 +9,6 @@ import pytest
 from llm_fsm._text import estimate
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.turn_runner import due_rows
-from llm_fsm.llm.offline.patterns import pattern_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.session import Session
@@ -1065,28 +1064,6 @@ def test_patterns_of_the_caller_work_in_a_subflow() -> None:
     done = say(program, begun.session, "what?", reply("repeat", ""))
     assert done.text == "Which day?"
     assert "cancel" in enum(done)
-
-
-@pytest.mark.parametrize(
-    ("text", "pattern"),
-    [
-        ("Stop!", "cancel"),
-        ("please start over", "restart"),
-        ("Pardon?", "repeat"),
-        ("I'd rather not", "skip"),
-        ("what do you mean", "clarify"),
-        ("I want to talk to a human", "handover"),
-        ("Ada", None),
-        ("I want to stop by your shop tomorrow with my two little dogs", None),
-    ],
-)
-def test_without_a_model_plain_phrases_name_a_pattern(text: str, pattern: str | None) -> None:
-    assert pattern_of(text, PATTERNS, ()) == pattern
-    assert pattern_of(text, (), ()) is None
-
-
-def test_a_transition_of_the_definition_goes_before_the_pattern() -> None:
-    assert pattern_of("cancel", PATTERNS, [{"@cancel"}]) is None
 
 
 def test_a_veto_keeps_what_was_to_be_left_out() -> None:
