@@ -91,15 +91,35 @@ def test_a_changed_file_is_loaded_and_running_conversations_finish_as_they_began
         assert (turn["state"], turn["text"]) == ("hello", "hm")
 
 
-def test_several_workers_share_a_store(tmp_path: Path, flow: Path) -> None:
-    with serving(tmp_path, str(flow), "--model", "offline", "--workers", "2") as (_, client):
-        begun = client.post("/conversations", json={"definition": "greeter"}).json()
+AGE = {
+    "name": "age",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"age": {"type": "integer"}}},
+    "states": {
+        "ask": {
+            "purpose": "Ask for the age",
+            "required_context_keys": ["age"],
+            "transitions": [
+                {"target_state": "bye", "conditions": [{"description": "known", "requires_context_keys": ["age"]}]}
+            ],
+        },
+        "bye": {"purpose": "Say goodbye"},
+    },
+}
+"""A conversation that goes on while nobody says a number."""
+
+
+def test_several_workers_share_a_store(tmp_path: Path) -> None:
+    file = tmp_path / "age.json"
+    file.write_text(json.dumps(AGE), encoding="utf-8")
+    with serving(tmp_path, str(file), "--model", "offline", "--workers", "2") as (_, client):
+        begun = client.post("/conversations", json={"definition": "age"}).json()
         client.close()
         for number in range(6):
             with httpx.Client(base_url=client.base_url, timeout=30, trust_env=False) as other:
                 key = {"Idempotency-Key": f"k{number // 2}"}
                 place = f"/conversations/{begun['id']}/messages"
-                turn = other.post(place, json={"text": f"hm {number // 2}"}, headers=key).json()
+                turn = other.post(place, json={"text": "abc"[number // 2]}, headers=key).json()
                 assert turn["number"] == number // 2 + 1
 
 
