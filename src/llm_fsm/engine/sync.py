@@ -68,7 +68,7 @@ class SyncStream:
 
 
 class Conversation:
-    """One conversation; what it is like (`state`, `context` and so on) is read from the store each time.
+    """One conversation; its properties (`state`, `context` and so on) are read from the store each time.
 
     Where it was deleted meanwhile, reading it raises ConversationNotFound; `history` and `turns` are empty.
     """
@@ -89,7 +89,7 @@ class Conversation:
 
     @property
     def greeting(self) -> str:
-        """What was said first; empty if nothing was."""
+        """The opening message; empty if there was none."""
         return self._conversation.greeting
 
     @property
@@ -103,7 +103,7 @@ class Conversation:
         return self._fresh().context
 
     def data(self) -> dict[str, Any]:
-        """What conditions read: the context and the system names."""
+        """The data that conditions read: the context and the system names."""
         return self._fresh().data()
 
     @property
@@ -113,7 +113,7 @@ class Conversation:
 
     @property
     def paused(self) -> Paused | None:
-        """What the run waits for; None while it waits for nothing but the user."""
+        """The pause of the run; None while it waits for nothing but the user."""
         return self._fresh().paused
 
     @property
@@ -246,7 +246,7 @@ class Machine:
         return self._portal.run(self._machine.run_due(now))
 
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
+        """List stored conversations in order of ids, in pages of `limit` after the id `after`."""
         return self._portal.run(self._machine.conversations(after, limit))
 
     def definition_of(self, conversation_id: str) -> Definition:

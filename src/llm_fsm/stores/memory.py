@@ -193,9 +193,9 @@ class MemoryStore:
             found = self._posting.get(posted.conversation_id)
             if found is None:
                 return
-            told = (posted.number, posted.index)
+            last = (posted.number, posted.index)
             found.outbox = [
-                row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > told
+                row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > last
             ]
             if not found.outbox:
                 del self._posting[posted.conversation_id]

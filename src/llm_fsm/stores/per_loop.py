@@ -1,4 +1,4 @@
-"""What a store behind a server has of its own in each event loop: connections, shared with no other loop or process."""
+"""Connections of a store to its server: each event loop and process has its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = TypeVar("P", bound=Parts)
 
 
 class PerLoop(ABC, Generic[P]):
-    """The part of a store that finds, makes and closes them."""
+    """The part of a store that makes, finds and closes connections."""
 
     place: str
     """The server, without its password."""
@@ -41,8 +41,8 @@ class PerLoop(ABC, Generic[P]):
         self._closed = False
 
     @abstractmethod
-    def _made(self) -> P:
-        """What a new event loop gets."""
+    def _new_parts(self) -> P:
+        """Make the connections of a new event loop."""
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()
@@ -60,7 +60,7 @@ class PerLoop(ABC, Generic[P]):
             raise StoreError(f"{self.place}: the store is closed; open a new one")
 
     def _own(self) -> P:
-        """What belongs to this process and event loop."""
+        """Find the parts of this process and event loop."""
         self._check_open()
         if self._process != os.getpid():
             self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
@@ -73,5 +73,5 @@ class PerLoop(ABC, Generic[P]):
         if parts is None:
             for other in [other for other in self._parts if other.is_closed()]:
                 self._parts.pop(other).drop()
-            parts = self._parts[loop] = self._made()
+            parts = self._parts[loop] = self._new_parts()
         return parts

@@ -58,7 +58,17 @@ _PORT = (
 
 
 def resolve(store: str | Store | None) -> Store:
-    """The store meant by `store`; nothing is opened yet. Raises ConfigurationError."""
+    """Find the store that a short form names; nothing is opened yet.
+
+    Args:
+        store: A URL or file name, a store, or None for one in memory.
+
+    Returns:
+        The store.
+
+    Raises:
+        ConfigurationError: The form is unknown, or its package is not installed.
+    """
     if store is None:
         return _memory()
     if not isinstance(store, str):
@@ -79,7 +89,7 @@ def resolve(store: str | Store | None) -> Store:
 
 
 def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
-    """Where the command line keeps conversations: in `LLM_FSM_HOME`, else in the user's data folder.
+    """Choose the file in which the command line keeps conversations: in `LLM_FSM_HOME`, else in the user's data folder.
 
     `platform` is as in `sys.platform`. Relative XDG_DATA_HOME is ignored, as the XDG specification demands.
     """

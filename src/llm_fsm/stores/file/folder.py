@@ -185,8 +185,8 @@ class Folder:
             head = self._head(name)
             if head is None:
                 return
-            told = (posted.number, posted.index)
-            left = [row for row in head.outbox if row[2] != posted.sink or row[:2] > told]
+            last = (posted.number, posted.index)
+            left = [row for row in head.outbox if row[2] != posted.sink or row[:2] > last]
             if left != head.outbox:
                 _replace(self._file(name, "json"), msgspec.structs.replace(head, outbox=left))
 
@@ -201,7 +201,7 @@ class Folder:
             return removed[0]
 
     def faults(self) -> Sequence[str]:
-        """Find commits that are damaged, so that nobody can tell whose they are."""
+        """Find damaged commits; nobody can tell which conversations they are."""
         unreadable: list[str] = []
         for _ in self._heads(unreadable):
             pass
@@ -322,7 +322,7 @@ def _document(path: Path, kind: type[T]) -> T | None:
 
 
 def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
-    """The lines within the first `size` bytes, which must be there: a request whose record is gone counts as new."""
+    """Read the lines within the first `size` bytes, which must be there: without its record a request counts as new."""
     text = (_read(path) or b"")[:size]
     if len(text) < size:
         raise _damaged(path)

@@ -48,11 +48,11 @@ class FileStore(ForwardingStore):
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
     async def unlisted(self) -> Sequence[str]:
-        """Find what is wrong with conversations that listings leave out, in sentences."""
+        """Find faults of conversations that listings leave out, in sentences."""
         return await self.faults()
 
     async def faults(self) -> Sequence[str]:
-        """Find what is wrong with the folder as a whole, in sentences."""
+        """Find faults of the folder as a whole, in sentences."""
         return await self._read(Folder.faults)
 
     async def close(self) -> None:

@@ -69,7 +69,7 @@ async def remote_lock(
 
 
 async def finished(writing: asyncio.Future[T]) -> T:
-    """Wait for a write; one whose caller is cancelled is over before the cancelling goes on.
+    """Wait for a write; when the caller is cancelled, the write ends before the cancelling goes on.
 
     A thread or a server goes on with a write that it has begun. A lock that was given back before would let it write
     into the turn of the next one.
@@ -110,7 +110,7 @@ async def _given_back(locks: LockServer[H], name: str, taking: asyncio.Future[H 
 
 
 async def _through(giving: Awaitable[None]) -> None:
-    """Wait for it, not for long, whoever cancels meanwhile: the next one of this process holds under the same name."""
+    """Wait for a lock to be given back, not for long, also when cancelled: the next one here holds by the same name."""
     task = asyncio.ensure_future(giving)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the server frees what stays locked
     deadline = time.monotonic() + _FAREWELL

@@ -33,7 +33,7 @@ _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FILES = 32
 """Of ten thousand locks some hundreds in each: microseconds a lock; in one file for all it takes 200."""
 _PLACES = 1024
-"""Names whose place is remembered, at most: working it out takes as long as locking it."""
+"""Size of the cache of places: computing a place takes as long as locking it."""
 
 
 class FileLocks(Protocol):
@@ -193,7 +193,7 @@ def _one_byte(kind: int, offset: int) -> bytes:
 
 
 def _open_lock_file(path: Path, beside: Path) -> int:
-    """Open the lock's file, for whoever may use the file that it stands `beside`; faults name that one."""
+    """Open a lock file for all users of the file `beside`; faults name that file."""
     make_folder(beside)
     mode = _mode(beside)
     try:

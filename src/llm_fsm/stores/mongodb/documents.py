@@ -1,4 +1,4 @@
-"""How conversations lie in a MongoDB database.
+"""The collections of a MongoDB database, and the methods of a store on them.
 
 | collection | a document is |
 |---|---|
@@ -150,8 +150,8 @@ class Documents:
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}
         before = {**mine, "number": {"$lt": posted.number}}
         self._turns.update_many(before, {"$pull": {"outbox": {"sink": posted.sink}}})
-        told = {"sink": posted.sink, "index": {"$lte": posted.index}}
-        self._turns.update_many({**mine, "number": posted.number}, {"$pull": {"outbox": told}})
+        acknowledged = {"sink": posted.sink, "index": {"$lte": posted.index}}
+        self._turns.update_many({**mine, "number": posted.number}, {"$pull": {"outbox": acknowledged}})
 
     def delete(self, name: str) -> bool:
         """See `Store.delete`. The newest turn goes first: after that there is no such conversation."""
@@ -177,7 +177,7 @@ class Documents:
         return True
 
     def renew(self, holder: str, names: Sequence[str], lease: float) -> None:
-        """Keep locks of a holder; what the server granted, and could not tell, is over with its lease."""
+        """Renew locks of a holder. A lock that the server granted without an answer ends with its lease."""
         self._locks.update_many({"_id": {"$in": names}, "holder": holder}, {"$set": {"until": time.time() + lease}})
 
     def give(self, name: str, holder: str) -> None:
@@ -198,7 +198,7 @@ class Documents:
         self._prepared = True
 
     def _newest(self, name: str) -> Document | None:
-        """The turn that says what a conversation is now; what a deletion left behind is removed."""
+        """Find the newest turn, which is the state of a conversation; leftovers of a deletion are removed."""
         found: Document | None = self._turns.find_one({"conversation": name}, sort=[("first", DESCENDING)])
         if found is not None and found["session"] is None:
             self._turns.delete_many({"conversation": name, "first": {"$lte": found["first"]}})
@@ -228,7 +228,7 @@ class Documents:
             raise lock_lost(name)
 
     def _insert(self, turn: Document) -> bool:
-        """Write a turn; False when another one is in its place. One whose connection broke is looked for."""
+        """Write a turn; False when another one is in its place. After a broken connection the turn is looked for."""
         try:
             self._turns.insert_one(dict(turn))
         except faults.DuplicateKeyError:

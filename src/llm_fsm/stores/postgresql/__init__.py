@@ -1,1 +1,4 @@
-"""Postgresql."""
+"""Conversations in PostgreSQL. `store.py` is the store, `statements.py` has the SQL, `schema.py` the tables.
+
+`connection.py` keeps a connection open and bounds every call in time; `errors.py` is the table of faults.
+"""

@@ -36,10 +36,9 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
 """Statements take arrays of unknown length: the planner would choose plans for small tables and keep them.
 
-A server misses a machine that lost its power or its network after up to two hours, if it is not told to ask: until then
-nobody could have the locks that were held there. Locks would be lost, too, where it ends who is idle.
-Statements are written for read committed: anything stricter undoes what waits for a lock. The texts sent are UTF-8,
-whatever the environment wants.
+Without keepalives a server misses a machine that lost its power or its network for up to two hours, and the locks of
+that machine stay taken. Locks would be lost, too, where the server ends idle sessions. Statements are written for read
+committed: a stricter level undoes statements that wait for a lock.
 """
 
 
@@ -49,7 +48,7 @@ _PAUSES = (0.01, 0.1, 0.5)
 """Seconds that the other one is given before such a statement is begun again."""
 
 
-class Line:
+class ManagedConnection:
     """A connection for one user at a time. `welcome` is awaited with each new connection before it is used.
 
     `place` is what errors call the server; `schema` comes first in the search path; `seconds` bounds each call.
@@ -72,10 +71,17 @@ class Line:
         self._db: Connection | None = None
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `work` gives. It is begun again, once, when the connection broke, and a few times when it was undone.
+        """Do work on the connection: again, once, when the connection broke; a few times when the server undid it.
 
-        Work that is begun again must find out by itself whether the first time had an effect.
-        Raises Unreachable, and StoreError for a statement that the server refused.
+        Args:
+            work: The work. When it begins again, it finds out by itself whether the first time had an effect.
+
+        Returns:
+            The result of the work.
+
+        Raises:
+            Unreachable: The server could not be reached.
+            StoreError: The server refused a statement.
         """
         for pause in _PAUSES:
             try:

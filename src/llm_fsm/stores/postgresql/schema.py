@@ -50,7 +50,7 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         "CREATE SEQUENCE holders AS int CYCLE",
     ),
 }
-"""What brings tables of a version to the next one."""
+"""Statements that upgrade tables from a version to the next one."""
 
 
 async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:

@@ -260,7 +260,7 @@ async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[
 
 
 async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[str]:
-    """The conversations whose locks could be taken under the number `holder`."""
+    """Take locks under the number `holder`; returns the conversations that were free."""
     wanted = _json({"id": name, "holder": holder} for name in sorted(set(names)))
     cursor = await db.execute(_LOCK, (wanted,))
     return frozenset(name for (name,) in await cursor.fetchall())
@@ -311,8 +311,8 @@ class Rows:
         return gone.rowcount > 0 or again
 
     async def acknowledge(self, posted: Posted) -> None:
-        told = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
-        await self._db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
+        delete = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
+        await self._db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
 
 async def _drop_unused(db: Connection) -> None:

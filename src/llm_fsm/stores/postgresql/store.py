@@ -6,7 +6,7 @@ time goes to the server in one statement, and every turn is part of one transact
 
 A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. So
 locks end with their process, and ten thousand of them cost the server no shared memory. Every write checks the row:
-whoever lost the lock while the server was away writes nothing. The store needs a connection of its own for that:
+a process that lost the lock while the server was away writes nothing. The store needs a connection of its own for that:
 a pooler between must pool by session, not by transaction.
 """
 
@@ -29,7 +29,7 @@ from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
-from llm_fsm.stores.postgresql.connection import Connection, Line, check_loop
+from llm_fsm.stores.postgresql.connection import Connection, ManagedConnection, check_loop
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
 from llm_fsm.stores.postgresql.statements import Held, Step
@@ -73,7 +73,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         return await parts.reads.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
+        """See `Store.save`. After a broken connection the commit is looked for."""
         check_appended(commit)
         parts = self._own()
         await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
@@ -103,7 +103,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         parts = self._own()
         return await finished(parts.writes.ask(parts.write, work))
 
-    def _made(self) -> _Parts:
+    def _new_parts(self) -> _Parts:
         check_loop()
         return _Parts(self._url, self.place, self._schema, self._timeout)
 
@@ -116,7 +116,7 @@ class _Parts:
         self.holder = 0
         self.reads, self.writes, self.locks = BatchQueue(), BatchQueue(), BatchQueue()
         self._ready = asyncio.Lock()
-        make = partial(Line, url, place=place, schema=schema, seconds=timeout)
+        make = partial(ManagedConnection, url, place=place, schema=schema, seconds=timeout)
         self.reading = make(welcome=self._welcome)
         self.writing = make(welcome=self._welcome)
         self.locking = make(welcome=self._welcome_holder)
@@ -204,7 +204,7 @@ class _Parts:
             line.drop()
 
 
-async def _each(line: Line, works: Sequence[Callable[[rows.Rows], Awaitable[Any]]]) -> Sequence[Any]:
+async def _each(line: ManagedConnection, works: Sequence[Callable[[rows.Rows], Awaitable[Any]]]) -> Sequence[Any]:
     """Serve requests one by one, each with its result or its error; a server that is away ends them all."""
     found: list[Any] = []
     for work in works:

@@ -23,7 +23,7 @@ _CONNECTIONS = 32
 
 
 class Answer(NamedTuple):
-    """What the server said; `again`: it was asked a second time, because the connection had broken."""
+    """An answer of the server; `again`: it was asked a second time, because the connection had broken."""
 
     value: Any
     again: bool
@@ -32,8 +32,8 @@ class Answer(NamedTuple):
 class Link:
     """Connections of one event loop, the holder of its locks, and the lease.
 
-    Locks are held under one name, until nobody can say whether the server has done what it was asked with one: then
-    those that come get a new name, so that the old one may end, and that lock with it.
+    Locks are held under one name. When the outcome of a request for a lock is unknown, later locks get a new name, so
+    that the old one can end, and that lock with it.
     """
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
@@ -48,7 +48,7 @@ class Link:
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
-        """What the server says. A connection that broke, or leads to what is a replica now, is opened again, once.
+        """Ask the server. A connection that broke, or leads to a replica after a failover, is opened again, once.
 
         A silent server is not waited for twice.
         """
@@ -145,7 +145,7 @@ class Link:
         await self.call(lambda _: run(args=[self.prefix, name, holder]))
 
     def _doubt(self, name: str, holder: str) -> None:
-        """The server may keep a lock that nobody holds here; while its holder is renewed, it must be told."""
+        """Remember to give back a lock that the server may keep though nobody holds it: its holder may be renewed."""
         if self.holder == holder:
             self.holder = ""
         if holder in self._locked:

@@ -1,4 +1,4 @@
-"""What the Redis store does in one go: Lua scripts, each of which the server runs without anybody in between.
+"""The Lua scripts of the Redis store; the server runs each as a whole.
 
 Keys, under a prefix that a cluster keeps in one slot:
 
@@ -188,6 +188,6 @@ return fault or 1
 """
 """Every command of the others, on keys of no conversation.
 
-The server undoes nothing of a script in whose middle it forbids a command: whoever may not use one is to learn it
+The server undoes nothing of a script when it forbids a command in the middle. A user without a permission learns it
 before a turn is half written.
 """

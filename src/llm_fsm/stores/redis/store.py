@@ -5,7 +5,7 @@ Every turn is one script, which the server runs as a whole. How durable that is,
 RuntimeWarning with the first use.
 
 A lock names its holder, and a holder lives as long as its lease, which is renewed while locks are held. Every write
-checks the lock: whoever stood still for longer than the lease and lost it writes nothing.
+checks the lock: a process that stood still for longer than the lease, and lost it, writes nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class RedisStore(PerLoop[Link]):
             return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
+        """See `Store.save`. After a broken connection the commit is looked for."""
         check_appended(commit)
         name = commit.conversation_id
         answer = await self._write(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
@@ -208,7 +208,7 @@ class RedisStore(PerLoop[Link]):
         with sound(self.place, UnicodeDecodeError):
             return await parts.call(lambda _: run(args=[self.prefix, *values]))
 
-    def _made(self) -> Link:
+    def _new_parts(self) -> Link:
         return Link(self._url, self.place, self.prefix, self.timeout, self.lease)
 
 

@@ -1,4 +1,4 @@
-"""The SQLite file itself: opening, its schema and version, and what its errors mean.
+"""The SQLite file itself: opening, its schema and its version.
 
 `application_id` is "LFSM" in ASCII; `user_version` is the schema's version. Large rows (sessions, records)
 live in ordinary tables, small ones in tables without a row id.
@@ -39,7 +39,7 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
     ),
 }
-"""What brings a file of a version to the next one."""
+"""Statements that upgrade a file from a version to the next one."""
 
 _SCHEMA = (
     """CREATE TABLE conversations (
@@ -84,7 +84,7 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
 
 
 def inode(path: str) -> tuple[int, int] | None:
-    """Which file stands there now; None where none does."""
+    """Identify the file that stands there now; None where none does."""
     try:
         found = os.stat(path)
     except OSError:
@@ -105,7 +105,7 @@ def _prepare(db: sqlite3.Connection, path: str) -> None:
 
 
 def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
-    """What creates the schema, or brings it up to date. Refuses what another program, or a newer version, wrote.
+    """Choose the statements that create or upgrade the schema. Refuse files of another program or a newer version.
 
     To be called in a transaction, so that the answers belong together.
     """
@@ -124,7 +124,7 @@ def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
 
 
 def _steps(version: int) -> tuple[str, ...]:
-    """What brings a file of this version up to date."""
+    """Choose the statements that bring a file of this version up to date."""
     if version == SCHEMA_VERSION:
         return ()
     wanted = [statement for step in range(version, SCHEMA_VERSION) for statement in _STEPS[step]]

@@ -212,11 +212,11 @@ class Rows:
         return tuple(Posted(*row) for row in rows)
 
     def acknowledge(self, posted: Posted) -> None:
-        told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
-        self.db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
+        delete = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
+        self.db.execute(delete, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
     def faults(self) -> Sequence[str]:
-        """Find what is damaged in the file, and rows that belong to no conversation."""
+        """Find damage in the file, and rows that belong to no conversation."""
         found = [str(row[0]) for row in self.db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
         strays = {str(row[0]) for row in self.db.execute("PRAGMA foreign_key_check")}
         return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))

@@ -3,8 +3,8 @@
 Every turn is one transaction that is on the disk before `save` returns (write-ahead log, `synchronous=FULL`). One
 thread owns the connection and commits together what waits together. One writer per conversation holds across
 processes by operating-system locks (see `locks.file_locks`; on Windows only the version check of `save` stands between
-two processes). Waiters of one process are served in order; between processes the next one is whoever asks first after
-the release.
+two processes). Waiters of one process are served in order; between processes the next one is the first that asks
+after the release.
 
 After a fork the child opens its own connection; a `:memory:` database stays with the parent, the child
 begins with an empty one.
@@ -73,7 +73,7 @@ class SQLiteStore(ForwardingStore):
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
     async def faults(self) -> Sequence[str]:
-        """Find what is wrong with the file as a whole, in sentences."""
+        """Find faults of the file as a whole, in sentences."""
         return await self._read(Rows.faults)
 
     async def close(self) -> None:
