@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-from benchmarks import shapes, startup, turns
+from benchmarks import server, shapes, startup, turns
 from benchmarks.figures import table
 
 
@@ -21,6 +21,7 @@ def main() -> None:
             *startup.measure(3 if quick else 15),
             *turns.measure(1 if quick else 5),
             *shapes.measure(("grid",) if quick else (), runs=1 if quick else 3),
+            *server.measure(1 if quick else 5),
         ]
     except KeyboardInterrupt:
         print("\ninterrupted before all was measured", file=sys.stderr)

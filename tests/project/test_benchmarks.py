@@ -95,7 +95,7 @@ def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
 def test_one_command_measures_everything() -> None:
     command = (sys.executable, "-m", "benchmarks", "--quick")
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 9
+    assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 13
 
 
 def test_an_interrupted_run_says_so_in_a_line(

@@ -15,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server.ag_ui import AgUi
@@ -131,10 +132,21 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-Conversation-Id"],
             expose_headers=["Location", "Retry-After", "X-Conversation-Id", "X-Request-Id"],
         )
-    app.add_middleware(GZipMiddleware, minimum_size=1_000)
+    app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
     app.add_middleware(Guard, limits=limits, tokens=tokens, hosts=hosts, origins=cors, answered=told)
     return app
+
+
+class _Compressed(GZipMiddleware):
+    """Compress what is read; the answer to a message is small, and is wanted at once."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http" and scope["method"] == "GET":
+            await super().__call__(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 def _add_problems(app: FastAPI) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
-_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_encode = msgspec.json.Encoder().encode
 
 
 def to_json(value: Any) -> bytes:
     """JSON in UTF-8; halves of surrogate pairs are escaped."""
     try:
-        return _encoder.encode(value).encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return _encode(value)
+    except (UnicodeEncodeError, TypeError):
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=dict).encode()
 
 
 class Json(Response):

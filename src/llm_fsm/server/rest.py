@@ -127,6 +127,14 @@ Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", description="The same key and body again get the recorded answer."),
 ]
+_KEY_PARAMETER = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "The same key and body again get the recorded answer.",
+    "schema": {"type": "string"},
+}
+"""As `Key`, where the header is read by hand: that halves what the framework does before a turn."""
 ConversationId = Annotated[str, Path(min_length=1, max_length=200)]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -175,10 +183,10 @@ class Rest:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.router = APIRouter(responses=_PROBLEMS)
-        self._definitions()
+        self._turns()  # first what is asked most: routes are tried in order
         self._conversations()
-        self._turns()
         self._runs()
+        self._definitions()
 
     # -- definitions
 
@@ -330,11 +338,11 @@ class Rest:
             response_model=views.TurnView, responses=_TURN,
             description="With Accept: text/event-stream the turn comes as events: delta, state, context, tool, paused "
             "…, and last turn, or error. A client that lost the stream sends the same again with Last-Event-ID.",
+            openapi_extra={"parameters": [_KEY_PARAMETER]},
         )  # fmt: skip
-        async def send(
-            request: Request, conversation_id: ConversationId, wish: MessageWish, key: Key = None
-        ) -> Response:
+        async def send(request: Request, conversation_id: ConversationId, wish: MessageWish) -> Response:
             held = await service.find(caller_of(request), conversation_id)
+            key = request.headers.get("idempotency-key")
             if wants_stream(request):
                 again, after = last_event(request)
                 live = await service.stream(held, wish.text, key_of(key) or again)

@@ -1,0 +1,258 @@
+"""What the server takes: CPU of a turn over REST, many conversations at once, and the first byte of a stream.
+
+The server runs in a process of its own on one core, with a memory store; the client, on the other core, is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import statistics
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+import aiohttp
+import uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from benchmarks.figures import Figure, table
+from benchmarks.form import MESSAGES, definition, replies
+from llm_fsm import AsyncMachine, LLMRequest, ModelReply
+from llm_fsm.server import create_app
+from llm_fsm.server.run import config_of
+
+AT_ONCE = 256
+MODEL_SECONDS = 0.05
+STREAMS = 20
+
+
+class Model:
+    """Answers each conversation from its own script; `first`: when each stream gave its message's first character."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.first: list[float] = []
+        self._scripts: dict[str, Iterator[dict[str, Any]]] = {}
+
+    def _next(self, request: LLMRequest) -> str:
+        script = self._scripts.get(request.conversation_id)
+        if script is None:
+            script = self._scripts[request.conversation_id] = iter(replies()[1:])
+        return json.dumps(next(script))
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The next reply."""
+        if self.seconds:
+            await asyncio.sleep(self.seconds)
+        return ModelReply(text=self._next(request))
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The same, its message character by character, a millisecond each."""
+        text = self._next(request)
+        at = text.index('"message"')
+        start = text.index('"', text.index(":", at)) + 1
+        yield text[:start]
+        await asyncio.sleep(0.02)
+        self.first.append(time.monotonic())
+        for letter in text[start:]:
+            yield letter
+            await asyncio.sleep(0.001)
+        yield ModelReply(text=text)
+
+
+class Said(BaseModel):
+    """A message."""
+
+    text: str
+
+
+def _echo() -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/echo")
+    async def echo(said: Said) -> Said:
+        return said
+
+    return app
+
+
+def _serve(pipe: Connection, kind: str, seconds: float) -> None:
+    """Serve, and answer what is asked through the pipe: cpu, first or turn."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    model = Model(seconds)
+    if kind == "echo":
+        config = uvicorn.Config(_echo(), port=0, access_log=False, log_config=None, http="httptools")
+    else:
+        config = config_of(create_app(AsyncMachine.from_dict(definition(), model=model), due_seconds=None), port=0)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    pipe.send(server.servers[0].sockets[0].getsockname()[1])
+    while (asked := pipe.recv()) != "end":
+        if asked == "turn":
+            pipe.send(asyncio.run(_alone()))
+        else:
+            pipe.send(time.process_time() if asked == "cpu" else list(model.first))
+    server.should_exit = True
+    thread.join()
+
+
+async def _alone() -> float:
+    """CPU seconds of a turn in this process, without a server, of the conversations that took least."""
+    found = []
+    async with AsyncMachine.from_dict(definition(), model=Model()) as machine:
+        for _ in range(60):
+            chat = await machine.start(greet=False)
+            began = time.process_time()
+            for message in MESSAGES:
+                await chat.send(message)
+            found.append((time.process_time() - began) / len(MESSAGES))
+    return statistics.fmean(sorted(found)[:30])
+
+
+class Served:
+    """A server in its own process, and how it is asked."""
+
+    def __init__(self, pipe: Connection, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._pipe = pipe
+
+    def ask(self, what: str) -> Any:
+        """CPU seconds so far (cpu), times (first), or the CPU seconds of a turn without a server (turn)."""
+        self._pipe.send(what)
+        return self._pipe.recv()
+
+
+@contextmanager
+def _served(kind: str = "machine", seconds: float = 0.0) -> Iterator[Served]:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, kind, seconds))
+    process.start()
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield Served(ours, ours.recv())
+    finally:
+        os.sched_setaffinity(0, allowed)
+        ours.send("end")
+        process.join()
+
+
+async def _begin(client: aiohttp.ClientSession, url: str) -> str:
+    wish = {"definition": definition()["name"], "greet": False}
+    async with client.post(f"{url}/conversations", json=wish) as answer:
+        return str((await answer.json())["id"])
+
+
+async def _say(client: aiohttp.ClientSession, url: str, name: str) -> None:
+    for message in MESSAGES:
+        async with client.post(f"{url}/conversations/{name}/messages", json={"text": message}) as answer:
+            await answer.read()
+            answer.raise_for_status()
+
+
+def _run(work: Callable[[aiohttp.ClientSession], Any]) -> Any:
+    async def use() -> Any:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+            return await work(client)
+
+    return asyncio.run(use())
+
+
+def _rest(rounds: int) -> tuple[float, float]:
+    """CPU milliseconds of a turn over REST, and of one without a server."""
+    with _served() as server:
+
+        async def talk(client: aiohttp.ClientSession) -> float:
+            found = []
+            for _ in range(rounds + 1):
+                names = [await _begin(client, server.url) for _ in range(25)]
+                before = server.ask("cpu")
+                for name in names:
+                    await _say(client, server.url, name)
+                found.append((server.ask("cpu") - before) / (25 * len(MESSAGES)))
+            return min(found[1:])
+
+        return _run(talk) * 1000, server.ask("turn") * 1000
+
+
+def _echoed(rounds: int) -> float:
+    """CPU milliseconds of a request to a route that echoes."""
+    with _served("echo") as server:
+
+        async def talk(client: aiohttp.ClientSession) -> float:
+            found = []
+            for _ in range(rounds + 1):
+                before = server.ask("cpu")
+                for _ in range(225):
+                    async with client.post(f"{server.url}/echo", json={"text": MESSAGES[0]}) as answer:
+                        await answer.read()
+                found.append((server.ask("cpu") - before) / 225)
+            return min(found[1:])
+
+        return _run(talk) * 1000
+
+
+def _at_once(rounds: int) -> float:
+    """Turns a second of many conversations at once, whose model takes its time."""
+    with _served(seconds=MODEL_SECONDS) as server:
+
+        async def talk(client: aiohttp.ClientSession) -> float:
+            found = []
+            for _ in range(rounds):
+                names = [await _begin(client, server.url) for _ in range(AT_ONCE)]
+                began = time.monotonic()
+                await asyncio.gather(*(_say(client, server.url, name) for name in names))
+                found.append(AT_ONCE * len(MESSAGES) / (time.monotonic() - began))
+            return max(found)
+
+        return float(_run(talk))
+
+
+def _first_byte() -> float:
+    """Milliseconds from the model's first character of the message to the first words at the client: the median."""
+    with _served() as server:
+
+        async def talk(client: aiohttp.ClientSession) -> list[float]:
+            found = []
+            for _ in range(STREAMS):
+                name = await _begin(client, server.url)
+                place = f"{server.url}/conversations/{name}/messages"
+                headers = {"Accept": "text/event-stream"}
+                async with client.post(place, json={"text": MESSAGES[0]}, headers=headers) as answer:
+                    seen = b""
+                    async for piece in answer.content.iter_any():
+                        seen += piece
+                        if b"event: delta" in seen:
+                            break
+                    found.append(time.monotonic())
+                    await answer.read()
+            return found
+
+        heard = _run(talk)
+        return statistics.median(at - first for at, first in zip(heard, server.ask("first"), strict=True)) * 1000
+
+
+def measure(rounds: int) -> list[Figure]:
+    """All figures of the server."""
+    rest, turn = _rest(rounds)
+    echo = _echoed(rounds)
+    return [
+        Figure("turn over REST, CPU of the server", rest, 2.5),
+        Figure("the same, against 1.5 times a route that echoes and the turn", rest, round(1.5 * (echo + turn), 3)),
+        Figure(f"turn among {AT_ONCE} conversations at once, one core", 1000 / _at_once(rounds), round(1000 / 300, 3)),
+        Figure("first byte of a stream, after the model's first character", _first_byte(), 10),
+    ]
+
+
+if __name__ == "__main__":
+    print(table(measure(3)))
