@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -287,3 +288,44 @@ def test_a_validator_of_the_host_that_raises_anything_says_why_the_arguments_do_
     parameters = read_parameters(find)
     assert parameters.fault({"name": " Ada"}) is None
     assert parameters.fault({"name": 5}) == "AttributeError: 'int' object has no attribute 'strip'"
+
+
+def charge(euros: int, account: str = "nobody") -> str:
+    return f"{euros} from {account}"
+
+
+class Till:
+    def charge(self, euros: int, account: str) -> str:
+        return charge(euros, account)
+
+    house = functools.partialmethod(charge, account="house")
+
+
+def wrapped() -> Any:
+    bound = functools.partial(charge, account="customer-7")
+
+    @functools.wraps(bound)
+    def call(*given: Any, **named: Any) -> str:
+        return bound(*given, **named)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        functools.partial(charge, account="customer-7"),
+        functools.partial(functools.partial(charge, account="customer-7"), euros=5),
+        functools.partial(Till().charge, account="customer-7"),
+        Till().house,
+        wrapped(),
+    ],
+    ids=["function", "twice", "method", "partialmethod", "wrapped"],
+)
+def test_no_model_can_set_or_see_what_the_host_has_bound(function):
+    parameters = read_parameters(function)
+    assert "account" not in parameters.schema["properties"]
+    assert "customer-7" not in str(parameters.schema)
+    with pytest.raises(ArgumentsFault, match="account: there is no such argument"):
+        parameters.bind({"account": "customer-8"}, INFO)
+    assert "account" in (parameters.fault({"account": "customer-8"}) or "")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from llm_fsm.turn.tool_arguments import MAX_ARGUMENTS, ArgumentsFault, read_arguments
@@ -17,10 +19,47 @@ from llm_fsm.turn.tool_arguments import MAX_ARGUMENTS, ArgumentsFault, read_argu
         (r'{"a": ["\ud83d", "\ud83d\ude00"]}', {"a": ["\ufffd", "😀"]}),
         ('{"a": "\ude00 é"}', {"a": "\ufffd é"}),
         (r'"{\"a\": \"\\ud83d\"}"', {"a": "\ufffd"}),
+        ('{"a": 1, "a": 1}', {"a": 1}),
+        ('```json\n{"a": {"b": 1}}\n```', {"a": {"b": 1}}),
+        ('I call it with {"a": 1}.', {"a": 1}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
     ],
 )
 def test_arguments_are_an_object(text, arguments):
     assert read_arguments(text) == arguments
+
+
+TAGS = {"type": "array", "items": {"type": "string"}}
+META = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "read"),
+    [
+        (TAGS, '["a", "b"]', ["a", "b"]),
+        (META, ' {"k": "v"}', {"k": "v"}),
+        ({"type": "array", "items": META}, ['{"old": "x"}'], [{"old": "x"}]),
+        ({"type": "array", "items": META}, '["{\\"old\\": \\"x\\"}"]', [{"old": "x"}]),
+        ({"anyOf": [TAGS, {"type": "null"}]}, '["a"]', ["a"]),
+        ({"type": ["array", "null"]}, "[]", []),
+        ({"type": "object", "properties": {"in": TAGS}}, {"in": '["a"]'}, {"in": ["a"]}),
+        ({"anyOf": [TAGS, {"type": "string"}]}, '["a"]', '["a"]'),
+        ({"type": "string"}, '["a"]', '["a"]'),
+        ({}, '["a"]', '["a"]'),
+        (TAGS, '{"a": 1}', '{"a": 1}'),
+        (TAGS, "[a", "[a"),
+        (TAGS, '"[1]"', '"[1]"'),
+        ({"type": "integer"}, "[1]", "[1]"),
+    ],
+)
+def test_json_in_a_text_is_read_where_the_schema_takes_no_text(schema, sent, read):
+    given = json.dumps({"x": sent})
+    assert read_arguments(given, {"type": "object", "properties": {"x": schema}}) == {"x": read}
+
+
+def test_a_key_twice_in_json_in_a_text_is_refused_too():
+    with pytest.raises(ArgumentsFault, match="stands twice"):
+        read_arguments(json.dumps({"x": '{"k": 1, "k": 2}'}), {"type": "object", "properties": {"x": META}})
 
 
 @pytest.mark.parametrize(
@@ -32,9 +71,14 @@ def test_arguments_are_an_object(text, arguments):
         ("7", "not a JSON object"),
         ('"words"', "not a JSON object"),
         ('"{half"', "not JSON"),
-        ('{"a": NaN}', "NaN is no JSON number"),
-        ('{"a": [-1e400]}', "-1e400 is no JSON number"),
-        ('"{\\"a\\": 1e999}"', "1e999 is no JSON number"),
+        ('{"a": NaN}', "a number is not finite, or too large"),
+        ('{"a": [-1e400]}', "a number is not finite, or too large"),
+        ('"{\\"a\\": 1e999}"', "a number is not finite, or too large"),
+        ('{"a": 1, "b": 2, "a": 3}', 'the key "a" stands twice with two values'),
+        ('{"a": {"b": 1, "b": 2}}', 'the key "b" stands twice with two values'),
+        ('"{\\"a\\": 1, \\"a\\": 2}"', 'the key "a" stands twice with two values'),
+        ('Here: {"a": {"b": 1}', "not JSON"),
+        ('{"a": 1}{"a": 2}', "not JSON"),
         ("[" * 100_000, "nested too deep"),
         ("x" * (MAX_ARGUMENTS + 1), "at most 1000000 are read"),
     ],

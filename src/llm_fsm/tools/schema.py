@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -93,12 +93,14 @@ class Parameters:
 def read_parameters(function: Callable[..., Any]) -> Parameters:
     """The parameters of a function. Raises ValueError that names the one no schema can be made of."""
     name = name_of(function)
-    hints = _hints(function, name)
+    hints, bound = _hints(function, name), _bound(function)
     fields: dict[str, Any] = {}
     positional: list[str] = []
     defaults: dict[str, Callable[[], Any]] = {}
     info: str | None = None
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in bound:
+            continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             raise ValueError(
@@ -135,13 +137,23 @@ def name_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+def _layers(function: Callable[..., Any]) -> Iterator[Any]:
+    """Yield a function, and what it wraps or binds, down to the innermost one."""
     inner: Any = function
-    while isinstance(inner, partial):
-        inner = inner.func
+    while inner is not None:
+        yield inner
+        inner = inner.func if isinstance(inner, partial) else getattr(inner, "__wrapped__", None)
+
+
+def _bound(function: Callable[..., Any]) -> set[str]:
+    """Return the keywords that the host has bound with `partial`: no model can set them."""
+    return {name for layer in _layers(function) if isinstance(layer, partial) for name in layer.keywords}
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    *_, inner = _layers(function)
     if not inspect.isroutine(inner):
-        inner = type(inner).__call__
-    inner = inspect.unwrap(inner)
+        *_, inner = _layers(type(inner).__call__)
     try:
         return get_type_hints(inner, include_extras=True)
     except NameError:
@@ -154,7 +166,7 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 def _locals_of_caller(function: Any) -> dict[str, Any]:
     """The local names where the function is registered: hints of nested functions may refer to them."""
-    wanted = getattr(inspect.unwrap(function), "__globals__", None)
+    wanted = getattr(function, "__globals__", None)
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back

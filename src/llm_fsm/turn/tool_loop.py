@@ -208,7 +208,8 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
     reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.state.id, call.name)
     if reason is None:
         try:
-            arguments = read_arguments(call.arguments)
+            policy = turn.tools.policies.get(call.name)
+            arguments = read_arguments(call.arguments, None if policy is None else policy.spec.parameters)
         except ArgumentsFault as fault:
             reason = str(fault)
         else:

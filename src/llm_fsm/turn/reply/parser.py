@@ -84,13 +84,34 @@ def _whole_number(digits: str) -> int | float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, strict=False)
 
 
-def _decode(text: str) -> Any:
-    """Strict JSON; raises ValueError where it is not, ReplyError where it is but cannot count."""
+def decode(text: str) -> Any:
+    """Decode strict JSON of a reply or of a call's arguments.
+
+    Raises:
+        ValueError: It is no JSON.
+        ReplyError: It cannot count: a key stands twice with two values, or it is nested too deep.
+    """
     try:
         value, end = _DECODER.raw_decode(text)  # takes less than `decode`, which looks for spaces around it
         return value if end == len(text) else _DECODER.decode(text)
     except RecursionError:
         raise ReplyError("too-deep", "the reply is nested too deep") from None
+
+
+def only_object(text: str) -> dict[str, Any] | None:
+    """Return the one object that stands whole among other words; None where there is none, or another brace.
+
+    Raises:
+        ReplyError: As `decode`.
+    """
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and "{" not in text[end:] else None
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -150,7 +171,7 @@ def _object_in(value: object) -> dict[str, Any] | None:
     """An object, as it is or as the JSON text of one; None for anything else."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError, ReplyError):
-            value = _decode(value.strip())
+            value = decode(value.strip())
     return value if isinstance(value, dict) else None
 
 
@@ -188,7 +209,7 @@ def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
     """The complete part of a reply that ends in the middle, if its transition is complete; None where it is no JSON."""
     for ending, left_out in endings:
         with suppress(ValueError):
-            if (whole := _decode(ending)) and _WORDS.search(left_out) is None:
+            if (whole := decode(ending)) and _WORDS.search(left_out) is None:
                 return _uncut(whole)
     return None
 
@@ -245,7 +266,7 @@ def _find(text: str) -> Any:
     """The JSON value that a text means. Raises ReplyError."""
     if text.startswith(("{", '"')):
         try:
-            value = _decode(text)
+            value = decode(text)
         except ValueError as error:
             if (whole := _without_one_brace(text, error)) is not None:
                 return whole
@@ -277,7 +298,7 @@ def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
     if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data" or text[error.pos] != ",":
         return None
     with suppress(ValueError, ReplyError):
-        whole = _decode(text[: error.pos].rstrip()[:-1] + text[error.pos :])
+        whole = decode(text[: error.pos].rstrip()[:-1] + text[error.pos :])
         return whole if _has_target(whole) else None
     return None
 
@@ -302,7 +323,7 @@ def _once_more(text: str) -> Mapping[str, Any] | None:
         return None
     whole = True
     try:
-        found: dict[str, Any] = _decode(text)
+        found: dict[str, Any] = decode(text)
     except (ValueError, ReplyError):
         if _BEGUN.match(text) is None:
             return None
