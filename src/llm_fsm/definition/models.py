@@ -217,6 +217,8 @@ class State(_Model):
     """`raise`, `continue` or a state id."""
     execute: str | None = None
     """Name of the registered function that does the work."""
+    route: str | None = None
+    """Name of the registered function that picks a task's way on by its output: a label, a state, or null to end."""
     memory: bool = False
     """Offers the ten-bucket memory tools here."""
     summarize: bool = False

@@ -148,15 +148,21 @@ class Engine:
             await after_end(edition, outcome)
         return outcome
 
-    async def go_on(self, conversation_id: str, sink: Observer | None) -> Outcome:
+    async def go_on(
+        self, conversation_id: str, sink: Observer | None, *, step: bool = False, given: Any = None
+    ) -> Outcome:
         """Play a run without a user as far as possible, from its beginning or from the point of a crash.
 
         A run that waits for an answer or a user, or is over, stays as it is. Its last turn is returned.
+        `step`: play no further than past one task. `given`: the input of the current state; None keeps it.
         """
         turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
             held, _ = await self._held(conversation_id)
-            edition, held = await self._ready(held, self.now(), {"kind": "run"})
+            mine: dict[str, Any] = {"kind": "run"}
+            mine |= {"step_only": True} if step else {}
+            mine |= {} if given is None else {"input": given}
+            edition, held = await self._ready(held, self.now(), mine)
             session = held.session
             begun = session.previous_state is not None or bool(session.stack)
             at = edition.program.of(session) if begun and edition.program.knows(session) else None
@@ -165,9 +171,10 @@ class Engine:
                 return Outcome(record=await self._last(conversation_id), session=session)
             admit(edition.program, session)
             turn.host = edition
-            began = await turn.open({"kind": "run"}, self.now(), blank=held.blank)
-            step = await turn.play(begin_run(edition.program, session, began, edition.capabilities))
-            outcome = await turn.commit("run", step.session, held, step.usage)
+            began = await turn.open(mine, self.now(), blank=held.blank)
+            first = begin_run(edition.program, session, began, edition.capabilities, step=step, given=given)
+            last = await turn.play(first)
+            outcome = await turn.commit("run", last.session, held, last.usage)
         await after_end(edition, outcome)
         return outcome
 
@@ -179,8 +186,9 @@ class Engine:
         pause_id: str | None,
         request_id: str | None,
         sink: Observer | None = None,
+        step: bool = False,
     ) -> Outcome:
-        """Answer the pause of a run. `pause_id` None: the current one.
+        """Answer the pause of a run. `pause_id` None: the current one. `step`: as of `go_on`.
 
         Raises:
             ValueError: The answer does not fit.
@@ -201,15 +209,16 @@ class Engine:
                 return again
             asked = "" if held.session.pause is None else held.session.pause.id
             mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
+            mine |= {"step_only": True} if step else {}
             edition, held = await self._ready(held, now, mine)
             session = held.session
             turn.host = edition
             pause = expected(edition.program, session, pause_id)
             plain = fitting(pause, value)
             began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=held.blank)
-            given = Answer(value=plain, time=began, request_id=request_id)
-            step = await turn.play(begin_answer(edition.program, session, given, edition.capabilities))
-            outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
+            given = Answer(value=plain, time=began, request_id=request_id, step=step)
+            last = await turn.play(begin_answer(edition.program, session, given, edition.capabilities))
+            outcome = await turn.commit("answer", last.session, held, last.usage, request_id)
         await after_end(edition, outcome)
         return outcome
 

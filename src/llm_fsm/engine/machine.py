@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
@@ -23,12 +23,13 @@ from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, creat
 from llm_fsm.engine.observers import Observer, heard
 from llm_fsm.engine.outbox.dispatcher import Courier
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
+from llm_fsm.engine.transfer import export, take_in
 from llm_fsm.engine.validation import checked_id, checked_list
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
-from llm_fsm.session.events import Migrated, Started
+from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, storable
@@ -42,6 +43,17 @@ from llm_fsm.turn.effects import Point
 from llm_fsm.turn.pipeline import Opening
 
 TIMEOUT = 120.0
+
+
+class _Start(NamedTuple):
+    """What a run begins with."""
+
+    input: Any
+    context: Mapping[str, Any] | None
+    background: Mapping[str, Any] | None
+    state: str | None = None
+    shared: Mapping[str, Any] | None = None
+    memory: Mapping[str, str] | None = None
 
 
 class AsyncMachine:
@@ -216,6 +228,10 @@ class AsyncMachine:
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
+        *,
+        state: str | None = None,
+        shared: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as possible; see `Turn.outcome`.
 
@@ -225,12 +241,41 @@ class AsyncMachine:
             conversation_id: The id; None makes a new one. An id that exists resumes that run: after a crash without
                 repeating finished work. A run that waits or is over stays as it is.
             background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+            state: The state to begin in; None: the initial one.
+            shared: Values that states share.
+            memory: Buckets that hold something, {"0": text}.
 
         Raises:
             ConversationConflict: The run with this id began with another input.
             ModelError: The model failed. Run the same id again to resume.
         """
-        return await self._run(input, context, conversation_id, background, None)
+        start = _Start(input, context, background, state, shared, memory)
+        return await self._run(start, conversation_id, None)
+
+    async def step(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+        *,
+        state: str | None = None,
+        shared: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
+    ) -> Turn:
+        """Like `run`, but only past one task: to the border of the next state, where the run is saved.
+
+        With the id of a run that exists the next step is taken; its task is given `input`, None: what the task before
+        put out. Raises as `run` does.
+        """
+        start = _Start(input, context, background, state, shared, memory)
+        return await self._run(start, conversation_id, None, step=True)
+
+    async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
+        """(state, output) of every task that passed, oldest first; none for an id that is not known."""
+        records = await self._engine.records(conversation_id)
+        passed = (event for record in records for event in record.events if isinstance(event, TaskPassed))
+        return tuple((event.state, event.output) for event in passed)
 
     def run_stream(
         self,
@@ -240,15 +285,11 @@ class AsyncMachine:
         background: Mapping[str, Any] | None = None,
     ) -> TurnStream:
         """Like `run`, as a stream of events."""
-        return TurnStream(lambda sink: self._run(input, context, conversation_id, background, sink))
+        start = _Start(input, context, background)
+        return TurnStream(lambda sink: self._run(start, conversation_id, sink))
 
     async def _run(
-        self,
-        input: Any,
-        context: Mapping[str, Any] | None,
-        conversation_id: str | None,
-        background: Mapping[str, Any] | None,
-        sink: Observer | None,
+        self, start: _Start, conversation_id: str | None, sink: Observer | None, *, step: bool = False
     ) -> Turn:
         await self._engine.look()
         if self.program.waits:
@@ -256,26 +297,32 @@ class AsyncMachine:
                 await self.run_due()
         name = uuid.uuid4().hex if conversation_id is None else conversation_id
         try:
-            plain = to_json_value(input)
+            plain = to_json_value(start.input)
         except ValueFault as fault:
             raise ValueError(f"the input is not JSON: {fault}") from fault
         opening = Opening(
             conversation_id=name,
             time=self._now(),
-            context=context,
+            context=start.context,
+            state=start.state,
             greet=False,
             input=plain,
-            background=background,
+            background=start.background,
+            shared=start.shared,
+            memory=start.memory,
             hold=True,
         )
+        given = None
         if conversation_id is None or not await self._known(name):
             try:
                 await self._engine.start(opening)
             except ConversationConflict:  # another caller began the same run at the same time
                 await self._same_input(name, plain)
+        elif step:
+            given = plain
         elif plain is not None:
             await self._same_input(name, plain)
-        return turn_of(await self._engine.go_on(name, sink))
+        return turn_of(await self._engine.go_on(name, sink, step=step, given=given))
 
     async def _known(self, conversation_id: str) -> bool:
         return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
@@ -294,14 +341,26 @@ class AsyncMachine:
         *,
         pause: str | None = None,
         request_id: str | None = None,
+        step: bool = False,
     ) -> Turn:
         """Answer the pause of a run. `pause` is its id; None: the current one.
 
-        Raises as `AsyncConversation.answer` does.
+        `step`: go on no further than past this task. Raises as `AsyncConversation.answer` does.
         """
         return turn_of(
-            await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id)
+            await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id, step=step)
         )
+
+    async def export(self, conversation_id: str) -> str:
+        """A conversation as one JSON text. Raises ConversationNotFound, UnreadableError."""
+        return await export(self.store, conversation_id)
+
+    async def take_in(self, text: str, conversation_id: str | None = None) -> str:
+        """Keep a conversation that `export` gave, under its own id or another one; gives the id.
+
+        Raises ValueError for a text that is none, ConversationConflict for an id that exists.
+        """
+        return await take_in(self.store, text, conversation_id)
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Perform every time-out and reminder of this machine's conversations that is due.

@@ -16,7 +16,7 @@ from llm_fsm.session.context import initial_context
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage, initial_memory
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage, initial_memory, initial_shared
 from llm_fsm.turn.steps import HostCapabilities, Step, begin, begin_answer, begin_due, begin_run
 
 _NOT_IDENTITY = ("time", "step")
@@ -65,7 +65,8 @@ def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
         "state": opening.state,
         "greet": opening.greet,
         "input": opening.input,
-        "memory": initial_memory(opening.background),
+        "memory": initial_memory(opening.background, opening.memory),
+        **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
     }
 
 
@@ -88,10 +89,12 @@ def begin_again(
         heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"])
         return begin(program, session, heard, capabilities)
     if first["kind"] == "run":
-        return begin_run(program, session, time, capabilities)
+        step_only, given = first.get("step_only", False), first.get("input")
+        return begin_run(program, session, time, capabilities, step=step_only, given=given)
     if pause is None or first.get("id") != pause.id:
         return None
     if first["kind"] == "due":
         return begin_due(program, session, time, capabilities)
-    given = Answer(value=first["value"], time=time, request_id=first["request_id"])
+    step = first.get("step_only", False)
+    given = Answer(value=first["value"], time=time, request_id=first["request_id"], step=step)
     return begin_answer(program, session, given, capabilities)

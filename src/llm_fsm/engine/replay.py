@@ -30,8 +30,10 @@ from llm_fsm.turn.effects import (
     Executed,
     HandlerResult,
     HandlerResults,
+    PickRoute,
     Point,
     Result,
+    Routed,
     RunHandlers,
     ToolResult,
     ToolResults,
@@ -244,6 +246,11 @@ class _Source:
             if any(name not in found for name, _ in effect.checks):
                 raise NotRecordedError("a registered check is asked whose verdict is not on record")
             return Verdicts(verdicts={name: found[name] for name, _ in effect.checks})
+        if isinstance(effect, PickRoute):
+            for event in self._events:
+                if isinstance(event, ev.RoutePicked) and event.state == effect.state:
+                    return Routed(label=event.label, error=event.error)
+            raise NotRecordedError("a function picks a way, and what it picked is not on record")
         return self._executed(effect.state)
 
     def _executed(self, state: str) -> Executed:

@@ -219,9 +219,25 @@ class Machine:
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
+        **start: Any,
     ) -> Turn:
-        """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
-        return self._portal.run(self._machine.run(input, context, conversation_id, background))
+        """Run a machine without a user as far as it goes; arguments and errors as of AsyncMachine.run."""
+        return self._portal.run(self._machine.run(input, context, conversation_id, background, **start))
+
+    def step(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+        **start: Any,
+    ) -> Turn:
+        """Run past one task, to the border of the next state; arguments and errors as of AsyncMachine.step."""
+        return self._portal.run(self._machine.step(input, context, conversation_id, background, **start))
+
+    def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
+        """(state, output) of every task that passed, oldest first; none for an id that is not known."""
+        return self._portal.run(self._machine.outputs(conversation_id))
 
     def run_stream(
         self,
@@ -234,12 +250,26 @@ class Machine:
         return SyncStream(self, self._machine.run_stream(input, context, conversation_id, background))
 
     def answer(
-        self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
+        self,
+        conversation_id: str,
+        value: object,
+        *,
+        pause: str | None = None,
+        request_id: str | None = None,
+        step: bool = False,
     ) -> Turn:
         """Answer what a run waits for; errors as of AsyncMachine.answer."""
         return self._portal.run(
-            self._machine.answer(conversation_id, value, pause=pause, request_id=request_id)
+            self._machine.answer(conversation_id, value, pause=pause, request_id=request_id, step=step)
         )
+
+    def export(self, conversation_id: str) -> str:
+        """A conversation as one JSON text; see AsyncMachine.export."""
+        return self._portal.run(self._machine.export(conversation_id))
+
+    def take_in(self, text: str, conversation_id: str | None = None) -> str:
+        """Keep a conversation that `export` gave; see AsyncMachine.take_in."""
+        return self._portal.run(self._machine.take_in(text, conversation_id))
 
     def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Fire every time-out and reminder that is due; errors as of AsyncMachine.run_due."""

@@ -24,7 +24,15 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.tools.executor import GRACE, called, readable
-from llm_fsm.tools.task_context import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
+from llm_fsm.tools.task_context import (
+    BoundModel,
+    Break,
+    Question,
+    RunLimit,
+    SyncModel,
+    Workbench,
+    WorkingMemory,
+)
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.compiled import CompiledMachine
@@ -82,7 +90,7 @@ class _Questions:
         self._closed = False
         self._asking: set[asyncio.Task[Any]] = set()
 
-    async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
+    async def __call__(self, question: Question) -> ModelReply:
         """See `workbench.Asks`."""
         if self._closed:
             raise RuntimeError("the function is over, and asks nothing any more")
@@ -90,9 +98,9 @@ class _Questions:
         assert task is not None
         self._asking.add(task)
         try:
-            number = self._name(task, messages)
+            number = self._name(task, question.messages)
             await self._write_down(task)
-            return await self._answer(number, messages, tools=tools, rounds=rounds)
+            return await self._answer(number, question)
         finally:
             self._asking.discard(task)
 
@@ -170,26 +178,37 @@ class _Questions:
         begun[place : place + 1] = [words]
         return place
 
-    async def _answer(
-        self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
-    ) -> str:
-        turn = TurnState(self.program, self.session, all_tools=self.host.capabilities.tools)
-        # the same after an answer, which arrives in another turn
+    async def _answer(self, number: str, question: Question) -> ModelReply:
+        available, session = self.host.capabilities.tools, self.session
+        if question.functions:
+            further = [self.host.toolbox.registry.add(function).terms for function in question.functions]
+            available = available.beside(session.flow, session.state, further)
+        turn = TurnState(self.program, session, all_tools=available)
+        # the same after an answer, which comes in another turn
         turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
         turn.spent_before = self._used()
-        request = model.request(turn, tuple(messages), None, tools=tool_loop.offered(turn) if tools else ())
+        offered = tool_loop.offered(turn) if question.tools else ()
+        request = model.request(turn, tuple(question.messages), None, tools=offered)
+        request = replace(
+            request,
+            tools=request.tools if question.offered is None else question.offered,
+            temperature=request.temperature if question.temperature is None else question.temperature,
+            max_tokens=request.max_tokens if question.max_tokens is None else question.max_tokens,
+            options=question.options,
+        )
         look = model.no_moves(turn)
-        drive = _Drive(self, turn, number, rounds)
+        drive = _Drive(self, turn, number, question.rounds)
         loop = Loop("task", request, look)
         kept = 0
         while True:
-            reply = await drive.through(tool_loop.run(turn, loop))
+            run = model.call(turn, "task", request, look) if question.whole else tool_loop.run(turn, loop)
+            reply = await drive.through(run)
             since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
             self.session, kept = fold(self.session, since), len(turn.events)  # beside changes by others
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
-                return reply.text
+                return reply
             loop = self._answered(turn, Loop("task", request, look))
 
     def stop_at_limit(self, effect: AskModel | CallTools) -> None:
@@ -202,6 +221,11 @@ class _Questions:
             reached = ["tool_calls"] if used["tool_calls"] > self.program.limits.tool_calls else []
         if reached and self.bench is not None:
             raise self.bench.stop(RunLimit(reached[0]))
+
+    def live_memory(self) -> WorkingMemory:
+        """The one memory that the function and the model's memory tools work on."""
+        assert self.bench is not None
+        return self.bench.memory
 
     def _used(self) -> dict[str, float]:
         own = {
@@ -258,10 +282,13 @@ class _Drive:
         while True:
             turn, before = self.turn, (len(self.turn.events), self.turn.tool_calls)
             ended, reply, effect = False, None, None
+            memory = self.questions.live_memory()
+            turn.session = replace(turn.session, memory=memory.to_dict())  # the function may have changed it
             try:
                 effect = next(run) if result is None else run.send(result)
             except StopIteration as stop:
                 ended, reply = True, stop.value
+            memory.load(turn.session.memory)
             calls = turn.tool_calls - before[1]
             if known:
                 turn.spent_before = {**turn.spent_before, "tool_calls": turn.spent_before.get("tool_calls", 0) - calls}
@@ -270,7 +297,7 @@ class _Drive:
                 self.questions.happened.extend(
                     event
                     for event in turn.events[before[0] :]
-                    if not isinstance(event, ev.Paused | ev.LimitReached)
+                    if not isinstance(event, ev.Paused | ev.LimitReached | ev.MemorySet)
                 )
             if ended:
                 return reply
@@ -408,6 +435,6 @@ def _executed(
         output=output,
         error=error,
         context=bench.changes,
-        shared=merged(before.shared, shared, before.shared),
-        memory=merged(before.memory, memory, questions.session.memory),
+        shared=None if shared == before.shared else shared,
+        memory=None if memory == before.memory else memory,
     )

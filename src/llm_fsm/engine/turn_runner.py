@@ -44,9 +44,11 @@ from llm_fsm.turn.effects import (
     Executed,
     HandlerResults,
     OutOfTime,
+    PickRoute,
     PlannedCall,
     Point,
     Result,
+    Routed,
     RunHandlers,
     ToolResult,
     ToolResults,
@@ -256,6 +258,8 @@ class Running:
             return self.tools(effect)
         if isinstance(effect, CheckKeyResults):
             return self._checks(effect)
+        if isinstance(effect, PickRoute):
+            return self._route(effect)
         return self._function(effect)
 
     async def _model(
@@ -346,6 +350,15 @@ class Running:
         entry = await fetch() if self.journal is None else await self.journal.once("checks", fetch)
         found = {name: (bool(said[0]), str(said[1])) for name, said in entry["verdicts"].items()}
         return Verdicts(verdicts=found, seconds=entry["seconds"])
+
+    async def _route(self, effect: PickRoute) -> Routed:
+        async def fetch() -> Mapping[str, Any]:
+            began = time.monotonic()
+            label, error = await self.host.functions.route(effect.function, effect.data, self.time_left(effect.left))
+            return {"label": label, "error": error, "seconds": time.monotonic() - began}
+
+        entry = await fetch() if self.journal is None else await self.journal.once("route", fetch)
+        return Routed(label=entry["label"], error=entry["error"], seconds=entry["seconds"])
 
     async def _function(self, effect: Execute) -> Executed:
         async def fetch() -> Mapping[str, Any]:

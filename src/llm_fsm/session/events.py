@@ -25,12 +25,17 @@ class Started(Event, frozen=True, kw_only=True):
     context: Mapping[str, Any] = {}
     input: Any = None
     memory: Mapping[str, Any] = {}
+    shared: Mapping[str, Any] = {}
 
 
 class RunResumed(Event, frozen=True, kw_only=True):
-    """A run without a user began or resumed at `time` (seconds since the epoch)."""
+    """A run without a user began or resumed at `time` (seconds since the epoch).
+
+    `input` is what the current state is given; None keeps the output of the state before.
+    """
 
     time: float
+    input: Any = None
 
 
 class UserSaid(Event, frozen=True, kw_only=True):
@@ -289,6 +294,15 @@ class TaskPassed(Event, frozen=True, kw_only=True):
 
     state: str
     output: Any
+
+
+class RoutePicked(Event, frozen=True, kw_only=True):
+    """A registered function picked the way on. `label` None ends the run; `error` says why it picked nothing."""
+
+    state: str
+    function: str
+    label: str | None = None
+    error: str | None = None
 
 
 class TaskExhausted(Event, frozen=True, kw_only=True):

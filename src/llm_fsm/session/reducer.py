@@ -28,11 +28,12 @@ def _started(_: Session, event: ev.Started) -> Session:
         time=event.time,
         input=event.input,
         memory=dict(event.memory),
+        shared=dict(event.shared),
     )
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
-    return replace(session, time=event.time)
+    return replace(session, time=event.time, input=session.input if event.input is None else event.input)
 
 
 def _user_said(session: Session, event: ev.UserSaid) -> Session:

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from llm_fsm._json import copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, Memory
-from llm_fsm.session.messages import LLMMessage
+from llm_fsm.session.messages import LLMMessage, ModelReply, ToolSpec
 from llm_fsm.turn.effects import Execute, subject
 from llm_fsm.turn.tool_results import result_value, shortened
+
+T = TypeVar("T")
 
 
 class Break(Exception):
@@ -61,9 +64,16 @@ class Shared:
 
 
 class WorkingMemory:
-    """The ten buckets and the background of the conversation, for a function. Raises MemoryFault."""
+    """The ten buckets and the background of the conversation, for a function. Raises MemoryFault.
+
+    It is the memory that the model's memory tools work on, too.
+    """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
+        self.load(document)
+
+    def load(self, document: Mapping[str, Any]) -> None:
+        """Take over all of a JSON form."""
         self._memory = Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})
         self.background = Background.from_dict(document.get("background", {}))
 
@@ -97,10 +107,30 @@ class WorkingMemory:
         return {**self._memory.to_dict(), **({"background": background} if background else {})}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a function asks of a model.
+
+    `tools`: those of the state may be called. `functions`: further ones, functions or `Tool`s. `offered`: the model
+    is told of these instead, None: of those. `rounds`: replies at most. `whole`: one reply is wanted, and the calls
+    in it are the function's own matter. The rest are settings of the call.
+    """
+
+    messages: Sequence[LLMMessage]
+    tools: bool = False
+    offered: tuple[ToolSpec, ...] | None = None
+    functions: Sequence[Any] = ()
+    rounds: int | None = None
+    whole: bool = False
+    temperature: float | None = None
+    max_tokens: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Asks(Protocol):
     """How a function's questions to models are performed."""
 
-    async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
+    async def __call__(self, question: Question) -> ModelReply:
         """The model's answer. Raises Break, RunLimit, ModelError and RuntimeError."""
 
 
@@ -120,17 +150,24 @@ class BoundModel:
     def __init__(self, asks: Asks) -> None:
         self._asks = asks
 
-    async def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
+    async def run_with_tools(
+        self, system: str, user: str, max_rounds: int | None = None, *, tools: Sequence[Any] = ()
+    ) -> str:
         """Ask until the model answers without calling tools. `max_rounds`: replies, beside the run's limits.
 
-        Raises RuntimeError when they are used up, never gives an empty answer for that.
+        `tools`: functions that it may call beside the tools of the state. Raises RuntimeError when the rounds are used
+        up, never gives an empty answer for that; ValueError for a tool whose name another one has.
         """
         messages = [LLMMessage("system", system), LLMMessage("user", user)]
-        return await self._asks(messages, tools=True, rounds=max_rounds)
+        return (await self.ask(Question(messages=messages, tools=True, functions=tools, rounds=max_rounds))).text
 
     async def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
         """One reply to these messages ({"role", "content"} each), without tools."""
-        return await self._asks(_messages(messages), tools=False, rounds=1)
+        return (await self.ask(Question(messages=_messages(messages), rounds=1))).text
+
+    async def ask(self, question: Question) -> ModelReply:
+        """Ask whatever a question says, and give the reply as a whole."""
+        return await self._asks(question)
 
 
 class SyncModel:
@@ -140,15 +177,21 @@ class SyncModel:
         self._bound = BoundModel(asks)
         self._loop = loop
 
-    def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
+    def run_with_tools(
+        self, system: str, user: str, max_rounds: int | None = None, *, tools: Sequence[Any] = ()
+    ) -> str:
         """See `BoundModel.run_with_tools`."""
-        return self._wait(self._bound.run_with_tools(system, user, max_rounds))
+        return self._wait(self._bound.run_with_tools(system, user, max_rounds, tools=tools))
 
     def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
         """See `BoundModel.chat`."""
         return self._wait(self._bound.chat(messages))
 
-    def _wait(self, work: Coroutine[Any, Any, str]) -> str:
+    def ask(self, question: Question) -> ModelReply:
+        """See `BoundModel.ask`."""
+        return self._wait(self._bound.ask(question))
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:  # the loop is closed: the thread of a function that was given up may still be running
@@ -237,12 +280,3 @@ class Workbench:
         self.broke = self.broke or reason
         return self.broke
 
-
-def merged(
-    before: Mapping[str, Any], own: Mapping[str, Any], now: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    """What is there now with a function's own changes over it; None where it made none."""
-    if own == before:
-        return None
-    kept = {key: value for key, value in now.items() if key in own or key not in before}
-    return {**kept, **{key: value for key, value in own.items() if before.get(key) != value}}

@@ -18,7 +18,7 @@ from typing import Any
 
 from llm_fsm._async import is_cancelled
 from llm_fsm._text import nearest
-from llm_fsm.errors import ConfigurationError, told
+from llm_fsm.errors import ConfigurationError, LLMFSMError, told
 from llm_fsm.tools.executor import called, readable
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.key_results import Verdict
@@ -60,6 +60,9 @@ class Functions:
         execute = plan.definition.execute
         if execute is not None and plan.kind == "task" and execute not in self._functions:
             raise ConfigurationError(self._missing(execute, f"{pointer}/execute: "))
+        route = plan.definition.route
+        if route is not None and plan.kind == "task" and route not in self._functions:
+            raise ConfigurationError(self._missing(route, f"{pointer}/route: "))
         for number, check in enumerate(plan.checks):
             if check.by == "registered" and check.function not in self._functions:
                 where = f"{pointer}/key_results/{number}/check: "
@@ -85,6 +88,31 @@ class Functions:
             name: await self._verdict(self.get(function), data, max(0.0, ends - time.monotonic()))
             for name, function in checks
         }
+
+    async def route(
+        self, name: str, data: Mapping[str, Any], timeout: float
+    ) -> tuple[str | None, str | None]:
+        """The label or state that a function picks by the output, and why it picks none; None twice ends the run.
+
+        Raises LLMFSMError that the function raises.
+        """
+        function = self.get(name)
+        try:
+            pick = partial(function, **_arguments(function, deepcopy(data)))
+            label = await called(timeout, pick, thread_of(function))
+        except LLMFSMError:
+            raise
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return None, f"{name} was cancelled"
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # its words say why there is no way on
+            return None, readable(f"{name} failed: {told(error)}")
+        if label is None or isinstance(label, str):
+            return label, None
+        return None, f"{name} returned {label!r:.100} instead of a label, a state, or None"
 
     async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
         try:

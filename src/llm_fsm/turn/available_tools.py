@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from llm_fsm._text import nearest
 from llm_fsm.session.messages import ToolCall, ToolSpec
@@ -26,6 +26,17 @@ class AvailableTools:
     def of(self, flow: str) -> AvailableTools:
         """The tools of the definition at work; "" is the one that was started."""
         return self.flows.get(flow, NO_TOOLS) if flow else self
+
+    def beside(self, flow: str, state: str, policies: Sequence[ToolPolicy]) -> AvailableTools:
+        """These tools and, in one state of a definition, further ones."""
+        own = self.of(flow)
+        names = (*own.states.get(state, ()), *(one.name for one in policies))
+        more = replace(
+            own,
+            policies={**own.policies, **{one.name: one for one in policies}},
+            states={**own.states, state: tuple(dict.fromkeys(names))},
+        )
+        return replace(self, flows={**self.flows, flow: more}) if flow else more
 
     def names(self, state: str) -> tuple[str, ...]:
         """The names of the tools that may be called in a state."""

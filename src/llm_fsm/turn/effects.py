@@ -1,7 +1,7 @@
 """What a turn wants done, and what came back. The shell performs effects; the core never does.
 
 AskModel → ModelReply, OutOfTime or Unanswered · RunHandlers → HandlerResults · CallTools → ToolResults ·
-CheckKeyResults → Verdicts · Execute → Executed.
+CheckKeyResults → Verdicts · PickRoute → Routed · Execute → Executed.
 """
 
 from __future__ import annotations
@@ -102,6 +102,15 @@ class CheckKeyResults(Struct, frozen=True, kw_only=True):
     left: float | None = None
 
 
+class PickRoute(Struct, frozen=True, kw_only=True):
+    """Run the registered function that picks the way on from a task. `data`: {"output", "context", "input"}."""
+
+    state: str
+    function: str
+    data: Mapping[str, Any]
+    left: float | None = None
+
+
 class Execute(Struct, frozen=True, kw_only=True):
     """Run the registered function of a task state.
 
@@ -129,7 +138,7 @@ def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
     return [kind, what, None if call is None else call.get("arguments")]
 
 
-Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
+Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | PickRoute | Execute
 
 
 class OutOfTime(Struct, frozen=True, kw_only=True):
@@ -199,6 +208,14 @@ class Verdicts(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class Routed(Struct, frozen=True, kw_only=True):
+    """The label or state that a function picked; None ends the run. `error` says why it picked nothing."""
+
+    label: str | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+
 class Executed(Struct, frozen=True, kw_only=True):
     """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
 
@@ -220,4 +237,4 @@ class Executed(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-Result = ModelReply | OutOfTime | Unanswered | HandlerResults | ToolResults | Verdicts | Executed
+Result = ModelReply | OutOfTime | Unanswered | HandlerResults | ToolResults | Verdicts | Routed | Executed

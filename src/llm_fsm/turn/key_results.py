@@ -59,7 +59,7 @@ def by_logic(check: Check, data: Mapping[str, Any]) -> Verdict:
 def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
     """A judge's verdicts by name, for those that it gave clearly. Raises ReplyError for nonsense."""
     found = document(text)
-    verdicts = found.get("verdicts")
+    verdicts = found.get("verdicts", _named_verdicts(checks, found))
     if not isinstance(verdicts, list):
         raise ReplyError(
             "no-verdicts", 'the reply lacks "verdicts": [{"name": "…", "passed": …, "reason": "…"}]'
@@ -75,6 +75,12 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
     if not known:
         raise ReplyError("no-verdicts", "the reply holds no verdict on any of the criteria")
     return known
+
+
+def _named_verdicts(checks: Sequence[Check], found: Mapping[str, Any]) -> list[Any] | None:
+    """Verdicts that were given as {name: true or false}; whatever is not plainly true has not passed."""
+    named = [check.name for check in checks if check.name in found]
+    return [{"name": name, "passed": found[name]} for name in named] or None
 
 
 def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:

@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.history import surplus
-from llm_fsm.session.memory import Background
+from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
@@ -25,6 +25,7 @@ from llm_fsm.turn.guards import Move
 from llm_fsm.turn.output_mapping import accept_output, masked
 from llm_fsm.turn.response import CANNOT_GO_ON
 from llm_fsm.turn.tool_loop import Loop
+from llm_fsm.turn.tool_results import result_value
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
@@ -42,7 +43,8 @@ class Opening:
     """How a conversation begins. `state` None: the definition's initial state.
 
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
-    `hold`: begin only; the run goes on in a turn of its own. Raises ValueError for a context that is no object.
+    `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run goes on in a
+    turn of its own. Raises ValueError for a context that is no object.
     """
 
     conversation_id: str
@@ -52,6 +54,8 @@ class Opening:
     greet: bool = True
     input: Any = None
     background: Mapping[str, Any] | None = None
+    shared: Mapping[str, Any] | None = None
+    memory: Mapping[str, str] | None = None
     hold: bool = False
 
     def __post_init__(self) -> None:
@@ -66,6 +70,7 @@ class Answer:
     value: Any
     time: float
     request_id: str | None = None
+    step: bool = False
 
 
 _OUTCOMES = frozenset({"stuck", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"})
@@ -101,7 +106,8 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             time=opening.time,
             context=initial_context(turn.machine.keys, opening.context),
             input=opening.input,
-            memory=initial_memory(opening.background),
+            memory=initial_memory(opening.background, opening.memory),
+            shared=initial_shared(opening.shared),
         )
     )
     yield from handlers.run(turn, Point.START_CONVERSATION)
@@ -120,19 +126,23 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     yield from _finish(turn)
 
 
-def run(turn: TurnState, time: float) -> Run:
-    """Go on with a run that nobody talks to: from its beginning, or from where a turn left it."""
+def run(turn: TurnState, time: float, *, step: bool = False, given: Any = None) -> Run:
+    """Go on with a run that nobody talks to: from its beginning, or from where a turn left it.
+
+    `step`: only to the border of the next state. `given`: the input of the state at work, None: as it stands.
+    """
     turn.spent_before = turn.session.spent
-    turn.emit(ev.RunResumed(time=time))
+    turn.emit(ev.RunResumed(time=time, input=given))
     if turn.session.previous_state is None and not turn.session.stack:
         response.say_fixed(turn)
-    yield from transitions.settle(turn)
-    yield from _arrived(turn)
+    yield from transitions.settle(turn, step=step)
+    if turn.state.rests or turn.stopped or turn.paused:
+        yield from _arrived(turn)
     yield from _finish(turn)
 
 
 def answer(turn: TurnState, given: Answer) -> Run:
-    """Go on exactly where the run waits."""
+    """Go on exactly where the run waits; no further than the next state's border where `given.step` says so."""
     session = turn.session
     pause = session.pause
     if pause is None:
@@ -149,9 +159,10 @@ def answer(turn: TurnState, given: Answer) -> Run:
             response.say_paused(turn)
     else:
         move = yield from tasks.work(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        if (yield from transitions.go(turn, move, "task")):
+        if (yield from transitions.go(turn, move, "task")) and not given.step:
             yield from transitions.settle(turn)
-        yield from _arrived(turn)
+        if turn.state.rests or turn.stopped or turn.paused:
+            yield from _arrived(turn)
     yield from _finish(turn)
 
 
@@ -315,7 +326,13 @@ def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
     )
 
 
-def initial_memory(background: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The memory of a new conversation. Raises ValueError for a background that does not fit."""
+def initial_memory(background: Mapping[str, Any] | None, buckets: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The memory of a new conversation. Raises ValueError for a background or buckets that do not fit."""
     document = {} if background is None else Background.from_dict(background).to_dict()
-    return {"background": document} if document else {}
+    held = dict(Memory.from_dict(buckets or {}).to_dict())
+    return {**held, "background": document} if document else held
+
+
+def initial_shared(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The shared values of a new run. Raises ValueError for what has no JSON form."""
+    return dict(result_value(dict(values or {})))

@@ -11,7 +11,7 @@ results give the same steps again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.history import surplus
@@ -67,10 +67,18 @@ def begin_start(machine: CompiledMachine, opening: Opening, capabilities: HostCa
     return _next(turn, pipeline.opening(turn, opening), None)
 
 
-def begin_run(machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities) -> Step:
-    """Begin the turn of a run without a message, at `time` (seconds since the epoch)."""
+def begin_run(
+    machine: CompiledMachine,
+    session: Session,
+    time: float,
+    capabilities: HostCapabilities,
+    *,
+    step: bool = False,
+    given: Any = None,
+) -> Step:
+    """Begin the turn of a run without a message, at `time` (seconds since the epoch); see `pipeline.run`."""
     turn = capabilities.turn(machine, session)
-    return _next(turn, pipeline.run(turn, time), None)
+    return _next(turn, pipeline.run(turn, time, step=step, given=given), None)
 
 
 def begin_answer(machine: CompiledMachine, session: Session, given: Answer, capabilities: HostCapabilities) -> Step:

@@ -20,7 +20,17 @@ from llm_fsm.session.messages import ToolCall
 from llm_fsm.turn import handlers, model, tool_loop
 from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import Check
-from llm_fsm.turn.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts, subject
+from llm_fsm.turn.effects import (
+    CheckKeyResults,
+    Effect,
+    Execute,
+    Executed,
+    PickRoute,
+    Result,
+    Routed,
+    Verdicts,
+    subject,
+)
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.key_results import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
@@ -234,6 +244,34 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
     return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
 
 
+def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | None]:
+    """The move that a registered function picks, by its label or by the state that it leads to."""
+    state = turn.state
+    data = {"output": output, "context": dict(turn.session.context), "input": turn.session.input}
+    found = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
+    if not isinstance(found, Routed):
+        raise TypeError(f"a route wants Routed, got {type(found).__name__}")
+    turn.elapsed += found.seconds
+    error = None if found.error is None else cut(found.error, _REASON_CHARS)
+    label = found.label
+    moves = [move for move in state.moves if move.on == label] or [move for move in state.moves if move.target == label]
+    moves = moves or [move for move in state.moves if move.on == "default"]
+    if error is None and label is not None and not moves:
+        ways = ", ".join(move.on or move.target for move in state.moves) or "none"
+        error = f"{function} picked {label!r:.100}; the ways from here are {ways}"
+    turn.emit(ev.RoutePicked(state=state.id, function=function, label=label, error=error))
+    if error is not None:
+        turn.stopped = "stuck"
+        return None
+    if label is None:
+        turn.stopped = "passed"
+        return None
+    move = yield from handlers.first_allowed(turn, tuple(moves))
+    if move is None:
+        turn.stopped = "stuck"
+    return move
+
+
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
     """What follows when no attempt passed."""
     then = turn.state.definition.on_exhausted
@@ -249,6 +287,8 @@ def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move |
 def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
     """The move that an output leads to; None ends the run: passed where there are no transitions."""
     moves = turn.state.moves
+    if turn.state.definition.route is not None:
+        return (yield from _routed(turn, turn.state.definition.route, output))
     if not moves:
         turn.stopped = "passed"
         return None

@@ -133,10 +133,8 @@ class Loop:
 
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     """The tools that the model is told of in this state."""
-    state = turn.state.definition
-    if not state.tools and not state.memory:
-        return ()
-    return (*turn.tools.specs(turn.state.id), *(buckets.SPECS if state.memory else ()))
+    memory = buckets.SPECS if turn.state.definition.memory else ()
+    return (*turn.tools.specs(turn.state.id), *memory)
 
 
 def run(

@@ -19,10 +19,11 @@ from llm_fsm.turn.guards import HANDOVER, Move
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
-def settle(turn: TurnState) -> Run:
-    """Go on to the first state that waits, for the user or for an answer."""
+def settle(turn: TurnState, *, step: bool = False) -> Run:
+    """Go on to the first state that waits, for the user or for an answer. `step`: no further than past one task."""
     while not turn.state.rests:
-        if not (yield from _step_on(turn)):
+        was_task = turn.state.kind == "task"
+        if not (yield from _step_on(turn)) or (step and was_task):
             return
 
 

@@ -71,7 +71,7 @@ def empty_reply(document: Document) -> Iterator[Finding]:
             )
 
 
-_STATE_KEYS = ("execute", "flow", "wait_for")
+_STATE_KEYS = ("execute", "route", "flow", "wait_for")
 _TOOL_KEYS = ("registered", "mcp", "tool")
 
 

@@ -143,6 +143,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "max_retries": ("task",),
     "on_exhausted": ("task",),
     "execute": ("task",),
+    "route": ("task",),
     "flow": ("subflow",),
     "input": ("subflow",),
     "output": ("wait", "subflow"),
