@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         StoreError,
     )
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
-    from llm_fsm.tools.orchestrator import FSM, generate_orchestrator_guide, tools_to_google_ai_schema
+    from llm_fsm.primitives import FSM, generate_orchestrator_guide, tools_to_google_ai_schema
     from llm_fsm.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
@@ -68,7 +68,7 @@ _PLACES = {
     "engine.outbox.sinks": ("Delivery", "sink"),
     "engine.sync": ("Conversation", "Machine"),
     "engine.logging": ("enable_logging",),
-    "tools.orchestrator": ("FSM", "generate_orchestrator_guide", "tools_to_google_ai_schema"),
+    "primitives": ("FSM", "generate_orchestrator_guide", "tools_to_google_ai_schema"),
     "tools.registry": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

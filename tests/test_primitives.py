@@ -116,4 +116,4 @@ def test_google_is_given_one_tool_of_all_declarations() -> None:
 def test_a_map_needs_nothing_else_of_the_package() -> None:
     code = "import sys, llm_fsm; llm_fsm.FSM; print([n for n in sys.modules if n.startswith(('llm_fsm', 'pydantic'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["['llm_fsm',", "'llm_fsm.tools',", "'llm_fsm.tools.orchestrator']"]
+    assert done.stdout.split() == ["['llm_fsm',", "'llm_fsm.primitives']"]
