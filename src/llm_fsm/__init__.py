@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         ReplyError,
         StoreError,
     )
-    from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.primitives import FSM, generate_orchestrator_guide, tools_to_google_ai_schema
+    from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
