@@ -1,0 +1,58 @@
+"""The chat page and the documentation page, as files and in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import httpx
+import pytest
+
+from llm_fsm import AsyncMachine
+from llm_fsm.server import create_app
+from llm_fsm.server.pages import STATIC
+from llm_fsm.testing import ScriptedLLM, calls
+from npm_client import run
+from refunds import PAID, REFUNDS
+from served import served
+
+BROWSER = ("playwright-core@1.65.1",)
+
+
+def refund(amount: int, to: str = "card") -> str:
+    return f"refunded {amount} to {to}"
+
+
+def machine() -> AsyncMachine:
+    model = ScriptedLLM([{"message": "How can I help?"}, calls(("refund", {"amount": 5})), PAID])
+    return AsyncMachine.from_dict(REFUNDS, model=model, tools=[refund])
+
+
+def test_pages_name_no_outside_address_and_may_load_none() -> None:
+    for name in ("chat.html", "chat.js", "chat.css", "docs.html"):
+        assert not re.findall(r"(?:https?:)?//[a-z]", (STATIC / name).read_text().replace("// ", "")), name
+    with served(create_app(machine(), due_seconds=None)) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        for path in ("/", "/docs", "/assets/chat.js", "/assets/chat.css", "/assets/openapi-explorer.min.js"):
+            answer = client.get(path)
+            assert answer.status_code == 200
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_vendored_files_bring_their_licence() -> None:
+    assert "Apache License" in (STATIC / "openapi-explorer.LICENSE.txt").read_text()
+
+
+def test_a_person_talks_approves_and_answers_with_the_keyboard_on_a_phone_in_the_dark() -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with served(create_app(machine(), due_seconds=None)) as url:
+        seen = json.loads(run("chat_page.mjs", BROWSER, url, browser))
+    assert (seen["outside"], seen["errors"]) == ([], [])
+    assert seen["focus"] == "Approve"
+    assert "JSON" in seen["problem"]
+    assert seen["messages"][:2] == ["Bot: How can I help?", "You: 5 back <b>please</b>"]
+    assert seen["messages"][-2:] == ["Bot: Bye Eve.", "The conversation has ended."]
+    assert (seen["state"], seen["fits"], seen["dark"]) == ("bye", True, True)
+    assert 'list "Conversation"' in seen["names"]
