@@ -1,4 +1,4 @@
-"""What the server takes: CPU of a turn over REST, many conversations at once, and the first byte of a stream.
+"""Figures of the server: CPU of a turn over REST, many conversations at once, and the first byte of a stream.
 
 The server runs in a process of its own on one core, with a memory store; the client, on the other core, is not counted.
 """

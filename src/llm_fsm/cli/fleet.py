@@ -23,7 +23,7 @@ from llm_fsm.stores.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """What the command line names: PATHs, a model, Python files with tools, MCP servers."""
+    """Options that several commands share: PATHs, a model, Python files with tools, MCP servers."""
 
     paths: tuple[str, ...] = ()
     model: str | None = None

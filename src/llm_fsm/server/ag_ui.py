@@ -116,7 +116,7 @@ class _Telling:
         self._hides = bool(_secret_keys(held.machine))
 
     def of(self, event: ev.Event) -> Iterator[ag.BaseEvent]:
-        """What an event is told by."""
+        """Translate an event."""
         if not self._step:
             yield from self._enter(self._held.chat.state)
         match event:
@@ -132,7 +132,7 @@ class _Telling:
                 yield from self._tool(event)
 
     def end(self, turn: Turn, before: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
-        """What the end of the turn is told by."""
+        """Translate the end of the turn."""
         yield from self._close()
         changes = _patch(before, _state(self._held, turn.context))
         if changes:

@@ -167,7 +167,7 @@ def _add_problems(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         return problem_of_status(error).response()
 
-    for kind in (Problem, LLMFSMError, ValueError):
+    for kind in (Problem, LLMFSMError, ValueError, Exception):
         app.add_exception_handler(kind, answer)
     app.add_exception_handler(RequestValidationError, answer_request)
     app.add_exception_handler(HTTPException, answer_status)

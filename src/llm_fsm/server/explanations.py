@@ -1,4 +1,4 @@
-"""Why a turn went as it did, as JSON."""
+"""Explanations of turns as JSON."""
 
 from __future__ import annotations
 

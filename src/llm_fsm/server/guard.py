@@ -1,4 +1,4 @@
-"""What every request passes first: Host, Origin, token, size and time of the body, and headers of the answer."""
+"""The check of every request: Host, Origin, token, size and time of the body; and headers of every answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import ANYBODY, Caller, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
-"""What needs no token: pages and documents that hold nothing of anybody."""
+"""Addresses that need no token: pages and documents without anybody's data."""
 Answered = Callable[[Scope, int, float], None]
 """Told of each answer: the scope of its request, its status, and the seconds until it was complete."""
 REQUEST_ID: ContextVar[str] = ContextVar("llm_fsm_request_id", default="")
@@ -90,7 +90,7 @@ class Guard:
             told(scope, status, time.monotonic() - since)
 
     def _admit(self, scope: Scope) -> Caller:
-        """Who asks. Raises Problem 400, 401, 403 and 415."""
+        """Check the headers and find the caller. Raises Problem 400, 401, 403 and 415."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
             if name in headers and name in (b"host", b"authorization", b"content-type", b"idempotency-key"):

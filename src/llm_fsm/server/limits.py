@@ -1,4 +1,4 @@
-"""How much of a server one client may take."""
+"""Limits of what one client may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_fsm.server.tokens import Caller
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a server takes.
+    """Set the limits of a server.
 
     `body_bytes`: of a request. `header_seconds`, `body_seconds`: until its headers, and its body, are there.
     `messages_per_minute`: for each token, in each process; None: no limit. `streams`: open streams in each process.
@@ -30,7 +30,7 @@ class Limits:
 
 
 class Gauge:
-    """What is used of the limits now: one bucket of messages a token, and the open streams."""
+    """Count messages by token, in a bucket each, and open streams."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -162,7 +162,7 @@ class Machines:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What of a store is listed for whom; `begins`: how the ids begin there."""
+    """One listing of a store for a caller. `begins`: the prefix of the ids there."""
 
     store: Store
     caller: Caller
@@ -171,7 +171,7 @@ class _Listing:
 
 
 def _before(letter: str) -> str:
-    """What sorts before everything that begins with a letter, and after everything before it."""
+    """A text that sorts just before every text with this first letter."""
     last = ord(letter) - 1
     return chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
 

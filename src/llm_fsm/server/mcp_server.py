@@ -54,7 +54,7 @@ def _words(function: F) -> F:
 
 
 def _caller(context: Context[Any, Any]) -> Caller:
-    """Who asks: of a request over HTTP the guard knows."""
+    """The caller of a tool. Over HTTP the guard knows it."""
     request: Any = context.request_context.request
     caller: Caller = ANYBODY if request is None else request.state.caller
     return caller

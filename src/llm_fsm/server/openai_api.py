@@ -76,7 +76,7 @@ RetryHeader = Annotated[str | None, Header(alias="X-Stainless-Retry-Count", incl
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request comes to: what was said before, what is said now, and where.
+    """A request, read: the earlier messages, the last one, and its conversation.
 
     `name`: the conversation; None: the one of the transcript. `after`: the request id of the turn after which it goes
     on, forked where that is not the last one.
@@ -466,7 +466,7 @@ def _usage(turn: Turn) -> dict[str, Any]:
 
 
 def _extra(held: Held, turn: Turn) -> dict[str, Any]:
-    """What this server adds to the form."""
+    """Fields that this server adds to the form."""
     return {"conversation_id": held.id, "llm_fsm": views.turn_of(held, turn)}
 
 

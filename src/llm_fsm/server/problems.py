@@ -1,9 +1,10 @@
-"""What goes wrong, as problem documents (RFC 9457): one table, and the rows that errors of the package belong to."""
+"""Problem documents (RFC 9457): one table, and the rows that errors of the package belong to."""
 
 from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from llm_fsm import errors
+from llm_fsm.errors import told
 
 MEDIA_TYPE = "application/problem+json"
 BUSY_SECONDS = 5
@@ -42,6 +44,7 @@ KINDS: Mapping[str, Kind] = {
     "model-unavailable": Kind(503, "The model does not answer", "the provider is down, refuses, or is not set up"),
     "store-unavailable": Kind(503, "The store is away", "the conversations cannot be read or written"),
     "host-failed": Kind(503, "The host's code failed", "a handler or tool of the host stopped the turn"),
+    "internal": Kind(500, "A fault of the server", "never, or it is a fault of ours: please report it"),
     "unavailable": Kind(503, "Not available", "the server ends, or lacks a program or setting that is needed"),
 }
 """The last part of `type` to what it means. The table of docs/server.md is held against this one."""
@@ -122,13 +125,16 @@ def problem_of(error: Exception) -> Problem:
     """The problem that an error of the package is."""
     if isinstance(error, Problem):
         return error
-    kind = next((row.kind for row in _ROWS if isinstance(error, row.error)), "unavailable")
+    kind = next((row.kind for row in _ROWS if isinstance(error, row.error)), None)
+    if kind is None:  # a fault of ours: its words may hold anything
+        warnings.warn(f"a request failed: {told(error)}", RuntimeWarning, stacklevel=2)
+        return Problem("internal", "this is a fault of the server; its operator finds it in the log")
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
     return Problem(kind, str(error), retry_after=wait)
 
 
 def problem_of_request(error: RequestValidationError) -> Problem:
-    """What is wrong with a request that does not fit its model."""
+    """The problem of a request that does not fit its model."""
     found = error.errors()
     broken = next((item for item in found if item["type"] == "json_invalid"), None)
     if broken is not None:

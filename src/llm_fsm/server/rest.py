@@ -55,7 +55,7 @@ class StartWish(_Wish):
 
 
 class MessageWish(_Wish):
-    """What the user says."""
+    """A message of the user."""
 
     text: str = Field(max_length=100_000)
 
@@ -108,7 +108,7 @@ class ListView(BaseModel):
 
 
 def caller_of(request: Request) -> Caller:
-    """Who asks, as the guard knows."""
+    """The caller, as the guard knows it."""
     caller: Caller = request.state.caller
     return caller
 
@@ -173,7 +173,12 @@ def event_stream(
                 yield event
 
     return EventSourceResponse(
-        counted(), headers=headers, sep="\n", ping=PING_SECONDS, send_timeout=service.limits.send_seconds
+        counted(),
+        headers=headers,
+        sep="\n",
+        ping=PING_SECONDS,
+        send_timeout=service.limits.send_seconds,
+        shutdown_grace_period=service.limits.shutdown_seconds,
     )
 
 

@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
 def config_of(
     app: object, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, workers: int = 1
 ) -> Config:
-    """How uvicorn runs an application, or one that it finds by a name such as `module:function`."""
+    """Make the settings of uvicorn for an application, or for the name of one such as `module:function`."""
     limits = limits or Limits()
     return Config(
         app,

@@ -1,4 +1,4 @@
-"""What every door does: find the conversation, count the message, play the turn."""
+"""The work that all doors share: find the conversation, count the message, play the turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm import AsyncMachine, ConversationConflict, Turn
+from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm.engine.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
@@ -48,8 +48,13 @@ class Service:
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Held:
         """A conversation; `fresh`: as it stands now, whatever other processes did. Raises ConversationNotFound."""
         held = await self.machines.find(caller, conversation_id)
-        if fresh:
+        if not fresh:
+            return held
+        try:
             await held.chat.refresh()
+        except ConversationNotFound:  # another process deleted it; its id may begin anew
+            self.machines.forget(held.chat.id)
+            raise
         return held
 
     # -- conversations
@@ -97,7 +102,11 @@ class Service:
     async def send(self, held: Held, text: str, request_id: str | None) -> Turn:
         """Take a message. Raises as AsyncConversation.send."""
         self.count(held.caller)
-        return await held.chat.send(text, request_id=request_id)
+        try:
+            return await held.chat.send(text, request_id=request_id)
+        except ConversationNotFound:  # another process deleted it; its id may begin anew
+            self.machines.forget(held.chat.id)
+            raise
 
     async def answer(self, held: Held, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer what is waited for. Raises as AsyncConversation.answer."""

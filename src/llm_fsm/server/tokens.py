@@ -1,4 +1,4 @@
-"""Who may use the server: tokens with names, kept as hashes, each of which may be limited.
+"""Tokens with names, kept as hashes. Each may be limited.
 
 The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "definitions": ["order"], "own": true}]}.
 A token is 256 random bits, so its SHA-256 needs no salt and no slow hash.
@@ -48,7 +48,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. `prefix` stands before the ids of its conversations in the store."""
+    """The client that asks. `prefix` stands before the ids of its conversations in the store."""
 
     name: str = ""
     prefix: str = ""
@@ -106,7 +106,7 @@ class Tokens:
             raise ConfigurationError(f"{os.fspath(path)}: {place}: {first['msg']}") from error
 
     def caller(self, given: str) -> Caller | None:
-        """Who brings this token; None for nobody we know. Takes the same time for every wrong one."""
+        """Find the caller with this token. A wrong one gives None, always in the same time."""
         digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
         found: Token | None = None
         for token in self.known:

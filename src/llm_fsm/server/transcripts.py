@@ -58,7 +58,7 @@ def words_of(turn: Turn) -> str:
 
 
 def pause_words(paused: Any) -> str:
-    """What is waited for, in a sentence; "" for nothing."""
+    """Say in a sentence what is waited for; "" for nothing."""
     if paused is None:
         return ""
     call = paused.call

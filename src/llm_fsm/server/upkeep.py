@@ -1,4 +1,4 @@
-"""What a server sees to by itself: time-outs, reminders, what sinks have still to be told, and files that change."""
+"""The work that a server does by itself: time-outs, reminders, deliveries to sinks, and files that change."""
 
 from __future__ import annotations
 

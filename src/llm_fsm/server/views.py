@@ -1,4 +1,4 @@
-"""What callers read: turns, conversations and definitions as JSON, without the values of secret keys."""
+"""Turns, conversations and definitions as JSON for callers, without the values of secret keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llm_fsm.stores.base import Listed
 
 
 class UsageView(BaseModel):
-    """What a turn took. `seconds`: spent waiting for models; `cost`: US dollars."""
+    """The usage of a turn. `seconds`: spent waiting for models; `cost`: US dollars."""
 
     calls: int
     attempts: int
@@ -29,7 +29,7 @@ class UsageView(BaseModel):
 
 
 class PausedView(BaseModel):
-    """What a conversation waits for. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
+    """A pause: an answer is waited for. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -122,7 +122,7 @@ def checked_new_id(given: str | None) -> str | None:
 
 
 def head_of(machine: AsyncMachine) -> dict[str, Any]:
-    """What a definition is, in short."""
+    """A definition in short."""
     definition = machine.definition
     talks = definition.kind_of(definition.initial_state) == "converse"
     return {
@@ -142,7 +142,7 @@ def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, A
 
 
 def paused_of(paused: Any) -> dict[str, Any] | None:
-    """What is waited for."""
+    """A pause; None for none."""
     return None if paused is None else asdict(paused)
 
 

@@ -1,4 +1,4 @@
-"""What assistants that write definitions ask for: findings, rules, prompts, played tests, pictures.
+"""Tools for assistants that write definitions: findings, rules, prompts, played tests, pictures.
 
 Definitions come as JSON text. Nothing that they name is read from disk, and no code of theirs is run.
 """
@@ -52,7 +52,7 @@ def picture(definition: Definition, form: Form) -> str:
 
 
 def prompt(definition: Definition, state: str | None, context: Mapping[str, Any], message: str) -> dict[str, Any]:
-    """What the model reads in a state. Raises ValueError for a state that does not talk, and for a wrong context."""
+    """Render the prompt of a state. Raises ValueError for a state that does not talk, and for a wrong context."""
     machine = compile_flows(gather(definition, registered={}), shipped_prompts(whole=False), pattern_piece)
     talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
     name = definition.initial_state if state is None else state

@@ -73,7 +73,7 @@ class _Turn:
 
 
 class _Instrument:
-    """What happens in conversations, as spans and metrics."""
+    """Turn the events of conversations into spans and metrics."""
 
     def __init__(self, tracer: Any, meters: _Meters, *, content: bool) -> None:
         self._tracer = tracer

@@ -59,7 +59,7 @@ SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """What differs between versions of the conventions: the key of the provider, and of messages."""
+    """The keys that differ between versions of the conventions."""
 
     provider: str
     input_messages: str

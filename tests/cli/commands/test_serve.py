@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,9 @@ from typing import Any
 import httpx
 import pytest
 
+from llm_fsm import Machine
 from llm_fsm.cli import main
+from llm_fsm.testing import serve_scripted
 from machines import GREETER
 from paths import ROOT
 
@@ -123,12 +126,32 @@ def test_several_workers_share_a_store(tmp_path: Path) -> None:
                 assert turn["number"] == number // 2 + 1
 
 
-def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path) -> None:
-    with serving(tmp_path, str(flow), "--model", "offline") as (process, client):
-        begun = client.post("/conversations", json={"definition": "greeter", "id": "c"}).json()
-        assert begun["id"] == "c"
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path, accept: str) -> None:
+    said = {"message": "Hm?", "transition": {"target_state": "hello"}}
+    url = f"sqlite:///{tmp_path / 'bots.db'}"
+    with (
+        serve_scripted(lambda _: json.dumps(said), delay=1.5) as model,
+        serving(tmp_path, str(flow), "--model", "any", "--base-url", model.base_url, "--db", url) as (process, client),
+    ):
+        client.post("/conversations", json={"definition": "greeter", "id": "c", "greet": False})
+        answers: list[httpx.Response] = []
+        place, headers = f"{client.base_url}/conversations/c/messages", {"Accept": accept}
+
+        def send() -> None:
+            answers.append(httpx.post(place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False))
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        while not model.requests:
+            time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
+        thread.join(60)
+    with Machine.from_dict(GREETER, model="offline", store=url) as machine:
+        assert [message.text for message in machine.resume("c").history] == ["x", "Hm?"]
+    assert answers[0].status_code == 200
+    assert "Hm?" in answers[0].text
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -27,13 +27,13 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.memory import MemoryStore
 
 _SETTINGS = "LLM_FSM_SERVE"
-"""Where the processes of several workers find what they are to serve."""
+"""The variable in which workers find their settings."""
 _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the command line asks for."""
+    """The options of the command."""
 
     brought: Brought
     host: str

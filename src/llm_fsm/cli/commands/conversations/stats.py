@@ -25,7 +25,7 @@ _HOUR = 3600.0
 
 @dataclass(slots=True)
 class Counts:
-    """What is counted of a state, or of a day."""
+    """The counts of a state, or of a day."""
 
     turns: int = 0
     calls: int = 0
