@@ -254,7 +254,7 @@ class Rest:
                 key=key_of(key),
             )
             document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
-            return Json(document, 201 if begun.is_new else 200, headers=_place("conversations", begun.held.id))
+            return Json(document, 201 if begun.is_new else 200, headers=_place(request, "conversations", begun.held.id))
 
         @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
         async def list_conversations(
@@ -330,7 +330,7 @@ class Rest:
             wish = wish or ForkWish()
             begun = await service.fork(held, wish.turn, views.checked_new_id(wish.id), key_of(key))
             document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
-            return Json(document, 201 if begun.is_new else 200, headers=_place("conversations", begun.held.id))
+            return Json(document, 201 if begun.is_new else 200, headers=_place(request, "conversations", begun.held.id))
 
     # -- turns
 
@@ -420,7 +420,7 @@ class Rest:
             await asyncio.wait([live.task] if live.task else [], timeout=0.05)
             if live.error is not None:
                 raise live.error
-            return Json(await self._run_view(caller, machine, name, live), 202, headers=_place("runs", name))
+            return Json(await self._run_view(caller, machine, name, live), 202, headers=_place(request, "runs", name))
 
         @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
         async def read_run(request: Request, run_id: ConversationId) -> Response:
@@ -517,8 +517,9 @@ class Rest:
             yield sse(views.turn_of(held, turn), event="turn", event_id=f"{RUN}:{number}")
 
 
-def _place(kind: str, name: str) -> dict[str, str]:
-    return {"Location": f"/{kind}/{quote(name, safe='')}"}
+def _place(request: Request, kind: str, name: str) -> dict[str, str]:
+    """The address of what was made, also where the application is mounted."""
+    return {"Location": f"{request.scope.get('root_path', '')}/{kind}/{quote(name, safe='')}"}
 
 
 def svg_of(text: str) -> bytes:
