@@ -6,6 +6,7 @@ The server runs in a process of its own on one core, with a memory store; the cl
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -91,6 +92,9 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
         config = uvicorn.Config(_echo(), port=0, access_log=False, log_config=None, http="httptools")
     else:
         config = config_of(create_app(AsyncMachine.from_dict(definition(), model=model), due_seconds=None), port=0)
+    gc.collect()
+    gc.freeze()  # as the command line does for its own process
+    gc.set_threshold(50_000, 20, 100)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -27,7 +27,7 @@ from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI, with_error
 from llm_fsm.server.pages import Pages
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
-from llm_fsm.server.rest import Rest
+from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Tokens
 from llm_fsm.server.upkeep import Upkeep
@@ -113,9 +113,10 @@ def create_app(
         redoc_url=None,
         openapi_url="/openapi.json",
         separate_input_output_schemas=False,
+        responses=PROBLEMS,
     )
     app.service = service
-    app.include_router(Rest(service).router)
+    Rest(service, app.router)
     app.include_router(OpenAI(service).router)
     app.include_router(AgUi(service).router)
     app.include_router(Health(service).router, include_in_schema=False)

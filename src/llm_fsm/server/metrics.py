@@ -27,6 +27,9 @@ from llm_fsm.server.rest import caller_of
 from llm_fsm.server.service import Service
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_COUNTED = frozenset(
+    (TurnSaved, TurnAborted, ev.ModelReplied, ev.ToolReturned, ev.StateEntered, ev.MoveRefused, ev.ContextRefused)
+) | {ev.Missed}
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -92,6 +95,8 @@ class Metrics:
         return found
 
     def _take(self, _: str, event: ev.Event) -> None:
+        if type(event) not in _COUNTED:
+            return
         of = self._of
         match event:
             case TurnSaved():
