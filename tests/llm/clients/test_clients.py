@@ -113,7 +113,7 @@ def test_an_own_client_estimates_tokens_unless_it_knows_better() -> None:
 
 def asked(client: Any, **changes: Any) -> Any:
     request = LLMRequest(messages=(LLMMessage("user", "Hello"),), **changes)
-    return asyncio.run(ClientModel(lambda: client).complete(request))
+    return asyncio.run(ClientModel(lambda request: client).complete(request))
 
 
 def test_the_engine_asks_a_client_with_what_the_request_says() -> None:

@@ -21,16 +21,16 @@ class ClientModel:
     """A model of the engine that asks the client which `find` gives at the time of the call.
 
     Args:
-        find: Returns a chat client, a model of the engine, or the name of one.
+        find: Returns the chat client, the model of the engine, or the name of one, for a request.
     """
 
-    def __init__(self, find: Callable[[], Any]) -> None:
+    def __init__(self, find: Callable[[LLMRequest], Any]) -> None:
         self._find = find
         self._named: dict[str, LLM] = {}
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the client. Raises ModelError."""
-        client = self._find()
+        client = self._find(request)
         if client is None:
             raise ConfigurationError("no model was given: pass llm= a client, a model or a model's name")
         if isinstance(client, str):

@@ -1,0 +1,124 @@
+"""The model of one state with the state's tools: `ctx.llm` of a workflow's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, read_tools, to_engine, to_response
+from llm_fsm.session.messages import LLMMessage, ModelReply
+from llm_fsm.tools.task_context import BoundModel, Break, Question, SyncModel
+from llm_fsm.workflow.errors import ExecutionBreak
+from llm_fsm.workflow.tools import read_tool
+
+
+class BoundLLM:
+    """A model whose calls, and the calls of its tools, are on record. In async functions its methods are awaited.
+
+    `adapter` is the model as the workflow was given it.
+    """
+
+    def __init__(self, adapter: Any, llm: BoundModel | SyncModel, state: str = "") -> None:
+        self.adapter = adapter
+        self._llm = llm
+        self._state = state
+
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Ask once, with the tools of the state; calls in the reply are yours to make.
+
+        Args:
+            messages: What was said so far.
+            tools: Other tools than those of the state, as chat completions take them.
+            temperature: Sampling temperature.
+            max_tokens: The most tokens of the reply.
+            options: Further settings of the adapter.
+
+        Returns:
+            An LLMResponse.
+
+        Raises:
+            ModelError: The model cannot be had.
+        """
+        question = Question(
+            messages=[to_engine(message) for message in messages],
+            tools=True,
+            offered=None if tools is None else read_tools(tools),
+            whole=True,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            options=options,
+        )
+        return self._ask(question, to_response)
+
+    def run_with_tools(
+        self,
+        system_prompt: str,
+        user_message: Any,
+        *,
+        max_iterations: int = 10,
+        temperature: float | None = 0.7,
+        tools: Sequence[Any] = (),
+    ) -> Any:
+        """Ask until the model answers without calling tools. An error of a tool is told to the model.
+
+        Args:
+            system_prompt: What the model is to do.
+            user_message: What it works on; what is no text is told as its text.
+            max_iterations: The most replies.
+            temperature: Sampling temperature.
+            tools: Functions that it may call beside the tools of the state.
+
+        Returns:
+            The text of the last reply.
+
+        Raises:
+            RuntimeError: It still called tools in its last reply.
+            ExecutionBreak: It called a tool that ends the run; let it pass.
+            ModelError: The model cannot be had.
+        """
+        question = Question(
+            messages=[LLMMessage("system", str(system_prompt)), LLMMessage("user", str(user_message))],
+            tools=True,
+            functions=[read_tool(tool) for tool in tools],
+            rounds=max_iterations,
+            temperature=temperature,
+        )
+        return self._ask(question, _text)
+
+    def _ask(self, question: Question, read: Callable[[ModelReply], Any]) -> Any:
+        llm = self._llm
+        if isinstance(llm, BoundModel):
+            return self._waited(llm, question, read)
+        try:
+            return read(llm.ask(question))
+        except Break as stop:
+            raise broken(stop, self._state) from stop
+
+    async def _waited(self, llm: BoundModel, question: Question, read: Callable[[ModelReply], Any]) -> Any:
+        try:
+            return read(await llm.ask(question))
+        except Break as stop:
+            raise broken(stop, self._state) from stop
+
+
+def broken(stop: Break, state: str) -> ExecutionBreak:
+    """Return the break that a function sees, for one of the engine."""
+    call = stop.asked.get("call") or {}
+    return ExecutionBreak(str(stop.asked.get("what", "")), call.get("result"), state=state, call=call or None)
+
+
+def text_of(output: Any) -> Any:
+    """Return an output; of a model's response its text."""
+    return (output.content or "") if isinstance(output, LLMResponse) else output
+
+
+def _text(reply: ModelReply) -> str:
+    return reply.text

@@ -1,0 +1,168 @@
+"""From the states of a workflow to a definition of tasks, and the functions that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm._text import nearest
+from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.workflow.errors import OwnError, WorkflowError
+from llm_fsm.workflow.host import LIMITS
+from llm_fsm.workflow.state import StateSpec, run_objective
+from llm_fsm.workflow.tools import read_tool
+
+END = "end"
+CUSTOM = "validator"
+"""The name of the one key result of a state that a class of the host judges."""
+
+
+@dataclass
+class Compiled:
+    """A definition, its functions and tools, and the ids of the states by their names."""
+
+    document: dict[str, Any]
+    ids: dict[str, str]
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    tools: ToolRegistry = field(default_factory=ToolRegistry)
+
+
+def ids_of(names: Sequence[str]) -> dict[str, str]:
+    """Return names, which are any text, as ids of states."""
+    found: dict[str, str] = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
+    taken = set(found)
+    for name in names:
+        if name in found:
+            continue
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
+        stem = stem if re.match("[A-Za-z_]", stem) else f"state_{stem}"
+        number, unique = 2, stem
+        while unique in taken:
+            unique, number = f"{stem}_{number}", number + 1
+        found[name] = unique
+        taken.add(unique)
+    return found
+
+
+def compile_states(
+    *,
+    objective: str,
+    states: Mapping[str, StateSpec],
+    transitions: Mapping[str, Any],
+    initial: str,
+    checks: Callable[[StateSpec], list[tuple[dict[str, Any], Callable[..., Any] | None]]],
+    execute: Callable[[StateSpec], Callable[..., Any]],
+) -> Compiled:
+    """Return the definition of a workflow.
+
+    Args:
+        objective: What the workflow is for.
+        states: Name to state.
+        transitions: Name to what follows: a name, None, {label: name}, or a function of the output.
+        initial: The state to begin in.
+        checks: Returns the key results of a state, each with the function that it names.
+        execute: Returns the function of a state that does its work.
+
+    Raises:
+        WorkflowError: A transition names a state that is not there, or two tools have one name.
+    """
+    ids = ids_of(list(states))
+    end = END
+    while end in ids.values():
+        end += "_"
+    made = Compiled({}, ids)
+    rows: dict[str, Any] = {}
+    for name, spec in states.items():
+        row = rows[ids[name]] = _row(made, name, spec, checks, execute)
+        if not spec.is_final:
+            row |= _ways(made, name, transitions.get(name), end)
+    if any(way["target_state"] == end for row in rows.values() for way in row.get("transitions", ())):
+        rows[end] = {"kind": "final"}
+    for name in transitions:
+        if name not in states:
+            raise WorkflowError(f"transitions name the state {name!r}; {_known(name, states)}")
+    made.document = {
+        "name": objective or "workflow",
+        "description": objective,
+        "initial_state": ids[initial],
+        "tools": {tool.name: {"registered": tool.name} for tool in made.tools},
+        "limits": dict(LIMITS),
+        "states": rows,
+    }
+    return made
+
+
+def _row(
+    made: Compiled,
+    name: str,
+    spec: StateSpec,
+    checks: Callable[[StateSpec], list[tuple[dict[str, Any], Callable[..., Any] | None]]],
+    execute: Callable[[StateSpec], Callable[..., Any]],
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": "task", "purpose": spec.objective, "max_retries": spec.max_retries}
+    if spec.execute is not run_objective:
+        row["execute"] = f"execute {name}"
+        made.functions[row["execute"]] = execute(spec)
+    results = []
+    for result, function in checks(spec):
+        if function is not None:
+            named = f"check {name}: {result['name']}"
+            made.functions[named] = function
+            result["check"] = {"registered": named}
+        results.append(result)
+    if results:
+        row["key_results"] = results
+    try:
+        tools = [made.tools.add(read_tool(tool)) for tool in spec.tools]
+    except ValueError as error:
+        raise WorkflowError(f"state {name!r}: {error}") from error
+    if tools:
+        row["tools"] = [tool.name for tool in tools]
+    return row
+
+
+def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
+    """The transitions of a state, and the function that picks one of them."""
+
+    def to(wanted: Any) -> str:
+        if wanted is None:
+            return end
+        if wanted not in made.ids:
+            raise WorkflowError(f"state {name!r} leads to {wanted!r}; {_known(str(wanted), made.ids)}")
+        return made.ids[wanted]
+
+    if target is None:
+        return {}
+    if isinstance(target, str):
+        return {"transitions": [{"target_state": to(target)}]}
+    if isinstance(target, Mapping):
+        return {"transitions": [{"target_state": to(one), "on": label} for label, one in target.items()]}
+    if not callable(target):
+        raise WorkflowError(
+            f"what follows state {name!r} is a name, None, a dict of labels or a function, not {target!r:.100}"
+        )
+    route = f"route {name}"
+    made.functions[route] = _route(name, target, made.ids)
+    return {"route": route, "transitions": [{"target_state": to(one), "on": one} for one in made.ids]}
+
+
+def _route(name: str, pick: Callable[[Any], Any], ids: Mapping[str, str]) -> Callable[[Any], Any]:
+    def route(output: Any) -> Any:
+        try:
+            label = pick(output)
+        except Exception as error:
+            raise OwnError(error) from error
+        if label is not None and label not in ids:
+            known = _known(str(label), ids)
+            raise OwnError(WorkflowError(f"the function after state {name!r} picked {label!r}; {known}"))
+        return label
+
+    return route
+
+
+def _known(name: str, names: Mapping[str, Any]) -> str:
+    guess = nearest(name, list(names))
+    return f"did you mean {guess!r}?" if guess else f"the states are {', '.join(names)}"

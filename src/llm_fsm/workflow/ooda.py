@@ -1,0 +1,138 @@
+"""Observe, orient, decide, act: a loop over the model of one state, and the same as a workflow of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from llm_fsm._text import escaped
+from llm_fsm.llm.clients.messages import Message
+from llm_fsm.workflow.context import ExecutionContext
+from llm_fsm.workflow.state import KeyResult, StateSpec
+from llm_fsm.workflow.validation import RuleValidator
+from llm_fsm.workflow.workflow import Workflow
+
+DONE = "TASK COMPLETE:"
+"""What the model begins its report with when nothing is left to do."""
+
+PHASES = ("observe", "orient", "decide", "act")
+_ASKED = {
+    "observe": "List what is known about the task and what is missing, as short points.",
+    "orient": "Say what the observations mean for the task, and which options there are.",
+    "decide": "Choose one option. Name the single next action and the reason for it.",
+    "act": f"Carry out the decision with the tools that you have, and report the result. If nothing is left to do, "
+    f"begin your report with {DONE!r} and give the final answer.",
+}
+
+_Asked = tuple[str, str, str]
+
+
+def run_ooda(ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = None, max_cycles: int = 5) -> Any:
+    """Work on a task inside a state's function, in cycles of observing, orienting, deciding and acting.
+
+    Every call goes through `ctx.llm`, so it is on record and limited, and each phase is reported as progress.
+
+    Args:
+        ctx: The context of the state's function.
+        task: What is to be done.
+        tools: Functions to act with, beside the tools of the state.
+        max_cycles: The most cycles.
+
+    Returns:
+        The report of the last cycle; in an async function an awaitable of it.
+
+    Raises:
+        ValueError: There is no model, or no cycle is allowed.
+    """
+    llm = ctx.llm
+    if llm is None:
+        raise ValueError("run_ooda asks ctx.llm, and there is none")
+    if max_cycles < 1:
+        raise ValueError(f"max_cycles is at least 1, not {max_cycles}")
+
+    def ask(phase: str, system: str, user: str) -> Any:
+        if phase == "act":
+            return llm.run_with_tools(system, user, tools=tools or ())
+        return llm.chat([Message(role="system", content=system), Message(role="user", content=user)], tools=[])
+
+    steps = _cycles(ctx, task, max_cycles)
+    first = next(steps)
+    answer = ask(*first)
+    if hasattr(answer, "__await__"):
+        return _awaited(steps, ask, answer)
+    while True:
+        try:
+            answer = ask(*steps.send(str(answer)))
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _awaited(steps: Generator[_Asked, str, str], ask: Any, answer: Any) -> str:
+    while True:
+        try:
+            asked = steps.send(str(await answer))
+        except StopIteration as stop:
+            return str(stop.value)
+        answer = ask(*asked)
+
+
+def _cycles(ctx: ExecutionContext, task: str, max_cycles: int) -> Generator[_Asked, str, str]:
+    """What is asked, phase by phase; gives the last report."""
+    report = ""
+    for cycle in range(1, max_cycles + 1):
+        known: dict[str, Any] = (
+            {"task": task, "input": ctx.input, "last_report": report}
+            if report
+            else {
+                "task": task,
+                "input": ctx.input,
+            }
+        )
+        for phase in PHASES:
+            report = yield phase, f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known)
+            known[phase] = report
+            if ctx.task is not None:
+                ctx.task.emit({"ooda": phase, "cycle": cycle, "said": report})
+        if DONE in report:
+            break
+    return report
+
+
+def create_ooda_agent(llm: Any, tools: Sequence[Any], task: str, *, max_cycles: int = 5) -> Workflow:
+    """Return the same loop as a workflow of four states, of which the last has the tools.
+
+    Args:
+        llm: The model.
+        tools: Functions to act with.
+        task: What is to be done.
+        max_cycles: The most cycles.
+    """
+
+    def spec(phase: str) -> StateSpec:
+        def execute(ctx: ExecutionContext) -> Any:
+            known = {"task": task, "given": ctx.input, "failed": ctx.feedback}
+            assert ctx.llm is not None
+            return ctx.llm.run_with_tools(f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known))
+
+        said = KeyResult("said", "It says something", check=lambda output: bool(str(output or "").strip()))
+        return StateSpec(
+            name=phase,
+            objective=_ASKED[phase],
+            key_results=[said],
+            execute=execute,
+            tools=list(tools) if phase == "act" else [],
+            is_initial=phase == "observe",
+        )
+
+    def after(output: Any) -> str | None:
+        cycles = 1 + sum(one.state_name == "act" for one in agent.context.history)
+        return None if DONE in str(output) or cycles >= max_cycles else "observe"
+
+    agent = Workflow(
+        objective=task,
+        states=[spec(phase) for phase in PHASES],
+        transitions={"observe": "orient", "orient": "decide", "decide": "act", "act": after},
+        llm=llm,
+        validator=RuleValidator(),
+    )
+    return agent

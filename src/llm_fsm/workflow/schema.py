@@ -1,0 +1,356 @@
+"""Workflows as JSON of version 2.0, both ways, and as Python."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llm_fsm._text import nearest
+from llm_fsm.conditions.compiler import collect_faults
+from llm_fsm.tools.schema import name_of
+from llm_fsm.workflow.errors import WorkflowError
+from llm_fsm.workflow.expressions import expression_to_logic, lambda_to_logic
+from llm_fsm.workflow.state import KeyResult, StateSpec, run_objective
+from llm_fsm.workflow.tools import ToolSpec
+from llm_fsm.workflow.workflow import Workflow
+
+VERSION = "2.0"
+PASS_THROUGH = "pass_through"
+"""What stands for `execute` where a state's output is its input."""
+
+_LAMBDA = "<lambda>"
+
+
+def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
+    """Return a workflow as JSON data, from which `workflow_from_json` makes the same one.
+
+    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names.
+
+    Raises:
+        WorkflowError: A check or a transition is a lambda that has no name and cannot be said.
+    """
+    states = {}
+    for name, spec in workflow.states.items():
+        row: dict[str, Any] = {
+            "objective": spec.objective,
+            "key_results": [_result_row(name, result) for result in spec.key_results],
+            "tools": [tool.name if isinstance(tool, ToolSpec) else name_of(tool) for tool in spec.tools],
+            "max_retries": spec.max_retries,
+            "is_initial": spec.is_initial,
+            "is_final": spec.is_final,
+        }
+        if spec.execute is None:
+            row["execute"] = PASS_THROUGH
+        elif spec.execute is not run_objective:
+            own = name_of(spec.execute)
+            row["execute"] = name if own == _LAMBDA else own
+        states[name] = row
+    return {
+        "version": VERSION,
+        "objective": workflow.objective,
+        "states": states,
+        "transitions": {name: _way_row(name, way) for name, way in workflow.transitions.items()},
+        "graph_layout": dict(getattr(workflow, "graph_layout", {})),
+    }
+
+
+def _result_row(state: str, result: KeyResult) -> dict[str, Any]:
+    check: Any = result.check
+    if callable(check):
+        named = getattr(check, "registered_as", None) or name_of(check)
+        logic = lambda_to_logic(check) if named == _LAMBDA else None
+        if named == _LAMBDA and logic is None:
+            raise WorkflowError(
+                f"state {state!r}: the check of key result {result.name!r} is a lambda that JsonLogic cannot say: "
+                "make it a function with a name, and give it to workflow_from_json(checks=…)"
+            )
+        check = {"registered": named} if logic is None else logic
+    return {"name": result.name, "description": result.description, "check": check}
+
+
+def _way_row(state: str, way: Any) -> Any:
+    if not callable(way):
+        return dict(way) if isinstance(way, Mapping) else way
+    named = name_of(way)
+    if named == _LAMBDA:
+        raise WorkflowError(f"the transition after state {state!r} is a lambda: make it a function with a name")
+    return {"route": named}
+
+
+def workflow_from_json(
+    data: Mapping[str, Any],
+    *,
+    llm: Any = None,
+    tools: Mapping[str, Callable[..., Any]] | None = None,
+    execute_fns: Mapping[str, Callable[..., Any]] | None = None,
+    checks: Mapping[str, Callable[..., Any]] | None = None,
+    routes: Mapping[str, Callable[..., Any]] | None = None,
+    **options: Any,
+) -> Workflow:
+    """Make a workflow of JSON data of version 2.0.
+
+    Args:
+        data: The workflow.
+        llm: The model.
+        tools: The functions that it names as tools.
+        execute_fns: The functions of states, by the state's name or their own. A state without one works on its
+            objective with the model.
+        checks: The functions that it names as checks.
+        routes: The functions that it names as transitions.
+        options: Further arguments of `Workflow`.
+
+    Raises:
+        WorkflowError: The data is none, or names a function that was not given.
+    """
+    faults = validate_workflow_json(data)
+    if faults:
+        raise WorkflowError("this is no workflow: " + "; ".join(faults))
+    works = dict(execute_fns or {})
+    states = []
+    for name, row in data["states"].items():
+        states.append(
+            StateSpec(
+                name=name,
+                objective=row.get("objective", ""),
+                key_results=[_read_result(name, one, checks or {}) for one in row.get("key_results", [])],
+                execute=_read_execute(name, row.get("execute"), works),
+                tools=[_found(f"state {name!r}: tool", tool, tools or {}, "tools") for tool in row.get("tools", [])],
+                max_retries=row.get("max_retries", 3),
+                is_initial=row.get("is_initial", False),
+                is_final=row.get("is_final", False),
+            )
+        )
+    unknown = [name for name in works if name not in data["states"] and not _named(data, name)]
+    if unknown:
+        raise WorkflowError(f"execute_fns names {unknown[0]!r}, which is neither a state nor a function of one")
+    ways = {
+        name: _found(f"state {name!r}: route", way["route"], routes or {}, "routes")
+        if isinstance(way, Mapping) and set(way) == {"route"} and way["route"] not in data["states"]
+        else way
+        for name, way in data.get("transitions", {}).items()
+    }
+    made = Workflow(data.get("objective", ""), states, ways, llm, **options)
+    made.graph_layout = dict(data.get("graph_layout", {}))  # type: ignore[attr-defined]
+    return made
+
+
+def _named(data: Mapping[str, Any], name: str) -> bool:
+    return any(row.get("execute") == name for row in data["states"].values())
+
+
+def _read_execute(state: str, named: Any, works: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:
+    if state in works:
+        return works[state]
+    if named is None:
+        return run_objective
+    if named == PASS_THROUGH:
+        return None
+    return _found(f"state {state!r}: execute", named, works, "execute_fns")
+
+
+def _read_result(state: str, row: Mapping[str, Any], checks: Mapping[str, Callable[..., Any]]) -> KeyResult:
+    check, name = row.get("check"), row["name"]
+    place = f"state {state!r}: the check of key result {name!r}"
+    if isinstance(check, str):
+        logic = expression_to_logic(check)
+        check = _found(place, check, checks, "checks") if logic is None else logic
+    elif isinstance(check, Mapping) and set(check) == {"registered"}:
+        given = _found(place, check["registered"], checks, "checks")
+        check = _Registered(check["registered"], given)
+    return KeyResult(name, row.get("description", ""), check)
+
+
+class _Registered:
+    """A check that stands in JSON under a name, whatever its function is called."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.registered_as = name
+        self.__name__ = name
+        self._function = function
+
+    def __call__(self, output: Any) -> Any:
+        return self._function(output)
+
+
+def _found(place: str, name: Any, given: Mapping[str, Callable[..., Any]], argument: str) -> Callable[..., Any]:
+    if name in given:
+        return given[name]
+    guess = nearest(str(name), list(given))
+    hint = f"did you mean {guess!r}?" if guess else f"give {argument}={{{str(name)!r}: function}}"
+    raise WorkflowError(f"{place} {name!r:.200} was not given; {hint}")
+
+
+def validate_workflow_json(data: Any) -> list[str]:
+    """Say what is wrong with a workflow as JSON data; an empty list where nothing is."""
+    states = data.get("states") if isinstance(data, Mapping) else None
+    if not isinstance(states, Mapping) or not states:
+        return ['"states" is an object of at least one state']
+    if not all(isinstance(row, Mapping) for row in states.values()):
+        return ['each entry of "states" is an object']
+    faults = []
+    first = [name for name, row in states.items() if row.get("is_initial")]
+    if len(first) > 1:
+        faults.append(f"one state is initial, not {len(first)}: {', '.join(first)}")
+    ways = data.get("transitions", {})
+    if not isinstance(ways, Mapping):
+        return [*faults, '"transitions" is an object of states']
+    for name, way in ways.items():
+        if name not in states:
+            faults.append(f"transitions name the state {name!r}, which is not there")
+        targets = list(way.values()) if isinstance(way, Mapping) and "route" not in way else [way]
+        faults += [
+            f"state {name!r} leads to {one!r}, which is not there"
+            for one in targets
+            if isinstance(one, str) and one not in states
+        ]
+    for name, row in states.items():
+        for number, result in enumerate(row.get("key_results", [])):
+            faults += _result_faults(f"state {name!r}, key result {number + 1}", result)
+    return faults
+
+
+def _result_faults(place: str, result: Any) -> list[str]:
+    if not isinstance(result, Mapping) or not isinstance(result.get("name"), str):
+        return [f"{place}: it has no name"]
+    check = result.get("check")
+    if isinstance(check, Mapping) and set(check) != {"registered"} and set(check) != {"judge"}:
+        return [f"{place}: {fault}" for fault in collect_faults(dict(check))]
+    if not isinstance(check, str | Mapping | None):
+        return [f"{place}: its check is JsonLogic, the name of a function, or null"]
+    return []
+
+
+# -- Python
+
+
+def workflow_to_python(data: Mapping[str, Any]) -> str:
+    """Write a workflow as a Python program.
+
+    The function of a state asks the model for its objective. Tools, checks and routes that the data names are left for
+    you to write, as functions that raise NotImplementedError.
+
+    Raises:
+        WorkflowError: The data is no workflow.
+    """
+    faults = validate_workflow_json(data)
+    if faults:
+        raise WorkflowError("this is no workflow: " + "; ".join(faults))
+    writer = _Names()
+    states = data["states"]
+    tools = list(dict.fromkeys(tool for row in states.values() for tool in row.get("tools", [])))
+    functions = {name: writer.name(name) for name in tools}
+    lines = [_header(str(data.get("objective", ""))), "", "import json", "", "from llm_fsm.workflow import ("]
+    lines += [
+        "    ExecutionContext,",
+        "    KeyResult,",
+        "    OpenAIAdapter,",
+        "    StateSpec,",
+        "    Workflow,",
+        "    run_objective,",
+        ")",
+        "",
+    ]
+    for name, own in functions.items():
+        lines += ["", f"def {own}(request: str) -> str:", *_missing("tool", name), ""]
+    specs = []
+    for name, row in states.items():
+        specs.append(_spec_lines(name, row, functions, writer, lines))
+    ways = [_way_line(name, way, writer, lines) for name, way in data.get("transitions", {}).items()]
+    lines += [
+        "",
+        "STATES = [",
+        *(line for spec in specs for line in spec),
+        "]",
+        "",
+        "TRANSITIONS = {",
+        *ways,
+        "}",
+        "",
+        "",
+    ]
+    lines += ["def build(llm: object, **options: object) -> Workflow:", '    """Make the workflow for a model."""']
+    lines += [f"    return Workflow({data.get('objective', '')!r}, STATES, TRANSITIONS, llm, **options)", "", ""]
+    lines += ['if __name__ == "__main__":', '    llm = OpenAIAdapter(model="gpt-4o")']
+    lines += ['    print(build(llm, validator_llm=llm).run(input("Input: ")).history[-1].output)', ""]
+    return "\n".join(lines)
+
+
+class _Names:
+    """Names of a program, each used once."""
+
+    def __init__(self) -> None:
+        self.taken = {
+            "KeyResult",
+            "OpenAIAdapter",
+            "StateSpec",
+            "Workflow",
+            "run_objective",
+            "STATES",
+            "TRANSITIONS",
+            "json",
+        }
+        self.taken |= {"ExecutionContext", "build", "llm", "options", "print", "input"}
+
+    def name(self, wanted: str) -> str:
+        stem = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
+        stem = stem if re.match("[A-Za-z_]", stem) else f"_{stem}"
+        found, number = stem, 2
+        while found in self.taken or keyword.iskeyword(found):
+            found, number = f"{stem}_{number}", number + 1
+        self.taken.add(found)
+        return found
+
+
+def _header(objective: str) -> str:
+    said = " ".join(objective.split()) or "A workflow."
+    return json.dumps(f"{said}\n\nWritten from JSON. Functions that raise NotImplementedError are yours to write.")
+
+
+def _missing(what: str, name: str) -> list[str]:
+    return [f"    raise NotImplementedError({f'write the {what} {name}'!r})"]
+
+
+def _function(name: str, parameter: str, what: str, writer: _Names, lines: list[str]) -> str:
+    own = writer.name(name)
+    lines += ["", f"def {own}({parameter}: object) -> object:", *_missing(what, name), ""]
+    return own
+
+
+def _spec_lines(
+    name: str, row: Mapping[str, Any], tools: Mapping[str, str], writer: _Names, lines: list[str]
+) -> list[str]:
+    execute = "run_objective"
+    if row.get("execute") == PASS_THROUGH:
+        execute = "None"
+    elif row.get("execute") is not None:
+        execute = writer.name(f"execute_{row['execute']}")
+        lines += ["", f"def {execute}(ctx: ExecutionContext) -> object:"]
+        lines += ["    work = {'input': ctx.input, 'failed_before': ctx.feedback}"]
+        lines += [f"    return ctx.llm.run_with_tools({row.get('objective') or name!r}, json.dumps(work))", ""]
+    results = []
+    for one in row.get("key_results", []):
+        check: Any = one.get("check")
+        said = repr(check)
+        if isinstance(check, str):
+            logic = expression_to_logic(check)
+            said = _function(f"check_{one['name']}", "output", "check", writer, lines) if logic is None else repr(logic)
+        elif isinstance(check, Mapping) and set(check) == {"registered"}:
+            said = _function(f"check_{check['registered']}", "output", "check", writer, lines)
+        results.append(f"            KeyResult({one['name']!r}, {one.get('description', '')!r}, check={said}),")
+    made = ["    StateSpec(", f"        name={name!r},", f"        objective={row.get('objective', '')!r},"]
+    made += ["        key_results=[", *results, "        ],"] if results else []
+    made += [f"        execute={execute},"]
+    made += [f"        tools=[{', '.join(tools[tool] for tool in row['tools'])}],"] if row.get("tools") else []
+    made += [f"        max_retries={int(row.get('max_retries', 3))},"]
+    made += ["        is_initial=True,"] if row.get("is_initial") else []
+    made += ["        is_final=True,"] if row.get("is_final") else []
+    return [*made, "    ),"]
+
+
+def _way_line(name: str, way: Any, writer: _Names, lines: list[str]) -> str:
+    if isinstance(way, Mapping) and set(way) == {"route"}:
+        return f"    {name!r}: {_function(way['route'], 'output', 'route', writer, lines)},"
+    return f"    {name!r}: {dict(way) if isinstance(way, Mapping) else way!r},"

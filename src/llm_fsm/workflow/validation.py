@@ -1,0 +1,114 @@
+"""Who tells whether a state's output brings its key results: code, a model, or a class of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from llm_fsm._text import escaped
+from llm_fsm.conditions.compiler import compile_rule, test
+from llm_fsm.errors import ReplyError, told
+from llm_fsm.llm.clients.messages import Message
+from llm_fsm.turn.reply.parser import document
+from llm_fsm.workflow.state import KeyResult, StateSpec
+
+if TYPE_CHECKING:
+    from llm_fsm.workflow.context import ExecutionContext
+
+UNJUDGED = "no model judges it: give validator_llm=, or a check"
+
+
+@dataclass
+class ValidationResult:
+    """Whether an output passed. `feedback`: what failed, for the next attempt; `key_results`: name to passed."""
+
+    passed: bool
+    feedback: str | None = None
+    key_results: dict[str, bool] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Validator(Protocol):
+    """Tells whether an output passed. A workflow asks it for each attempt of a state with key results."""
+
+    def validate(self, state: StateSpec, output: Any, context: ExecutionContext) -> ValidationResult:
+        """Judge an output. What it raises is a failed attempt."""
+
+
+class RuleValidator:
+    """Judges by code alone: a key result without a check has not passed."""
+
+    def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
+        """Run the checks of a state's key results."""
+        return _result({result.name: verdict(result, output, context) for result in state.key_results}, state)
+
+
+class LLMValidator:
+    """Judges by code where there is a check, and asks a model about the rest.
+
+    Args:
+        llm: A client with `chat`. Inside a workflow it may be any model; its calls are on record there.
+    """
+
+    def __init__(self, llm: Any) -> None:
+        self.llm = llm
+
+    def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
+        """Run the checks, and ask the model about key results without one. Raises what the model's client raises."""
+        found = {one.name: verdict(one, output, context) for one in state.key_results if one.check is not None}
+        asked = [one for one in state.key_results if one.check is None]
+        if asked:
+            found |= self._judged(state, output, asked)
+        return _result(found, state)
+
+    def _judged(self, state: StateSpec, output: Any, asked: list[KeyResult]) -> dict[str, tuple[bool, str]]:
+        wanted = {one.name: one.description or one.name for one in asked}
+        example = escaped(dict.fromkeys(wanted, True))
+        prompt = (
+            "Judge whether the output meets each criterion. Answer with one JSON object: the name of each criterion, "
+            f"and true or false, such as {example}.\n\n"
+            f"Objective: {escaped(state.objective)}\nCriteria: {escaped(wanted)}\nOutput: {escaped(_shown(output))}"
+        )
+        answer = self.llm.chat([Message(role="user", content=prompt)], temperature=0.0)
+        try:
+            said = document(str(getattr(answer, "content", answer) or ""))
+        except ReplyError as error:
+            return dict.fromkeys(wanted, (False, f"the judge gave no verdict: {error}"))
+        return {name: (said.get(name) is True, text) for name, text in wanted.items()}
+
+
+def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = None) -> tuple[bool, str]:
+    """Whether an output passes the check of a key result, and why not."""
+    check = result.check
+    try:
+        if check is None:
+            return False, UNJUDGED
+        if isinstance(check, Mapping):
+            data = {"output": output, "context": {}, "input": None if context is None else context.input}
+            found = test(compile_rule(dict(check)), data)
+            passed, why = found.holds, "" if found.error is None else str(found.error)
+        else:
+            said = check(output)
+            passed, why = (bool(said[0]), str(said[1])) if _is_pair(said) else (bool(said), "")
+    except Exception as error:  # of the host's check: its words are the verdict
+        return False, f"the check raised {told(error)}"
+    return passed, "" if passed else why or result.description or "it does not hold"
+
+
+def _is_pair(said: Any) -> bool:
+    return isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool)
+
+
+def _result(found: Mapping[str, tuple[bool, str]], state: StateSpec) -> ValidationResult:
+    failed = [f"{one.name}: {found[one.name][1]}" for one in state.key_results if not found[one.name][0]]
+    met = {name: passed for name, (passed, _) in found.items()}
+    return ValidationResult(not failed, "; ".join(failed) or None, met)
+
+
+def _shown(output: Any) -> Any:
+    try:
+        escaped(output)
+    except (TypeError, ValueError):
+        return str(output)
+    return output

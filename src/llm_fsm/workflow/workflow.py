@@ -1,0 +1,407 @@
+"""A workflow whose states prove their work: compiled to tasks, and run by the engine one state at a time."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.errors import ConversationConflict, ConversationNotFound
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest
+from llm_fsm.tools.task_context import Workbench
+from llm_fsm.turn.tool_results import result_value
+from llm_fsm.workflow.bound_llm import BoundLLM
+from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
+from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
+from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, OwnError, WaitForInput, WorkflowError
+from llm_fsm.workflow.host import Host, task_function
+from llm_fsm.workflow.state import KeyResult, StateSpec
+from llm_fsm.workflow.tools import ToolSpec
+from llm_fsm.workflow.validation import UNJUDGED, LLMValidator, RuleValidator, Validator, verdict
+
+__all__ = ["BoundLLM", "Workflow"]
+
+MAX_STEPS = 1000
+
+
+class Workflow:
+    """States that lead to each other, each with the key results that its output must bring.
+
+    Args:
+        objective: What the workflow is for.
+        states: Its states. It begins in the one that `is_initial`, or else in the first.
+        transitions: State to what follows: a state, None for the end, {label: state} by the output or its
+            `_transition` with `default`, or a function of the output.
+        llm: An adapter with `chat`, a model of the engine, or the name of one.
+        validator: Judges outputs. None: checks by code, and `validator_llm` for key results without a check.
+        validator_llm: The model that judges key results without a check. Without it they do not pass.
+        store: Where runs are kept: a URL or a store.
+        context: How far an earlier workflow came; this one goes on from there.
+        run_id: The id of the run in the store. One that is there goes on.
+        max_steps: The most states that one run may go through.
+
+    Raises:
+        WorkflowError: There is no state, two have one name, or two are initial.
+
+    Example:
+        >>> greet = StateSpec("greet", "Greet", execute=lambda ctx: f"Hello, {ctx.input}!")
+        >>> Workflow("Greetings", [greet], {"greet": None}, llm=None).run("world").history[-1].output
+        'Hello, world!'
+    """
+
+    def __init__(  # noqa: PLR0917 - the documented signature
+        self,
+        objective: str,
+        states: Sequence[StateSpec],
+        transitions: Mapping[str, Any],
+        llm: Any,
+        validator: Validator | None = None,
+        validator_llm: Any = None,
+        *,
+        store: Any = "memory",
+        context: WorkflowContext | None = None,
+        run_id: str | None = None,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        self.objective = objective
+        self.states = {spec.name: spec for spec in states}
+        self.transitions = dict(transitions)
+        self.llm = llm
+        self.validator = validator
+        self.validator_llm = validator.llm if isinstance(validator, LLMValidator) else validator_llm
+        self._store = store
+        self._max_steps = max_steps
+        self._initial = _initial(states)
+        self._context = WorkflowContext(objective) if context is None else context
+        if run_id is not None:
+            self._context.run_id = run_id
+        self._compiled: Compiled | None = None
+        self._host: Host | None = None
+        self._begun = False
+        self._met: dict[str, dict[str, bool]] = {}  # by a validator of the host
+        self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
+
+    # -- how it stands
+
+    @property
+    def context(self) -> WorkflowContext:
+        """How far the workflow is, with what its states put out."""
+        return self._context
+
+    @property
+    def current_state(self) -> str:
+        """The name of the state whose turn it is."""
+        known = self._context.current_state
+        return self._initial if known is None else known
+
+    @property
+    def is_finished(self) -> bool:
+        """True after the last state."""
+        return self._context.finished
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The definition that the engine runs, as JSON data. Raises WorkflowError."""
+        return self._compile().document
+
+    def turns(self) -> tuple[Turn, ...]:
+        """Return every step of the run on record, with its events; none before the first."""
+        if self._host is None or self._context.run_id is None:
+            return ()
+        return self._host.machine.resume(self._context.run_id).turns
+
+    # -- running it
+
+    def run(self, initial_input: Any = None) -> WorkflowContext:
+        """Run the states that are left, to the end.
+
+        Args:
+            initial_input: What the first of them is given; the answer, where the run waits for one.
+
+        Returns:
+            The context, with the outputs of all states in `history`.
+
+        Raises:
+            MaxRetriesExceeded: A state did not pass.
+            ExecutionBreak: The run waits for an answer.
+            WorkflowError: It cannot go on.
+            ModelError: The model cannot be had; run it again to go on.
+        """
+        given: Any = initial_input
+        while not self._context.finished:
+            self.step(given)
+            given = None
+        return self._context
+
+    async def arun(self, initial_input: Any = None) -> WorkflowContext:
+        """Do what `run` does, in an event loop."""
+        given: Any = initial_input
+        while not self._context.finished:
+            await self.astep(given)
+            given = None
+        return self._context
+
+    def step(self, state_input: Any = None) -> Any:
+        """Run the current state, and go to the border of the next one.
+
+        Args:
+            state_input: What the state is given; None: what the state before put out. The answer, where the run waits
+                for one.
+
+        Returns:
+            The output of the state.
+
+        Raises:
+            Exception: As of `run`.
+        """
+        machine = self._prepared().machine
+        if not self._begun:
+            self._open(machine.resume, machine.take_in)
+        try:
+            turn = (
+                machine.answer(**self._answer(state_input)) if self._waits else machine.step(**self._start(state_input))
+            )
+        except OwnError as error:
+            raise error.error from error.error.__cause__
+        if turn.paused is not None:
+            self._pause(turn, machine.export(turn.conversation_id))
+        return self._settle(turn)
+
+    async def astep(self, state_input: Any = None) -> Any:
+        """Do what `step` does, in an event loop."""
+        machine = self._prepared().async_machine
+        if not self._begun:
+            await self._open_async(machine)
+        try:
+            if self._waits:
+                turn = await machine.answer(**self._answer(state_input))
+            else:
+                turn = await machine.step(**self._start(state_input))
+        except OwnError as error:
+            raise error.error from error.error.__cause__
+        if turn.paused is not None:
+            self._pause(turn, await machine.export(turn.conversation_id))
+        return self._settle(turn)
+
+    # -- what goes to the engine
+
+    def _compile(self) -> Compiled:
+        if self._compiled is None:
+            self._compiled = compile_states(
+                objective=self.objective,
+                states=self.states,
+                transitions=self.transitions,
+                initial=self._initial,
+                checks=self._checks,
+                execute=self._execute,
+            )
+        return self._compiled
+
+    def _prepared(self) -> Host:
+        if self._context.finished:
+            raise WorkflowError("the workflow has already finished")
+        if len(self._context.history) >= self._max_steps:
+            raise WorkflowError(f"the workflow went through {self._max_steps} states; max_steps= allows more")
+        if self._host is None:
+            made = self._compile()
+            self._host = Host(made.document, made.functions, made.tools, self._model, self._store)
+        return self._host
+
+    def _model(self, request: LLMRequest) -> Any:
+        judges = request.schema is not None and request.schema.name == "verdicts"
+        return self.validator_llm if judges else self.llm
+
+    @property
+    def _waits(self) -> bool:
+        return self._context.pause is not None
+
+    def _id(self) -> str:
+        self._context.run_id = self._context.run_id or uuid.uuid4().hex
+        return self._context.run_id
+
+    def _open(self, resume: Callable[[str], Any], take_in: Callable[[str, str], str]) -> None:
+        """Take up a run that the store, or the context, holds."""
+        pause, id = self._context.pause, self._id()
+        with suppress(ConversationConflict):  # the store has it
+            if pause is not None:
+                take_in(json.dumps(pause["run"]), id)
+        with suppress(ConversationNotFound):
+            conversation = resume(id)
+            self._take_up([turn.events for turn in conversation.turns], waits=conversation.paused is not None)
+        self._begun = True
+
+    async def _open_async(self, machine: Any) -> None:
+        pause, id = self._context.pause, self._id()
+        with suppress(ConversationConflict):
+            if pause is not None:
+                await machine.take_in(json.dumps(pause["run"]), id)
+        with suppress(ConversationNotFound):
+            conversation = await machine.resume(id)
+            turns = await conversation.turns()
+            self._take_up([turn.events for turn in turns], waits=conversation.paused is not None)
+        self._begun = True
+
+    def _take_up(self, turns: Iterable[Iterable[ev.Event]], *, waits: bool) -> None:
+        """Read from the store how far a run is; what an earlier run put out, of which the context tells, stays."""
+        known = [event for events in turns for event in events]
+        passed = sum(isinstance(event, ev.TaskPassed) for event in known)
+        self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]
+        self._fold(known)
+        if waits and self._context.pause is None:
+            self._context.pause = {}
+        if not waits:
+            self._context.pause = None
+
+    def _start(self, given: Any) -> dict[str, Any]:
+        context, made = self._context, self._compile()
+        before = context.history[-1].output if context.history else None
+        return {
+            "input": self._plain(before if given is None else given),
+            "conversation_id": self._id(),
+            "state": made.ids.get(self.current_state, self.current_state),
+            "shared": context.shared.to_dict(),
+        }
+
+    def _answer(self, given: Any) -> dict[str, Any]:
+        return {"conversation_id": self._id(), "value": self._plain(given), "step": True}
+
+    def _plain(self, value: Any) -> Any:
+        try:
+            return result_value(value)
+        except ValueError as error:
+            raise WorkflowError(f"state {self.current_state!r}: the input cannot be kept: {error}") from error
+
+    # -- what the engine calls
+
+    def _execute(self, spec: StateSpec) -> Callable[[Workbench], Any]:
+        work = spec.execute
+
+        def body(ctx: Workbench) -> Any:
+            given = self._contexts[spec.name] = ExecutionContext(
+                input=ctx.input,
+                shared=ctx.shared,
+                history=list(self._context.history),
+                llm=BoundLLM(self.llm, ctx.llm, spec.name),
+                retry_count=ctx.retry_count,
+                feedback=_feedback(ctx.feedback),
+                task=ctx,
+            )
+            return ctx.input if work is None else work(given)
+
+        return task_function(body, work, spec.name)
+
+    def _checks(self, spec: StateSpec) -> list[tuple[dict[str, Any], Callable[..., Any] | None]]:
+        own = self.validator
+        if spec.key_results and own is not None and not isinstance(own, RuleValidator | LLMValidator):
+            return [({"name": CUSTOM}, self._by_validator(spec, own))]
+        return [self._check(spec, result) for result in spec.key_results]
+
+    def _check(self, spec: StateSpec, result: KeyResult) -> tuple[dict[str, Any], Callable[..., Any] | None]:
+        row: dict[str, Any] = {"name": result.name, "description": result.description}
+        if isinstance(result.check, Mapping):
+            return {**row, "check": dict(result.check)}, None
+        if result.check is None and self.validator_llm is not None and not isinstance(self.validator, RuleValidator):
+            return {**row, "check": {"judge": result.description or result.name}}, None
+        if result.check is None:
+            return row, lambda _output: (False, UNJUDGED)
+        return row, lambda output: verdict(result, output, self._contexts.get(spec.name))
+
+    def _by_validator(self, spec: StateSpec, validator: Validator) -> Callable[[Any], tuple[bool, str]]:
+        def judged(output: Any) -> tuple[bool, str]:
+            given = self._contexts.get(spec.name) or ExecutionContext(None, SharedContext(), [])
+            found = validator.validate(spec, output, given)
+            self._met[spec.name] = dict(found.key_results)
+            return found.passed is True, found.feedback or ""
+
+        return judged
+
+    # -- what comes back
+
+    def _pause(self, turn: Turn, run: str) -> None:
+        """Keep a run that waits in the context, and raise its break."""
+        paused, names = turn.paused, {id: name for name, id in self._compile().ids.items()}
+        assert paused is not None
+        call = dict(paused.call or {})
+        state = names.get(paused.state, paused.state)
+        self._fold(turn.events)
+        self._context.pause = {"run": json.loads(run), "what": paused.what, "call": call or None}
+        waiting = {tool.name for tool in self.states[state].tools if isinstance(tool, ToolSpec) and tool.is_waiting}
+        kind = WaitForInput if paused.what in waiting else ExecutionBreak
+        raise kind(paused.what, call.get("result"), state=state, call=call or None)
+
+    def _settle(self, turn: Turn) -> Any:
+        state = self.current_state
+        self._context.pause = None
+        self._fold(turn.events)
+        if turn.outcome in ("", "passed"):
+            return turn.output
+        self._context.run_id, self._begun = None, False  # that run is over: another step begins another one
+        if turn.outcome == "exhausted":
+            raise MaxRetriesExceeded(state, self.states[state].max_retries, _last_feedback(turn.events))
+        said = [event.error for event in turn.events if isinstance(event, ev.RoutePicked) and event.error]
+        reached = [
+            f"the limit of {event.limit} was reached" for event in turn.events if isinstance(event, ev.LimitReached)
+        ]
+        labels = self.transitions.get(state)
+        way = f"no transition fits the output {turn.output!r:.200}" + (
+            f"; the labels are {', '.join(labels)}" if isinstance(labels, Mapping) else ""
+        )
+        raise WorkflowError(f"state {state!r}: {(said or reached or [way])[0]}")
+
+    def _fold(self, events: Iterable[ev.Event]) -> None:
+        """Bring the context up to events of the engine."""
+        context = self._context
+        names = {id: name for name, id in self._compile().ids.items()}
+        shared = kept = context.shared.to_dict()
+        met: dict[str, bool] = {}
+        for event in events:
+            match event:
+                case ev.Started():
+                    shared = kept = dict(event.shared)
+                    context.current_state = names.get(event.state, event.state)
+                case ev.AttemptBegun():
+                    kept, met = shared, {}
+                case ev.SharedSet():
+                    shared = {key: value for key, value in shared.items() if key not in event.removed} | dict(
+                        event.values
+                    )
+                case ev.KeyResultChecked():
+                    met[event.name] = event.passed
+                case ev.AttemptFailed():
+                    shared = kept
+                case ev.TaskPassed():
+                    name = names[event.state]
+                    found = self._met.pop(name, met) if CUSTOM in met else met
+                    context.history.append(StateOutput(name, event.output, found))
+                case ev.StateEntered():
+                    context.current_state = names.get(event.state, context.current_state)
+                case ev.Ended():
+                    context.finished = event.outcome in ("final", "passed")
+        context.shared = SharedContext(shared)
+
+
+def _initial(states: Sequence[StateSpec]) -> str:
+    names = [spec.name for spec in states]
+    if not names:
+        raise WorkflowError("a workflow has at least one state")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise WorkflowError(f"two states are called {twice!r}")
+    first = [spec.name for spec in states if spec.is_initial] or names[:1]
+    if len(first) > 1:
+        raise WorkflowError(f"one state is initial, not {len(first)}: {', '.join(first)}")
+    return first[0]
+
+
+def _feedback(said: str) -> str | None:
+    return "; ".join(line.removeprefix(f"{CUSTOM}: ") for line in said.split("\n")) if said else None
+
+
+def _last_feedback(events: Sequence[ev.Event]) -> str | None:
+    failed = [event for event in events if isinstance(event, ev.AttemptFailed)]
+    lines = [f"{one['name']}: {one['reason']}" for one in failed[-1].failures] if failed else []
+    return _feedback("\n".join(lines))
