@@ -36,9 +36,16 @@ if TYPE_CHECKING:
         ReplyError,
         StoreError,
     )
+    from llm_fsm.llm.clients.base import BaseLLMClient, create_llm_client, register_llm_client
     from llm_fsm.primitives import FSM, generate_orchestrator_guide, tools_to_google_ai_schema
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
+    from llm_fsm.statechart.machine import AsyncLLMStateMachine, LLMStateMachine
+    from llm_fsm.statechart.memory import PersistentMemory
+    from llm_fsm.statechart.refinement import RefinementFailed
+    from llm_fsm.statechart.summaries import create_custom_summarizer
+    from llm_fsm.statechart.tools import ToolType, get_global_registry, register_tool
     from llm_fsm.tools.registry import ToolRegistry
+    from llm_fsm.workflow.errors import ExecutionBreak
 
 __version__ = "0.1.0"
 
@@ -69,6 +76,13 @@ _PLACES = {
     "engine.sync": ("Conversation", "Machine"),
     "engine.logging": ("enable_logging",),
     "primitives": ("FSM", "generate_orchestrator_guide", "tools_to_google_ai_schema"),
+    "llm.clients.base": ("BaseLLMClient", "create_llm_client", "register_llm_client",),
+    "statechart.machine": ("AsyncLLMStateMachine", "LLMStateMachine",),
+    "statechart.memory": ("PersistentMemory",),
+    "statechart.refinement": ("RefinementFailed",),
+    "statechart.summaries": ("create_custom_summarizer",),
+    "statechart.tools": ("ToolType", "get_global_registry", "register_tool",),
+    "workflow.errors": ("ExecutionBreak",),
     "tools.registry": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -76,7 +90,9 @@ _MODULE_OF = {name: module for module, names in _PLACES.items() for name in name
 __all__ = [
     "FSM",
     "AsyncConversation",
+    "AsyncLLMStateMachine",
     "AsyncMachine",
+    "BaseLLMClient",
     "ConfigurationError",
     "Conversation",
     "ConversationConflict",
@@ -86,31 +102,41 @@ __all__ = [
     "Definition",
     "DefinitionError",
     "Delivery",
+    "ExecutionBreak",
     "Finding",
     "Handler",
     "HandlerError",
     "LLMFSMError",
     "LLMMessage",
     "LLMRequest",
+    "LLMStateMachine",
     "Machine",
     "Message",
     "ModelError",
     "ModelReply",
     "Occasion",
     "Paused",
+    "PersistentMemory",
+    "RefinementFailed",
     "ReplyError",
     "StoreError",
     "ToolRegistry",
+    "ToolType",
     "Turn",
     "Usage",
     "Veto",
     "__version__",
     "check",
+    "create_custom_summarizer",
     "create_handler",
+    "create_llm_client",
     "enable_logging",
     "generate_orchestrator_guide",
+    "get_global_registry",
     "load",
     "observe",
+    "register_llm_client",
+    "register_tool",
     "sink",
     "tools_to_google_ai_schema",
 ]

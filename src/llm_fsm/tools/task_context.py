@@ -214,6 +214,7 @@ class Workbench:
     ) -> None:
         session = effect.session
         self.state = effect.state
+        self.conversation_id = session.conversation_id
         self.input = copied(effect.input)
         self.context: dict[str, Any] = copied(session.context)
         self.shared = Shared(copied(session.shared))

@@ -1,0 +1,657 @@
+"""State machines as Python classes: python-statemachine moves between states, the engine runs what a state does.
+
+A method `on_enter_<state>` with a parameter `state_input` is the *body* of its state. Entering a state runs no body; an
+event with `state_input=` does, and `execute_state`. Each run of a body is a run of a task of the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import uuid
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from llm_fsm._async import is_async
+from llm_fsm._text import nearest
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.errors import ConversationConflict, ModelError
+from llm_fsm.llm.clients.base import needs
+from llm_fsm.llm.clients.messages import AnyMessage
+from llm_fsm.session import events as ev
+from llm_fsm.session.memory import Memory
+from llm_fsm.session.messages import LLMRequest
+from llm_fsm.statechart.memory import PersistentMemory, plain
+from llm_fsm.statechart.refinement import Judge, Try, judge_messages, read_judgement, refine
+from llm_fsm.statechart.tools import get_global_registry
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.task_context import Workbench, WorkingMemory
+from llm_fsm.turn.tool_results import result_value
+from llm_fsm.workflow.bound_llm import BoundLLM, text_of
+from llm_fsm.workflow.compile import ids_of
+from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
+from llm_fsm.workflow.host import LIMITS, Host, task_function
+
+try:
+    _library: Any = import_module("statemachine")
+except ImportError as error:
+    raise needs("statemachine", "python-statemachine") from error
+
+_PREFIX = "on_enter_"
+_NOTHING: Any = object()
+_run: ContextVar[_Run | None] = ContextVar("llm_fsm_run", default=None)
+
+
+@dataclass
+class _Run:
+    """One run of a body."""
+
+    machine: LLMStateMachine
+    state: str
+    ctx: Workbench
+    on_loop: bool
+
+
+@dataclass
+class _Asked:
+    """What `execute_state` was asked for."""
+
+    state: str
+    given: Any
+    raw: bool
+    id: str
+    resumes: Mapping[str, Any] | None = None
+    edits: dict[str, Any] = field(default_factory=dict)
+    returned: Any = None
+
+
+class _Live(WorkingMemory):
+    """The memory of a machine as the one that a run works on."""
+
+    def __init__(self, memory: PersistentMemory, document: Mapping[str, Any]) -> None:
+        self._of = memory
+        super().__init__(document)
+
+    @property
+    def _memory(self) -> Memory:
+        return self._of.working_memory.buckets
+
+    @_memory.setter
+    def _memory(self, buckets: Memory) -> None:
+        self._of.working_memory.buckets = buckets
+
+    def load(self, document: Mapping[str, Any]) -> None:
+        """Take over all of a JSON form."""
+        super().load(document)
+        self._of.background.take(document.get("background", {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return _document(self._of)
+
+
+def _document(memory: PersistentMemory) -> dict[str, Any]:
+    background = memory.background.to_engine()
+    return {**memory.working_memory.to_dict(), **({"background": background} if background else {})}
+
+
+class _RecordedClient:
+    """The client of a machine inside a body: what it is asked is on record. Async bodies await it."""
+
+    def __init__(self, client: Any, llm: BoundLLM) -> None:
+        self._client = client
+        self._llm = llm
+
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Ask the model; arguments as of `BaseLLMClient.chat`. Raises ModelError."""
+        return self._llm.chat(messages, tools=tools or [], temperature=temperature, max_tokens=max_tokens, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+class _Entered:
+    """Listens to which states an event with `state_input` enters."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, Any]] = []
+
+    def on_enter_state(self, state: Any, state_input: Any = _NOTHING) -> None:
+        if state_input is not _NOTHING:
+            self.states.append((state.id, state_input))
+
+    def after_transition(self, target: Any, state_input: Any = _NOTHING) -> None:
+        if state_input is not _NOTHING and not self.states:
+            self.states.append((target.id, state_input))
+
+
+class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
+    """A state machine whose states ask models and tools.
+
+    Args:
+        llm_client: A client with `chat`, a model of the engine, or the name of one.
+        memory: What it remembers; None begins with nothing.
+        tool_registry: Its tools; None takes those of `register_tool`.
+        enable_summarization: Have a summary and the to-do list made when a body has run.
+        max_refinement_retries: How often `run_with_refinement` tries again.
+        model: The model of python-statemachine that holds the current state.
+        store: Where runs are kept: a URL or a store.
+        options: Further arguments of python-statemachine's StateMachine.
+
+    Raises:
+        ConfigurationError: python-statemachine is not installed.
+
+    Example:
+        >>> from statemachine import State
+        >>> class Greeter(LLMStateMachine):
+        ...     idle = State(initial=True)
+        ...     greeting = State(final=True)
+        ...     start = idle.to(greeting)
+        ...
+        ...     def on_enter_greeting(self, state_input=None):
+        ...         return f"Hello, {state_input}!"
+        >>> Greeter(None, enable_summarization=False).start(state_input="Ada")
+        'Hello, Ada!'
+    """
+
+    validate_trap_states = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, _library.State) and (name in _RESERVED or hasattr(LLMStateMachine, name)):
+                raise _library.exceptions.InvalidDefinition(
+                    f"{cls.__name__}: a state cannot be called {name!r}, which every machine has already; rename it"
+                )
+            if name.startswith(_PREFIX) and inspect.isfunction(value) and _takes_input(value):
+                setattr(cls, name, _body(name.removeprefix(_PREFIX), value))
+
+    def __init__(
+        self,
+        llm_client: Any = None,
+        memory: PersistentMemory | None = None,
+        tool_registry: ToolRegistry | None = None,
+        enable_summarization: bool = True,
+        max_refinement_retries: int = 3,
+        *,
+        model: Any = None,
+        store: Any = "memory",
+        **options: Any,
+    ) -> None:
+        self._client = llm_client
+        self.memory = PersistentMemory() if memory is None else memory
+        self.tool_registry = get_global_registry() if tool_registry is None else tool_registry
+        self.enable_summarization = enable_summarization
+        self.max_refinement_retries = max_refinement_retries
+        self.last_turn: Turn | None = None
+        self._summarizer: Callable[[Any], Any] | None = None
+        self._store = store
+        self._hosts: dict[Any, Host] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._parked: dict[str, str] = {}
+        self._depth = 0
+        self._entered = _Entered()
+        if model is None and "start_value" not in options and self.memory.pause is not None:
+            model = _standing(self, self.memory.pause.get("configuration"))
+        listeners = [*(options.pop("listeners", None) or ()), self._entered]
+        super().__init__(model, listeners=listeners, **options)
+
+    # -- the model
+
+    @property
+    def llm_client(self) -> Any:
+        """The client. Inside a body what it is asked is on record."""
+        run = _run.get()
+        if run is None or run.machine is not self:
+            return self._client
+        return _RecordedClient(self._client, BoundLLM(self._client, run.ctx.llm, run.state))
+
+    @llm_client.setter
+    def llm_client(self, client: Any) -> None:
+        self._client = client
+
+    def run_llm_with_tools(
+        self, system_prompt: str, user_message: str, state_name: str, max_iterations: int = 10
+    ) -> Any:
+        """Ask the model until it answers without calling the tools of the state. Async bodies await it.
+
+        Args:
+            system_prompt: What the model is to do.
+            user_message: What it works on.
+            state_name: The state whose body this is.
+            max_iterations: The most replies.
+
+        Returns:
+            The text of the last reply.
+
+        Raises:
+            RuntimeError: No body runs here, or the model still called tools in its last reply.
+            ValueError: Another state's body runs here.
+            ExecutionBreak: A tool ended the run; let it pass.
+            ModelError: The model cannot be had.
+        """
+        run = _run.get()
+        if run is None or run.machine is not self:
+            raise RuntimeError(
+                f"run_llm_with_tools is for bodies: run the state by execute_state({state_name!r}, state_input=…)"
+            )
+        if state_name != run.state:
+            raise ValueError(f"the body of state {run.state!r} runs here, with its tools, not that of {state_name!r}")
+        llm = BoundLLM(self._client, run.ctx.llm, run.state)
+        return llm.run_with_tools(system_prompt, user_message, max_iterations=max_iterations, temperature=None)
+
+    def tool_use(self) -> None:
+        """Stand for the use of tools in `state.to.itself(on="tool_use")`; it does nothing."""
+
+    # -- refinement
+
+    def run_with_refinement(
+        self,
+        state_name: str,
+        objective: str,
+        execution_func: Callable[..., Any],
+        max_retries: int | None = None,
+        throw_on_failure: bool = False,
+    ) -> Any:
+        """Try until `validate_output` accepts an output.
+
+        Args:
+            state_name: The state, for whoever reads the code.
+            objective: What the output is to achieve.
+            execution_func: Makes an attempt; it is given `refinement_advice=`, None the first time.
+            max_retries: How often it is tried again; None: as the machine says.
+            throw_on_failure: Raise where no attempt is accepted.
+
+        Returns:
+            The output that is accepted, or else the best one.
+
+        Raises:
+            RefinementFailed: No attempt was accepted, and `throw_on_failure` says to raise.
+        """
+        del state_name
+        retries = self.max_refinement_retries if max_retries is None else max_retries
+        steps = refine(retries, throw=throw_on_failure)
+        wanted = next(steps)
+        while True:
+            if isinstance(wanted, Try):
+                found = execution_func(refinement_advice=wanted.advice)
+            else:
+                found = self.validate_output(objective, wanted.output)
+            try:
+                wanted = steps.send(found)
+            except StopIteration as stop:
+                return stop.value
+
+    def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
+        """Have a model judge an output; override it to judge yourself.
+
+        Returns:
+            (valid, advice), or (valid, advice, score).
+
+        Raises:
+            ModelError: The model cannot be had.
+        """
+        llm = validation_llm or self.llm_client
+        answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
+        return read_judgement(str(text_of(answer)))
+
+    # -- running states
+
+    def set_custom_summarizer(self, summarizer: Callable[[Any], Any]) -> None:
+        """Have summaries made by a function of {"of", "happened", "summary", "background"}."""
+        self._summarizer = summarizer
+        self._hosts.clear()
+
+    def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
+        """Run the body of a state, whatever state the machine is in. No event is sent.
+
+        Where the state waits for an answer, the input is the answer, and the run goes on without repeating calls.
+
+        Args:
+            state_name: The id of the state. One without a body has the model work with the state's tools.
+            state_input: What the body is given.
+            raw_transition: Leave out the summary.
+
+        Returns:
+            What the body returns.
+
+        Raises:
+            ValueError: There is no such state.
+            ExecutionBreak: The run waits for an answer; save the memory, and go on with `execute_state`.
+            RuntimeError: It is called in an async body, where it would wait for itself.
+            ModelError: The model cannot be had; execute the state again to go on.
+        """
+        run = _run.get()
+        if run is not None and run.on_loop and _in_loop():
+            raise RuntimeError(
+                "execute_state waits, and an async body must not: use AsyncLLMStateMachine and await execute_state"
+            )
+        asked = self._ask(state_name, state_input, raw=raw_transition)
+        machine = self._host(asked).machine
+        try:
+            if asked.resumes is not None:
+                with suppress(ConversationConflict):  # this machine's own store has it
+                    machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
+                turn = machine.answer(asked.id, result_value(plain(state_input)))
+            else:
+                turn = machine.run(**self._begin(asked))
+        except OwnError as error:
+            raise error.error from error.error.__cause__
+        except ModelError:
+            self._park(asked)
+            raise
+        if turn.paused is not None:
+            self._break(asked, turn, machine.export(asked.id))
+        return self._settle(asked, turn, machine.resume(asked.id).memory)
+
+    def _processing_loop(self, caller_future: Any = None) -> Any:
+        """Process events, and run the bodies that those with `state_input` ask for."""
+        nested = self._depth > 0
+        self._depth += 1
+        try:
+            result = super()._processing_loop(caller_future)
+        finally:
+            self._depth -= 1
+        for state, given in () if nested else self._wanted():
+            result = self.execute_state(state, given)
+        return result
+
+    def _wanted(self) -> list[tuple[str, Any]]:
+        found, self._entered.states = self._entered.states, []
+        return [(state, given) for state, given in found if self._body_of(state) is not None]
+
+    # -- what goes to the engine
+
+    def _body_of(self, state: str) -> Callable[..., Any] | None:
+        return getattr(getattr(type(self), f"{_PREFIX}{state}", None), "body", None)
+
+    def _ask(self, state: str, given: Any, *, raw: bool) -> _Asked:
+        known = [one.id for one in self.states_map.values()]
+        if state not in known:
+            guess = nearest(str(state), known)
+            hint = f"did you mean {guess!r}?" if guess else f"the states are {', '.join(known)}"
+            raise ValueError(f"{type(self).__name__} has no state {state!r}; {hint}")
+        pause = self.memory.pause
+        if pause is not None and pause.get("state") == state:
+            asked = _Asked(state, given, raw, pause["id"], pause)
+            now, seen = _document(self.memory), pause["seen"]
+            keys = {*now, *seen}
+            asked.edits = {key: now.get(key) for key in keys if now.get(key) != seen.get(key)}
+        else:
+            parked = self._parked.pop(self._place(state, given, raw), None)
+            asked = _Asked(state, given, raw, parked or uuid.uuid4().hex)
+        self._asked[asked.id] = asked
+        return asked
+
+    def _place(self, state: str, given: Any, raw: bool) -> str:
+        return json.dumps([state, plain(given), raw], sort_keys=True)
+
+    def _park(self, asked: _Asked) -> None:
+        if asked.resumes is None:
+            self._parked[self._place(asked.state, asked.given, asked.raw)] = asked.id
+
+    def _begin(self, asked: _Asked) -> dict[str, Any]:
+        ids = self._ids()
+        return {
+            "input": plain(asked.given),
+            "conversation_id": asked.id,
+            "state": ids[asked.state],
+            "memory": self.memory.working_memory.to_dict(),
+            "background": self.memory.background.to_engine(),
+        }
+
+    def _ids(self) -> dict[str, str]:
+        return ids_of([state.id for state in self.states_map.values()])
+
+    def _host(self, asked: _Asked) -> Host:
+        summaries = self.enable_summarization and not asked.raw
+        key = (summaries, tuple((tool.name, id(tool)) for tool in self.tool_registry))
+        host = self._hosts.get(key)
+        if host is None:
+            document, functions = self._definition()
+            host = self._hosts[key] = Host(
+                document,
+                functions,
+                self.tool_registry,
+                self._model_for,
+                self._store,
+                summaries=summaries,
+                summarizer=self._summarizer,
+            )
+        return host
+
+    def _model_for(self, _request: LLMRequest) -> Any:
+        return self._client
+
+    def _definition(self) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+        ids = self._ids()
+        end = "end"
+        while end in ids.values():
+            end += "_"
+        functions: dict[str, Callable[..., Any]] = {}
+        states: dict[str, Any] = {end: {"kind": "final"}}
+        for name, id in ids.items():
+            row: dict[str, Any] = {
+                "kind": "task",
+                "purpose": f"Do the work of the state {name}.",
+                "max_retries": 0,
+                "memory": True,
+                "summarize": True,
+                "tools": [tool.name for tool in self.tool_registry if tool.terms.usable_in(name)],
+                "transitions": [{"target_state": end}],
+            }
+            body = self._body_of(name)
+            if body is not None:
+                row["execute"] = f"{_PREFIX}{name}"
+                functions[row["execute"]] = task_function(_bound(weakref.ref(self), name, body), body, name)
+            states[id] = row
+        document = {
+            "name": type(self).__name__,
+            "initial_state": next(iter(ids.values())),
+            "tools": {tool.name: {"registered": tool.name, "scope": _scope(tool, ids)} for tool in self.tool_registry},
+            "limits": dict(LIMITS),
+            "states": states,
+        }
+        return document, functions
+
+    # -- what comes back
+
+    def _break(self, asked: _Asked, turn: Turn, run: str) -> None:
+        paused = turn.paused
+        assert paused is not None
+        self.last_turn = turn
+        call = dict(paused.call or {})
+        self.memory.pause = {
+            "state": asked.state,
+            "id": asked.id,
+            "run": json.loads(run),
+            "seen": _document(self.memory),
+            "configuration": [plain(value) for value in self.configuration_values],
+        }
+        raise ExecutionBreak(paused.what, call.get("result"), state=asked.state, call=call or None)
+
+    def _settle(self, asked: _Asked, turn: Turn, memory: Mapping[str, Any]) -> Any:
+        self.last_turn = turn
+        del self._asked[asked.id]
+        if asked.resumes is not None:
+            self.memory.pause = None
+        if turn.outcome != "passed":
+            failed = [event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)]
+            why = "; ".join(one["reason"] for one in failed[-1]) if failed else turn.outcome
+            raise WorkflowError(f"state {asked.state!r}: {why}")
+        _Live(self.memory, memory)
+        said = [event.summary for event in turn.events if isinstance(event, ev.Summarised) and event.summary]
+        more = {"summary": said[-1]} if said else {}
+        self.memory.history.add_entry(asked.state, asked.given, turn.output, more)
+        return turn.output if asked.returned is None else asked.returned
+
+
+class AsyncLLMStateMachine(LLMStateMachine):
+    """The same in an event loop: events with `state_input`, `execute_state` and refinement are awaited."""
+
+    async def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
+        """Run the body of a state; arguments and errors as of `LLMStateMachine.execute_state`."""
+        asked = self._ask(state_name, state_input, raw=raw_transition)
+        machine = self._host(asked).async_machine
+        try:
+            if asked.resumes is not None:
+                with suppress(ConversationConflict):
+                    await machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
+                turn = await machine.answer(asked.id, result_value(plain(state_input)))
+            else:
+                turn = await machine.run(**self._begin(asked))
+        except OwnError as error:
+            raise error.error from error.error.__cause__
+        except ModelError:
+            self._park(asked)
+            raise
+        if turn.paused is not None:
+            self._break(asked, turn, await machine.export(asked.id))
+        return self._settle(asked, turn, (await machine.resume(asked.id)).memory)
+
+    async def run_with_refinement(
+        self,
+        state_name: str,
+        objective: str,
+        execution_func: Callable[..., Any],
+        max_retries: int | None = None,
+        throw_on_failure: bool = False,
+    ) -> Any:
+        """Try until `validate_output` accepts an output; arguments and errors as of LLMStateMachine."""
+        del state_name
+        retries = self.max_refinement_retries if max_retries is None else max_retries
+        steps = refine(retries, throw=throw_on_failure)
+        wanted: Try | Judge = next(steps)
+        while True:
+            if isinstance(wanted, Try):
+                found = execution_func(refinement_advice=wanted.advice)
+            else:
+                found = self.validate_output(objective, wanted.output)
+            try:
+                wanted = steps.send(await found if isinstance(found, Awaitable) else found)
+            except StopIteration as stop:
+                return stop.value
+
+    async def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
+        """Have a model judge an output; see `LLMStateMachine.validate_output`."""
+        llm = validation_llm or self.llm_client
+        answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
+        return read_judgement(str(text_of(await answer if isinstance(answer, Awaitable) else answer)))
+
+    def _processing_loop(self, caller_future: Any = None) -> Any:
+        if self._depth > 0:
+            return super(LLMStateMachine, self)._processing_loop(caller_future)
+        return self._process(caller_future)
+
+    async def _process(self, caller_future: Any) -> Any:
+        self._depth += 1
+        try:
+            result = super(LLMStateMachine, self)._processing_loop(caller_future)
+            result = await result if isinstance(result, Awaitable) else result
+        finally:
+            self._depth -= 1
+        for state, given in self._wanted():
+            result = await self.execute_state(state, given)
+        return result
+
+
+_RESERVED = {
+    *("memory", "llm_client", "tool_registry", "enable_summarization", "max_refinement_retries", "last_turn"),
+    *("model", "history_values", "state_field", "start_configuration_values"),
+}
+
+
+def _takes_input(function: Callable[..., Any]) -> bool:
+    return "state_input" in inspect.signature(function).parameters
+
+
+def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a body: python-statemachine calls it on entering, which runs nothing."""
+
+    def entered(self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any) -> Any:
+        if event_data is not None:
+            return None
+        run = _run.get()
+        if run is not None and run.machine is self:  # as `super().on_enter_…` does
+            return function(self, *arguments, **named)
+        return self.execute_state(state, *arguments, **named)
+
+    entered.__name__, entered.__doc__ = function.__name__, function.__doc__
+    entered.body = function  # type: ignore[attr-defined]
+    return entered
+
+
+def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> Callable[[Workbench], Any]:
+    """The body of a state for one machine, which must not be kept alive by its own engine."""
+
+    def begin(ctx: Workbench) -> tuple[Any, Any, _Asked | None]:
+        self = machine()
+        asked = self._asked.get(ctx.conversation_id)
+        document = dict(ctx.memory.to_dict())
+        if asked is not None and asked.edits:
+            document |= asked.edits
+            document = {key: value for key, value in document.items() if value is not None}
+        ctx.memory = _Live(self.memory, document)
+        given = ctx.input if asked is None or (asked.resumes is not None and asked.given is None) else asked.given
+        return self, given, asked
+
+    def call(ctx: Workbench) -> Any:
+        self, given, asked = begin(ctx)
+        token = _run.set(_Run(self, state, ctx, on_loop=False))
+        try:
+            output = body(self, state_input=given)
+        finally:
+            _run.reset(token)
+        return _kept(asked, output)
+
+    async def awaited(ctx: Workbench) -> Any:
+        self, given, asked = begin(ctx)
+        token = _run.set(_Run(self, state, ctx, on_loop=True))
+        try:
+            output = await body(self, state_input=given)
+        finally:
+            _run.reset(token)
+        return _kept(asked, output)
+
+    return awaited if is_async(body) else call
+
+
+def _kept(asked: _Asked | None, output: Any) -> Any:
+    if asked is not None:
+        asked.returned = output
+    return plain(text_of(output))
+
+
+def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:
+    scope = tool.terms.scope
+    return None if scope is None else [ids[name] for name in scope if name in ids]
+
+
+def _standing(machine: LLMStateMachine, values: Any) -> Any:
+    """A model of python-statemachine that stands in the one state of a saved run; None where there is no such."""
+    if not isinstance(values, list) or len(values) != 1 or values[0] not in type(machine).states_map:
+        return None
+    model = import_module("statemachine.model").Model()
+    model.state = values[0]
+    return model
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,101 @@
+"""Trying again until an output meets its objective, and reading what a judge said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm._text import escaped
+from llm_fsm.errors import LLMFSMError, ReplyError
+from llm_fsm.llm.clients.messages import LLMResponse, Message
+from llm_fsm.turn.reply.parser import document
+
+_VERDICT = ("valid", "is_valid", "passed")
+_ADVICE = ("advice", "reason", "feedback")
+
+
+class RefinementFailed(LLMFSMError, ValueError):
+    """No attempt met its objective.
+
+    Args:
+        attempts: How many were made.
+        advice: What the last judgement advises.
+        best: The best output.
+    """
+
+    def __init__(self, attempts: int, advice: str | None = None, best: Any = None) -> None:
+        self.attempts = attempts
+        self.advice = advice
+        self.best = best
+        tried = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        super().__init__(f"the objective was not met in {tried}: {advice or 'no advice was given'}")
+
+
+@dataclass(frozen=True)
+class Try:
+    """Make an attempt with this advice."""
+
+    advice: str | None
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judge this output."""
+
+    output: Any
+
+
+def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
+    """Attempt and judge by turns; gives the output that is valid, or the best one.
+
+    A judgement is (valid, advice), or (valid, advice, score); the highest score is the best, then the latest attempt.
+    """
+    advice: str | None = None
+    best, most = None, float("-inf")
+    for _ in range(retries + 1):
+        output = yield Try(advice)
+        valid, advice, *further = yield Judge(output)
+        if valid is True:
+            return output
+        score = further[0] if further and isinstance(further[0], int | float) else most
+        if score >= most:
+            best, most = output, score
+    if throw:
+        raise RefinementFailed(retries + 1, advice, best)
+    return best
+
+
+def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
+    """Return the question whether an output meets an objective."""
+    shown = output.content if isinstance(output, LLMResponse) else output
+    try:
+        text = escaped(shown)
+    except (TypeError, ValueError):
+        text = escaped(str(shown))
+    system = (
+        "You judge whether an output meets its objective. Be strict but fair. Answer with one JSON object: "
+        '{"valid": true or false, "advice": "what to do better", "score": 0 to 10}.'
+    )
+    asked = f"Objective: {escaped(objective)}\n\nOutput: {text}"
+    return [Message("system", system), Message("user", f"{context}\n\n{asked}" if context else asked)]
+
+
+def read_judgement(text: str) -> tuple[bool, str | None, float | None]:
+    """Read (valid, advice, score) of a judge's reply; whatever is not plainly valid is not."""
+    plain: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, said_there = line.partition(":")
+        if colon and name.strip().lower() in ("valid", "advice"):
+            plain[name.strip().lower()] = said_there.strip()
+    if "valid" in plain:
+        return plain["valid"].lower() in ("yes", "true"), plain.get("advice") or None, None
+    try:
+        said = document(text)
+    except ReplyError:
+        return False, text.strip() or None, None
+    valid = next((said[name] for name in _VERDICT if name in said), None)
+    advice = next((said[name] for name in _ADVICE if isinstance(said.get(name), str) and said[name]), None)
+    score = said.get("score")
+    scored = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    return valid is True, advice, scored
