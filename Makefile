@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
+OPTIONAL = .venv-optional
 
 # What `make chat` talks to: any definition, any model that `llm-fsm chat --model` takes.
 FSM = fsm_definitions/greeting.json
@@ -12,13 +13,14 @@ ARGS =
 
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
-.PHONY: help chat serve test quick crash services lint bench clean
+.PHONY: help chat serve test quick optional crash services lint bench clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run the tests: about four minutes on two cores'
 	@echo 'make quick     run a choice of the tests in under a minute: conditions, definition, session, turn, lint, tools'
+	@echo 'make optional  run the tests with smolagents and ADK in an environment of their own, .venv-optional'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make lint      ruff, mypy --strict, and our own checker on our own definitions'
@@ -39,6 +41,10 @@ quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
 
 # A few minutes each. The second needs PostgreSQL (make services).
+# smolagents and Google's ADK are too big for everybody: they have an environment of their own.
+optional: $(OPTIONAL)/.made
+	OPTIONAL_TESTS=all $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
+
 crash: $(VENV)/.dev
 	$(BIN)/python tests/crash --store sqlite $(ARGS)
 	$(BIN)/python tests/crash --store postgresql $(ARGS)
@@ -65,7 +71,7 @@ ifeq ($(findstring --quick,$(ARGS)),)
 endif
 
 clean:
-	rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OPTIONAL) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.
@@ -93,3 +99,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --group dev --editable .
 	$(BIN)/python -m compileall -q src
 	touch $(VENV)/.run $@
+
+$(OPTIONAL)/.made: pyproject.toml
+	$(PYTHON) -m venv $(OPTIONAL) || \
+		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --python $(OPTIONAL)/bin/python install pip; }
+	$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
+		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3'
+	touch $@

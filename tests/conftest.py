@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,20 @@ from hypothesis import settings
 
 import services
 
+OPTIONAL = {"smolagents": "smolagents", "adk": "google.adk"}
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("desk", deadline=None)
 settings.load_profile("ci" if IN_CI else "desk")
+
+
+def is_installed(module: str) -> bool:
+    """True where a module can be imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +71,13 @@ def postgresql_url(shared_service: Callable[[str], str]) -> str:
 def redis_url(shared_service: Callable[[str], str]) -> str:
     """Keys of its own in the shared Redis server, as a store's URL."""
     return f"{shared_service('redis')}?lease=2&prefix=t{uuid.uuid4().hex}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which tests of packages that are not installed were left out."""
+    left = [name for name, module in OPTIONAL.items() if not is_installed(module)]
+    if left:
+        terminalreporter.write_line(f"tests/optional without {' and '.join(left)}: run them by `make optional`")
 
 
 @pytest.hookimpl(trylast=True)
