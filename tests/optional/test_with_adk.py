@@ -7,12 +7,13 @@ import pytest
 from google.adk.models.lite_llm import LiteLlm
 from statemachine import State
 
+from code_blocks import Blocks
 from llm_fsm import LLMStateMachine, ModelError, create_llm_client
 from llm_fsm.adk_client import ADKStateMixin, create_adk_agent_with_tools
 from llm_fsm.session import events as ev
 from llm_fsm.statechart import Message
 from llm_fsm.testing import HttpReply, calls, serve_scripted
-from paths import ROOT
+from paths import ROOT, TESTS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -95,3 +96,15 @@ def test_the_agent_example_runs(capsys) -> None:
         example = runpy.run_path(str(ROOT / "examples" / "adk_agent.py"))
         example["main"](model(server), "Where is order 7?")
     assert capsys.readouterr().out == "It is on its way.\n"
+
+
+def test_the_block_of_the_document_runs() -> None:
+    blocks = Blocks(TESTS / "data" / "front_doors" / "classes.md")
+    names = blocks.run("agents of adk", {"LLMStateMachine": LLMStateMachine, "ADKStateMixin": ADKStateMixin})
+    agent = names["llm_client"].agent
+    assert (agent.name, agent.model, agent.instruction) == ("my_agent", "gemini-2.0-flash", "Agent instructions...")
+    assert names["my_tool"] in agent.tools
+    whole = type(LLMStateMachine)("Whole", (names["MyWorkflow"],), {"state": State(initial=True)})
+    with serve_scripted(["answered"]) as server:
+        assert whole(client(server), enable_summarization=False).execute_state("state") == "answered"
+    assert "Your query" in str(server.requests[0].body["messages"])

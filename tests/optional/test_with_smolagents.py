@@ -6,10 +6,11 @@ import warnings
 import pytest
 import smolagents
 
+from code_blocks import Blocks
 from llm_fsm import ModelError, create_llm_client
 from llm_fsm.statechart import Message
 from llm_fsm.testing import HttpReply, calls, serve_scripted
-from paths import ROOT
+from paths import ROOT, TESTS
 
 TOOL = {
     "type": "function",
@@ -59,3 +60,11 @@ def test_the_research_example_runs(capsys) -> None:
         example["main"](model(server), "lighthouses")
     assert capsys.readouterr().out == "They are old.\nAn article.\n"
     assert server.remaining == 0
+
+
+def test_the_block_of_the_document_runs_with_the_name_of_today() -> None:
+    blocks = Blocks(TESTS / "data" / "front_doors" / "classes.md")
+    given = {"create_llm_client": create_llm_client}
+    names = blocks.run("client of smolagents", given, HfApiModel="InferenceClientModel")
+    assert isinstance(names["llm_client"].model, smolagents.LiteLLMModel)
+    assert issubclass(names["InferenceClientModel"], smolagents.Model)
