@@ -52,6 +52,50 @@ def test_a_call_that_is_cut_is_no_whole_reply_whatever_stands_beside_it(content:
         chunks.completion()
 
 
+def part(name: str = "", arguments: str = "", **more: Any) -> dict[str, Any]:
+    return {**more, "function": {**({"name": name} if name else {}), "arguments": arguments}}
+
+
+A, B = '{"path": "a"}', '{"path": "b"}'
+
+
+@pytest.mark.parametrize(
+    ("deltas", "calls"),
+    [
+        ([[part("read", A), part("read", B)]], [("read", A), ("read", B)]),
+        ([[part("read", A)], [part("read", B)]], [("read", A), ("read", B)]),
+        ([[part("read", A, index=0)], [part("read", B, index=0)]], [("read", A), ("read", B)]),
+        ([[part("read", A, index=0), part("stock", B, index=0)]], [("read", A), ("stock", B)]),
+        ([[part("read", A, index="0")], [part("stock", B, index="1")]], [("read", A), ("stock", B)]),
+        ([[part("clock"), part("date")]], [("clock", ""), ("date", "")]),
+        ([[part("clock", id="x")], [part("date", id="y")]], [("clock", ""), ("date", "")]),
+        ([[part("read", A)], [part("clock", "")]], [("read", A), ("clock", "")]),
+        ([[part("read", A[:5])], [part(arguments=A[5:])], [part("read", B[:5])], [part(arguments=B[5:])]],
+         [("read", A), ("read", B)]),
+        ([[part("read", A[:5], id="x")], [part("read", B[:5], id="y")],
+          [part(arguments=A[5:], id="x")], [part(arguments=B[5:], id="y")]],
+         [("read", A), ("read", B[:5] + B[5:])]),
+        ([[part("read", "", index=0, id="x")], [part("", A, index=0)], [part("read", "", index=0, id="y")],
+          [part("", B, index=0)]],
+         [("read", A), ("read", B)]),
+        ([[part("read", A[:5], index=0)], [part("read", A[5:], index=0)]], [("read", A)]),
+        ([[part("read", A[:5], id="x")], [part("read", A[5:], id="x")]], [("read", A)]),
+        ([[part("read", A)], [part("read", "")]], [("read", A)]),
+        ([[part("re")], [part("ad", A)]], [("read", A)]),
+        ([[part("read", A, index=1)], [part("stock", B, index=0)]], [("read", A), ("stock", B)]),
+    ],
+)  # fmt: skip
+def test_calls_are_told_apart_by_index_or_id_or_name_whatever_is_there(
+    deltas: list[list[dict[str, Any]]], calls: list[tuple[str, str]]
+) -> None:
+    chunks = Chunks("prompt", tools=True)
+    for parts in deltas:
+        chunks.take({"choices": [{"index": 0, "delta": {"tool_calls": parts}}]})
+    chunks.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    made = chunks.completion()["choices"][0]["message"]["tool_calls"]
+    assert [(call["function"]["name"], call["function"]["arguments"]) for call in made] == calls
+
+
 @pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (None, None)])
 @pytest.mark.parametrize("together", [False, True])
 def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: Any, together: bool) -> None:

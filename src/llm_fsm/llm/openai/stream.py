@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from llm_fsm._json import in_unicode, value_of
@@ -112,8 +112,8 @@ class Chunks:
     """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
 
     __slots__ = (
-        *("_aside", "_calls", "_choice", "_content", "_fault", "_finish", "_from_calls", "_model", "_refusal"),
-        *("_thinks", "_thought", "_usage", "done", "taken"),
+        *("_aside", "_by_index", "_calls", "_choice", "_content", "_fault", "_finish", "_from_calls", "_model"),
+        *("_refusal", "_thinks", "_thought", "_usage", "done", "taken"),
     )
 
     def __init__(self, mode: Mode, *, tools: bool) -> None:
@@ -126,7 +126,9 @@ class Chunks:
         self._refusal: list[str] = []
         self._thought: list[str] = []
         self._thinks = False
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._by_index: dict[int, int] = {}
+        """A server's index to the number of the call that was begun last under it."""
         self._finish: str | None = None
         self._model: str | None = None
         self._usage: Mapping[str, Any] | None = None
@@ -216,30 +218,55 @@ class Chunks:
         old = delta.get("function_call")
         parts = listed if isinstance(listed, list) else [{"function": old}] if isinstance(old, dict) else []
         piece = ""
+        touched: set[int] = set()
         for part in parts:
             if not isinstance(part, dict):
                 continue
-            index = self._index(part)
-            call = self._calls.setdefault(index, {"function": {"name": "", "arguments": ""}})
+            key = self._call_of(part, touched)
+            touched.add(key)
+            call = self._calls[key]
             if isinstance(part.get("id"), str) and part["id"]:
                 call["id"] = part["id"]
-            function = part.get("function")
-            if isinstance(function, dict):
-                new = content_text(function.get("arguments"))
-                call["function"]["arguments"] += new
-                if isinstance(function.get("name"), str) and function["name"] != call["function"]["name"]:
-                    call["function"]["name"] += function["name"]
-                piece += new if index == min(self._calls) else ""
+            name, new = _name_and_arguments(part)
+            call["function"]["arguments"] += new
+            if name != call["function"]["name"]:
+                call["function"]["name"] += name
+            piece += new if key == 0 else ""
         return piece
 
-    def _index(self, part: Mapping[str, Any]) -> int:
-        """Which call a part belongs to; servers that number none, or all alike, tell them apart by their ids."""
-        index = part.get("index")
-        index = index if isinstance(index, int) else max(self._calls, default=0)
-        known, function = self._calls.get(index, {}), part.get("function")
-        if part.get("id") in (None, "", known.get("id")) or not isinstance(function, dict) or not function.get("name"):
-            return index
-        return max(self._calls) + 1 if "id" in known and _is_whole(known["function"]["arguments"]) else index
+    def _call_of(self, part: Mapping[str, Any], touched: Container[int]) -> int:
+        """Return the number of the call that a part belongs to, by its index, else by its id, else the last one.
+
+        `touched`: the calls that other parts of the same delta belong to.
+        """
+        index, id = part.get("index"), part.get("id")
+        index = int(index) if isinstance(index, str) and index.isdecimal() else index
+        index = index if isinstance(index, int) else None
+        key = len(self._calls) - 1 if index is None else self._by_index.get(index, -1)
+        if index is None and id:
+            key = next((key for key, call in enumerate(self._calls) if call.get("id") == id), key)
+        if key < 0 or self._begins(key, part, listed=index is None and key in touched):
+            self._calls.append({"function": {"name": "", "arguments": ""}})
+            key = len(self._calls) - 1
+        if index is not None:
+            self._by_index[index] = key
+        return key
+
+    def _begins(self, key: int, part: Mapping[str, Any], *, listed: bool) -> bool:
+        """Return true if a part begins another call than the one that it would go on with.
+
+        `listed`: both stand in one delta, and have no index. Some servers repeat the name, or make a new id, with
+        each part: as long as the arguments are not whole, that is the same call.
+        """
+        known, id = self._calls[key], part.get("id")
+        name, arguments = _name_and_arguments(part)
+        if not name or (id and id == known.get("id")):
+            return False
+        other, whole = name != known["function"]["name"], _is_whole(known["function"]["arguments"])
+        if id and "id" in known:
+            begun = known["function"]["arguments"] != ""
+            return whole or arguments.lstrip().startswith("{") if begun else other or listed
+        return listed or (whole and (other or bool(arguments)))
 
     def _think(self, delta: Mapping[str, Any]) -> None:
         """Keep a thought that begins like a reply."""
@@ -281,7 +308,7 @@ class Chunks:
         if self._thought:
             message[THOUGHTS[0]] = joined("".join(self._thought))
         if self._calls:
-            message["tool_calls"] = [call for _, call in sorted(self._calls.items())]
+            message["tool_calls"] = self._calls
             for call in message["tool_calls"]:
                 call["function"]["arguments"] = joined(call["function"]["arguments"])
         return {
@@ -300,7 +327,7 @@ class Chunks:
         """Whether nothing came that can be a reply, or an object without its end."""
         if not (self._content or self._calls):
             return not (self._refusal or self._thought)
-        return (self._said().startswith("{") or self._calls != {}) and not self._is_object()
+        return (self._said().startswith("{") or self._calls != []) and not self._is_object()
 
     def _is_cut(self) -> bool:
         """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
@@ -309,12 +336,21 @@ class Chunks:
 
     def _is_object(self) -> bool:
         """Whether the reply is a whole object: then nothing is missing of a stream that ended without a word."""
-        calls = [call["function"]["arguments"].strip() for call in self._calls.values()]
+        calls = [call["function"]["arguments"].strip() for call in self._calls]
         return all(text.startswith("{") and _is_whole(text) for text in (self._said(), *calls))
 
     def _said(self) -> str:
-        called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
+        called = self._calls[0]["function"]["arguments"] if self._calls else ""
         return ("".join(self._content) or called).strip()
+
+
+def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the name and the arguments, or the parts of them, that a part of a call holds."""
+    function = part.get("function")
+    if not isinstance(function, dict):
+        return "", ""
+    name = function.get("name")
+    return name if isinstance(name, str) else "", content_text(function.get("arguments"))
 
 
 def _apart(lines: list[str]) -> list[str]:
