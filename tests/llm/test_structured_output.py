@@ -90,7 +90,12 @@ def fault(message: str, **more) -> str:
         (404, "404 page not found", "schema", False),
         (401, fault("response_format needs a better key"), "schema", False),
         (429, fault("structured outputs: rate limit"), "schema", False),
-        (500, fault("response_format crashed"), "schema", False),
+        (500, fault("response_format crashed"), "schema", True),
+        (500, fault("Unexpected empty grammar stack"), "schema", True),
+        (500, fault("Internal server error"), "schema", False),
+        (500, fault("this is not supported"), "schema", False),
+        (500, fault("the schema exceeds your quota"), "schema", False),
+        (503, fault("response_format is overloaded"), "schema", False),
         (400, fault("response_format"), "prompt", False),
         (400, fault("tools are unknown"), "json_object", False),
         (400, "", "schema", False),
@@ -160,6 +165,40 @@ async def test_a_step_down_is_made_for_each_rejection_and_remembered(rejects, tr
     assert (await modes.settle("m", SCHEMA, endpoint)).mode == tried[-1]
     await modes.settle("m", SCHEMA, endpoint)
     assert endpoint.tried == [*tried, tried[-1]]
+
+
+class Failing(Endpoint):
+    """An endpoint that fails in some modes, and does not say why."""
+
+    async def __call__(self, mode: str) -> ModelReply:
+        self.tried.append(mode)
+        if mode in self.rejects:
+            raise ModelError(f"500 in {mode}", retryable=True, status=500)
+        return ModelReply(text="ok", mode=mode)
+
+
+async def test_a_server_that_fails_with_the_schema_alone_is_asked_in_the_next_form():
+    endpoint, modes = Failing("schema"), ReplyModes()
+    for tried in (["schema", "tool"], ["schema", "tool"], ["tool"]):
+        endpoint.tried.clear()
+        assert (await modes.settle("m", SCHEMA, endpoint)).text == "ok"
+        assert endpoint.tried == tried
+
+
+async def test_a_server_that_fails_in_every_form_is_asked_in_two_and_its_first_failure_is_told():
+    endpoint = Failing(*MODES)
+    with pytest.raises(ModelError, match="500 in schema"):
+        await ReplyModes().settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == ["schema", "tool"]
+
+
+async def test_a_server_that_has_answered_with_a_schema_fails_for_another_reason():
+    modes, endpoint = ReplyModes(), Failing()
+    await modes.settle("m", SCHEMA, endpoint)
+    endpoint.rejects = ("schema",)
+    with pytest.raises(ModelError, match="500 in schema"):
+        await modes.settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == ["schema", "schema"]
 
 
 async def test_each_model_is_remembered_by_itself():

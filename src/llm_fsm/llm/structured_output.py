@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
@@ -70,15 +70,16 @@ _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
 def rejects_form(status: int, body: str, mode: Mode) -> bool:
     """Whether an error answer says that the endpoint does not take this form of request.
 
-    It must name the form, or call something unsupported without naming another parameter.
+    It must name the form, or call something unsupported without naming another parameter. A server that fails over a
+    form (500) must name it.
     """
-    if mode == "prompt" or status not in FORM_STATUS or body.lstrip()[:1] == "<":
+    if mode == "prompt" or status not in (*FORM_STATUS, 500) or body.lstrip()[:1] == "<":
         return False
     words = _claims(body)[:4000].lower()
     if _ANOTHER_CAUSE.search(words):
         return False
-    if _FORM[mode].search(words):
-        return True
+    if _FORM[mode].search(words) or status == 500:
+        return _FORM[mode].search(words) is not None
     return bool(_UNSUPPORTED.search(words)) and not _ANOTHER_PARAMETER.search(words)
 
 
@@ -160,12 +161,13 @@ class ReplyModes:
     `counts`: it takes the wish for token counts in a stream. `untempered`: models to which no temperature is sent.
     """
 
-    __slots__ = ("_both", "_first", "_known", "_unstreamed", "counts", "untempered")
+    __slots__ = ("_both", "_failing", "_first", "_known", "_unstreamed", "counts", "untempered")
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
         self._both = both
         self._known: dict[tuple[str, bool], Mode] = {}
+        self._failing: set[tuple[str, bool]] = set()
         self._unstreamed: set[str] = set()
         self.counts = True
         self.untempered: set[str] = set()
@@ -180,11 +182,13 @@ class ReplyModes:
     ) -> T:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
-        A step is remembered once a plainer request was answered. Without a schema only the prompt's words
-        say the form. A temperature that is rejected is left out by `ask` when it is called again, and from then on if
-        that was answered. Raises what `ask` raises for another reason.
+        A server that fails (500) without a reason, in a form that it has never answered, is asked in the next one once.
+        A step is remembered once a plainer request was answered; after a failure, once that has happened twice.
+        Without a schema only the prompt's words say the form. A temperature that is rejected is left out by `ask` when
+        it is called again, and from then on if that was answered. Raises what `ask` raises for another reason.
         """
         modes, step, left_out = self._modes(model, schema, tools), 0, False
+        failed: ModelError | None = None
         while True:
             tempered = model not in self.untempered
             try:
@@ -195,14 +199,26 @@ class ReplyModes:
                 elif tempered and rejects_temperature(error):
                     self.untempered.add(model)
                     left_out = True
+                elif self._may_fail_over(error, model, modes[step:], tools=tools) and failed is None:
+                    failed = error
+                    step += 1
                 else:
                     if left_out:  # it may not have been the reason
                         self.untempered.discard(model)
-                    raise
+                    if failed is None:
+                        raise
+                    failed.attempts, failed.seconds = error.attempts, error.seconds
+                    raise failed from error
             else:
-                if schema is not None:
+                if schema is not None and (failed is None or (model, tools) in self._failing):
                     self._known[model, tools] = modes[step]
+                if failed is not None:
+                    self._failing.add((model, tools))
                 return reply
+
+    def _may_fail_over(self, error: ModelError, model: str, modes: Sequence[Mode], *, tools: bool) -> bool:
+        """Return true if a server may fail because of the form alone: it has never answered in it."""
+        return error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
 
     async def settle_stream(
         self,
