@@ -101,14 +101,19 @@ def test_a_function_for_no_state_is_an_error() -> None:
         workflow_from_json(workflow_to_json(whole()), llm=NONE, **given)
 
 
-def test_a_lambda_that_json_cannot_say_must_be_named() -> None:
+def test_a_lambda_that_json_cannot_say_has_the_name_of_its_place_and_must_be_given_back() -> None:
     limit = 3
     for check in (lambda o: isinstance(o, dict), lambda o: len(o) > limit, lambda o: o.strip() == ""):
-        workflow = Workflow("W", [StateSpec("a", "", [KeyResult("k", "", check=check)])], {"a": None}, NONE)
-        with pytest.raises(WorkflowError, match="key result 'k' is a lambda that JsonLogic cannot say"):
-            workflow_to_json(workflow)
-    with pytest.raises(WorkflowError, match="after state 'a' is a lambda"):
-        workflow_to_json(Workflow("W", [StateSpec("a")], {"a": lambda output: None}, NONE))
+        spec = StateSpec("a", "", [KeyResult("k", "", check=check)])
+        data = workflow_to_json(Workflow("W", [spec], {"a": lambda output: None}, NONE))
+        assert data["states"]["a"]["key_results"][0]["check"] == {"registered": "a.k"}
+        assert data["transitions"] == {"a": {"route": "a.route"}}
+        with pytest.raises(WorkflowError, match=r"give checks=\{'a\.k': function\}"):
+            workflow_from_json(data, llm=NONE, routes={"a.route": pick})
+        with pytest.raises(WorkflowError, match=r"give routes=\{'a\.route': function\}"):
+            workflow_from_json(data, llm=NONE, checks={"a.k": is_fine})
+        again = workflow_from_json(data, llm=NONE, checks={"a.k": is_fine}, routes={"a.route": pick})
+        assert workflow_to_json(again)["states"] == data["states"]
 
 
 CHECKS = [

@@ -27,10 +27,8 @@ _LAMBDA = "<lambda>"
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """Return a workflow as JSON data, from which `workflow_from_json` makes the same one.
 
-    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names.
-
-    Raises:
-        WorkflowError: A check or a transition is a lambda that has no name and cannot be said.
+    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names, a lambda by
+    that of its place: `state` for what a state executes, `state.name` for a key result, `state.route` for a transition.
     """
     states = {}
     for name, spec in workflow.states.items():
@@ -62,11 +60,7 @@ def _result_row(state: str, result: KeyResult) -> dict[str, Any]:
     if callable(check):
         named = getattr(check, "registered_as", None) or name_of(check)
         logic = lambda_to_logic(check) if named == _LAMBDA else None
-        if named == _LAMBDA and logic is None:
-            raise WorkflowError(
-                f"state {state!r}: the check of key result {result.name!r} is a lambda that JsonLogic cannot say: "
-                "make it a function with a name, and give it to workflow_from_json(checks=…)"
-            )
+        named = f"{state}.{result.name}" if named == _LAMBDA else named
         check = {"registered": named} if logic is None else logic
     return {"name": result.name, "description": result.description, "check": check}
 
@@ -75,9 +69,7 @@ def _way_row(state: str, way: Any) -> Any:
     if not callable(way):
         return dict(way) if isinstance(way, Mapping) else way
     named = name_of(way)
-    if named == _LAMBDA:
-        raise WorkflowError(f"the transition after state {state!r} is a lambda: make it a function with a name")
-    return {"route": named}
+    return {"route": f"{state}.route" if named == _LAMBDA else named}
 
 
 def workflow_from_json(
