@@ -576,3 +576,48 @@ def test_a_saved_pause_is_plain_json(tmp_path) -> None:
     paused(tmp_path, made([BATCH], cls=Careful))
     saved = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
     assert set(saved["pause"]) == {"state", "id", "run", "seen", "configuration"}
+
+
+# -- as users of the originals know it
+
+
+def test_a_summary_may_come_as_labelled_text() -> None:
+    workflow = made(["found", "SUMMARY: searched\nTODO: 1. Review\n2. Report"], enable_summarization=True)
+    workflow.execute_state("research", "AI")
+    assert workflow.memory.background.todo_list == "1. Review\n2. Report"
+    assert workflow.memory.background.custom_fields["last_summary"] == "searched"
+
+
+def test_a_summary_that_fails_does_not_cost_the_output() -> None:
+    workflow = made(["found", ModelError("down")], enable_summarization=True)
+    assert workflow.execute_state("research", "AI") == "found"
+    assert Research.ran == ["AI"]
+    assert [entry["output"] for entry in workflow.memory.history.entries] == ["found"]
+
+
+def test_a_judgement_is_a_pair() -> None:
+    mock = Mock()
+    mock.chat.return_value = LLMResponse(content="VALID: no\nADVICE: Needs more detail")
+    valid, advice = made(mock).validate_output(objective="x", output="y")
+    assert (valid, advice) == (False, "Needs more detail")
+    mock.chat.return_value = LLMResponse(content="VALID: yes\nADVICE:")
+    assert tuple(made(mock).validate_output("x", "y")) == (True, None)
+
+
+def test_refinement_outside_of_a_body_asks_the_client_itself() -> None:
+    mock = Mock()
+    replies = ["one", "VALID: no\nADVICE: more", "two", "VALID: yes"]
+    mock.chat.side_effect = [LLMResponse(content=reply) for reply in replies]
+    workflow = made(mock)
+
+    def attempt(refinement_advice=None):
+        return workflow.llm_client.chat([Message("user", "x")]).content
+
+    assert workflow.run_with_refinement("x", "y", attempt, max_retries=3, state_input="z") == "two"
+
+
+def test_the_library_still_has_its_older_name_for_the_current_state() -> None:
+    workflow = made()
+    workflow.start()
+    with pytest.warns(DeprecationWarning, match="configuration"):
+        assert workflow.current_state.id == "research"

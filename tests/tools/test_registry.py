@@ -546,3 +546,11 @@ def test_two_functions_made_in_one_function_are_two_unless_they_are_alike() -> N
     registry.register(made("one"))
     with pytest.raises(ValueError, match="there is a tool 'search' already"):
         registry.register(made("two"))
+
+
+def test_the_words_of_workflows_for_tools() -> None:
+    registry = ToolRegistry()
+    registry.register(add, is_breaking=True)
+    [tool] = registry.list_tools()
+    assert (tool.name, tool.terms.breaking) == ("add", True)
+    assert registry.to_openai_schemas() == registry.schemas("openai")

@@ -230,3 +230,13 @@ def test_the_engines_loader_reads_the_same_file() -> None:
     assert loaded.initial_state == "first_one"
     assert loaded.states["b"].execute == "plan"
     assert loaded.states["first_one"].transitions[0].target_state == "b"
+
+
+def test_what_a_workflow_lacks_is_said_too() -> None:
+    faults = validate_workflow_json({"states": {"a": {"key_results": [{"name": "k", "check": "if else ("}]}}})
+    assert faults == [
+        "no initial state: set is_initial on one",
+        "no final state: set is_final on one",
+        "state 'a' is missing an objective",
+        "state 'a': invalid check expression 'if else ('",
+    ]

@@ -9,6 +9,7 @@ from llm_fsm import ModelError
 from llm_fsm.session import events as ev
 from llm_fsm.testing import ScriptedLLM, calls
 from llm_fsm.workflow import (
+    BoundLLM,
     ExecutionBreak,
     KeyResult,
     LLMResponse,
@@ -224,7 +225,7 @@ def test_a_transition_is_a_name_nothing_labels_or_a_function(transition, output,
 
 
 def test_an_output_that_no_label_fits_is_an_error() -> None:
-    with pytest.raises(WorkflowError, match="no transition fits the output 'z'; the labels are x"):
+    with pytest.raises(WorkflowError, match="no matching transition for the output 'z'; the labels are x"):
         branching({"x": "b"}, "z").run()
 
 
@@ -474,3 +475,40 @@ async def test_astep_breaks_and_goes_on_as_step_does() -> None:
     assert await workflow.astep("yes") == "done"
     assert await workflow.astep() == "done"
     assert workflow.is_finished
+
+
+# -- as users of the originals know it
+
+
+class Canned:
+    def chat(self, messages, *, tools=None, temperature=0.7, max_tokens=None):
+        return LLMResponse(content="Final answer", finish_reason="stop")
+
+    def format_tools(self, tools):
+        return [tool.to_openai_schema() for tool in tools]
+
+
+def test_a_bound_model_outside_of_a_workflow_asks_and_calls_tools() -> None:
+    assert BoundLLM(Canned(), []).run_with_tools("system", "user") == "Final answer"
+    model = ScriptedLLM([calls(("search", {"query": "x"})), "done"])
+    assert BoundLLM(model, [search]).run_with_tools("system", "user") == "done"
+    assert BoundLLM(Canned(), [search]).chat([Message("user", "x")]).content == "Final answer"
+    breaks = ToolSpec.from_callable(search, is_breaking=True)
+    with pytest.raises(ExecutionBreak, match="'search'"):
+        BoundLLM(ScriptedLLM([calls(("search", {"query": "x"}))]), [breaks]).run_with_tools("s", "u")
+
+
+def test_a_label_that_is_never_picked_may_lead_nowhere() -> None:
+    assert [one.state_name for one in branching({"no": "nowhere", "yes": "b"}, "yes").run().history] == ["a", "b"]
+    with pytest.raises(WorkflowError, match="picked 'nowhere'"):
+        branching({"no": "nowhere", "yes": "b"}, "no").run()
+    with pytest.raises(WorkflowError, match="no matching transition for the output 42; the labels are no"):
+        branching({"no": "nowhere"}, 42).run()
+
+
+def test_a_rule_validator_alone_leaves_what_has_no_check_to_others() -> None:
+    spec = StateSpec("s", "x", [KeyResult("a", "A"), KeyResult("b", "B", check=lambda output: 1 / output)])
+    assert RuleValidator().validate(spec, 1, None) == ValidationResult(True, None, {"b": True})
+    failed = RuleValidator().validate(spec, 0, None)
+    assert (failed.passed, failed.key_results) == (False, {"b": False})
+    assert "division by zero" in failed.feedback

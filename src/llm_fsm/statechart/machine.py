@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +30,7 @@ from llm_fsm.session.messages import LLMRequest
 from llm_fsm.statechart.memory import PersistentMemory, plain
 from llm_fsm.statechart.refinement import Judge, Try, judge_messages, read_judgement, refine
 from llm_fsm.statechart.tools import get_global_registry
+from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_context import Workbench, WorkingMemory
 from llm_fsm.turn.tool_results import result_value
@@ -69,6 +70,8 @@ class _Asked:
     resumes: Mapping[str, Any] | None = None
     edits: dict[str, Any] = field(default_factory=dict)
     returned: Any = None
+    done: bool = False
+    """True when the body has returned."""
 
 
 class _Live(WorkingMemory):
@@ -198,7 +201,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         self.max_refinement_retries = max_refinement_retries
         self.last_turn: Turn | None = None
         self._summarizer: Callable[[Any], Any] | None = None
-        self._store = store
+        self._store = resolve_store(store)
         self._hosts: dict[Any, Host] = {}
         self._asked: dict[str, _Asked] = {}
         self._parked: dict[str, str] = {}
@@ -265,6 +268,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         execution_func: Callable[..., Any],
         max_retries: int | None = None,
         throw_on_failure: bool = False,
+        *,
+        state_input: Any = None,
     ) -> Any:
         """Try until `validate_output` accepts an output.
 
@@ -274,6 +279,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             execution_func: Makes an attempt; it is given `refinement_advice=`, None the first time.
             max_retries: How often it is tried again; None: as the machine says.
             throw_on_failure: Raise where no attempt is accepted.
+            state_input: What the state was given, for whoever reads the code.
 
         Returns:
             The output that is accepted, or else the best one.
@@ -281,7 +287,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         Raises:
             RefinementFailed: No attempt was accepted, and `throw_on_failure` says to raise.
         """
-        del state_name
+        del state_name, state_input
         retries = self.max_refinement_retries if max_retries is None else max_retries
         steps = refine(retries, throw=throw_on_failure)
         wanted = next(steps)
@@ -299,7 +305,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         """Have a model judge an output; override it to judge yourself.
 
         Returns:
-            (valid, advice), or (valid, advice, score).
+            (valid, advice).
 
         Raises:
             ModelError: The model cannot be had.
@@ -313,7 +319,6 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def set_custom_summarizer(self, summarizer: Callable[[Any], Any]) -> None:
         """Have summaries made by a function of {"of", "happened", "summary", "background"}."""
         self._summarizer = summarizer
-        self._hosts.clear()
 
     def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
         """Run the body of a state, whatever state the machine is in. No event is sent.
@@ -351,8 +356,11 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         except OwnError as error:
             raise error.error from error.error.__cause__
         except ModelError:
-            self._park(asked)
-            raise
+            if not asked.done:
+                self._park(asked)
+                raise
+            machine = self._host(replace(asked, raw=True)).machine  # it ends without its summary
+            turn = machine.run(conversation_id=asked.id)
         if turn.paused is not None:
             self._break(asked, turn, machine.export(asked.id))
         return self._settle(asked, turn, machine.resume(asked.id).memory)
@@ -418,7 +426,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     def _host(self, asked: _Asked) -> Host:
         summaries = self.enable_summarization and not asked.raw
-        key = (summaries, tuple((tool.name, id(tool)) for tool in self.tool_registry))
+        key = (summaries, self._summarizer, tuple((tool.name, id(tool)) for tool in self.tool_registry))
         host = self._hosts.get(key)
         if host is None:
             document, functions = self._definition()
@@ -495,6 +503,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         _Live(self.memory, memory)
         said = [event.summary for event in turn.events if isinstance(event, ev.Summarised) and event.summary]
         more = {"summary": said[-1]} if said else {}
+        if said:
+            self.memory.background.custom_fields["last_summary"] = said[-1]
         self.memory.history.add_entry(asked.state, asked.given, turn.output, more)
         return turn.output if asked.returned is None else asked.returned
 
@@ -516,8 +526,11 @@ class AsyncLLMStateMachine(LLMStateMachine):
         except OwnError as error:
             raise error.error from error.error.__cause__
         except ModelError:
-            self._park(asked)
-            raise
+            if not asked.done:
+                self._park(asked)
+                raise
+            machine = self._host(replace(asked, raw=True)).async_machine
+            turn = await machine.run(conversation_id=asked.id)
         if turn.paused is not None:
             self._break(asked, turn, await machine.export(asked.id))
         return self._settle(asked, turn, (await machine.resume(asked.id)).memory)
@@ -529,9 +542,11 @@ class AsyncLLMStateMachine(LLMStateMachine):
         execution_func: Callable[..., Any],
         max_retries: int | None = None,
         throw_on_failure: bool = False,
+        *,
+        state_input: Any = None,
     ) -> Any:
         """Try until `validate_output` accepts an output; arguments and errors as of LLMStateMachine."""
-        del state_name
+        del state_name, state_input
         retries = self.max_refinement_retries if max_retries is None else max_retries
         steps = refine(retries, throw=throw_on_failure)
         wanted: Try | Judge = next(steps)
@@ -631,7 +646,7 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
 
 def _kept(asked: _Asked | None, output: Any) -> Any:
     if asked is not None:
-        asked.returned = output
+        asked.returned, asked.done = output, True
     return plain(text_of(output))
 
 

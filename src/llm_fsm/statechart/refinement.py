@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from llm_fsm._text import escaped
 from llm_fsm.errors import LLMFSMError, ReplyError
@@ -32,6 +32,18 @@ class RefinementFailed(LLMFSMError, ValueError):
         super().__init__(f"the objective was not met in {tried}: {advice or 'no advice was given'}")
 
 
+class Judgement(tuple[bool, str | None]):
+    """(valid, advice). `score`: how good the output is, None where nobody says."""
+
+    score: float | None
+
+    def __new__(cls, valid: bool, advice: str | None, score: float | None = None) -> Self:
+        """Make a judgement."""
+        made = super().__new__(cls, (valid, advice))
+        made.score = score
+        return made
+
+
 @dataclass(frozen=True)
 class Try:
     """Make an attempt with this advice."""
@@ -49,18 +61,19 @@ class Judge:
 def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
     """Attempt and judge by turns; gives the output that is valid, or the best one.
 
-    A judgement is (valid, advice), or (valid, advice, score); the highest score is the best, then the latest attempt.
+    A judgement is (valid, advice). A `Judgement` may have a score; the highest is the best, then the latest attempt.
     """
     advice: str | None = None
     best, most = None, float("-inf")
     for _ in range(retries + 1):
         output = yield Try(advice)
-        valid, advice, *further = yield Judge(output)
+        found = yield Judge(output)
+        valid, advice = found
         if valid is True:
             return output
-        score = further[0] if further and isinstance(further[0], int | float) else most
-        if score >= most:
-            best, most = output, score
+        score = found.score if isinstance(found, Judgement) else None
+        if score is None or score >= most:
+            best, most = output, most if score is None else score
     if throw:
         raise RefinementFailed(retries + 1, advice, best)
     return best
@@ -81,21 +94,21 @@ def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
     return [Message("system", system), Message("user", f"{context}\n\n{asked}" if context else asked)]
 
 
-def read_judgement(text: str) -> tuple[bool, str | None, float | None]:
-    """Read (valid, advice, score) of a judge's reply; whatever is not plainly valid is not."""
+def read_judgement(text: str) -> Judgement:
+    """Read the judgement of a judge's reply; whatever is not plainly valid is not."""
     plain: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, said_there = line.partition(":")
         if colon and name.strip().lower() in ("valid", "advice"):
             plain[name.strip().lower()] = said_there.strip()
     if "valid" in plain:
-        return plain["valid"].lower() in ("yes", "true"), plain.get("advice") or None, None
+        return Judgement(plain["valid"].lower() in ("yes", "true"), plain.get("advice") or None)
     try:
         said = document(text)
     except ReplyError:
-        return False, text.strip() or None, None
+        return Judgement(False, text.strip() or None)
     valid = next((said[name] for name in _VERDICT if name in said), None)
     advice = next((said[name] for name in _ADVICE if isinstance(said.get(name), str) and said[name]), None)
     score = said.get("score")
     scored = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
-    return valid is True, advice, scored
+    return Judgement(valid is True, advice, scored)

@@ -148,6 +148,8 @@ class ToolRegistry:
         """
         if function is None:
             return partial(self.register, **options)
+        if "is_breaking" in options:  # the word of workflows
+            options["breaking"] = options.pop("is_breaking")
         self.add(make_tool(function, **options))
         return function
 
@@ -174,6 +176,14 @@ class ToolRegistry:
         Raises ValueError for another form than openai, anthropic and google.
         """
         return formatted(self.specs(state), form)
+
+    def list_tools(self) -> list[Tool]:
+        """Return the tools, in the order of their registration."""
+        return list(self)
+
+    def to_openai_schemas(self) -> list[dict[str, Any]]:
+        """Return the tools as chat completions take them."""
+        return self.schemas("openai")
 
     def get_tools(self) -> list[Function]:
         """Return the registered functions, in the order of their registration."""

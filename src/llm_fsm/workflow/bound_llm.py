@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, read_tools, to_engine, to_response
@@ -15,10 +16,13 @@ from llm_fsm.workflow.tools import read_tool
 class BoundLLM:
     """A model whose calls, and the calls of its tools, are on record. In async functions its methods are awaited.
 
-    `adapter` is the model as the workflow was given it.
+    Args:
+        adapter: The model as the workflow was given it.
+        llm: The engine's own model of the attempt; or tools, for a model outside of a workflow.
+        state: The state whose tools it has.
     """
 
-    def __init__(self, adapter: Any, llm: BoundModel | SyncModel, state: str = "") -> None:
+    def __init__(self, adapter: Any, llm: BoundModel | SyncModel | Sequence[Any], state: str = "") -> None:
         self.adapter = adapter
         self._llm = llm
         self._state = state
@@ -95,6 +99,8 @@ class BoundLLM:
 
     def _ask(self, question: Question, read: Callable[[ModelReply], Any]) -> Any:
         llm = self._llm
+        if not isinstance(llm, BoundModel | SyncModel):
+            return ask_alone(self.adapter, llm, question, read)
         if isinstance(llm, BoundModel):
             return self._waited(llm, question, read)
         try:
@@ -107,6 +113,18 @@ class BoundLLM:
             return read(await llm.ask(question))
         except Break as stop:
             raise broken(stop, self._state) from stop
+
+
+def ask_alone(adapter: Any, tools: Sequence[Any], question: Question, read: Callable[[ModelReply], Any]) -> Any:
+    """Ask outside of a workflow: in a run of one state."""
+    found: list[ModelReply] = []
+
+    def execute(ctx: Any) -> None:
+        found.append(ctx.ask(question))
+
+    host = import_module("llm_fsm.workflow.host")  # which needs this module
+    host.run_once(adapter, [read_tool(tool) for tool in tools], execute)
+    return read(found[0])
 
 
 def broken(stop: Break, state: str) -> ExecutionBreak:

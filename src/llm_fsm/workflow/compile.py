@@ -138,6 +138,8 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
         return {}
     if isinstance(target, str):
         return {"transitions": [{"target_state": to(target)}]}
+    if isinstance(target, Mapping) and not all(one is None or one in made.ids for one in target.values()):
+        target = _labelled(target)  # a label that is never picked may lead nowhere
     if isinstance(target, Mapping):
         return {"transitions": [{"target_state": to(one), "on": label} for label, one in target.items()]}
     if not callable(target):
@@ -147,6 +149,21 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
     route = f"route {name}"
     made.functions[route] = _route(name, target, made.ids)
     return {"route": route, "transitions": [{"target_state": to(one), "on": one} for one in made.ids]}
+
+
+def _labelled(ways: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """The function that labels stand for."""
+
+    def pick(output: Any) -> Any:
+        label = output.get("_transition") if isinstance(output, Mapping) else output
+        known = label if isinstance(label, str) and label in ways else "default"
+        if known not in ways:
+            raise WorkflowError(
+                f"no matching transition for the output {output!r:.200}; the labels are {', '.join(ways)}"
+            )
+        return ways[known]
+
+    return pick
 
 
 def _route(name: str, pick: Callable[[Any], Any], ids: Mapping[str, str]) -> Callable[[Any], Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from llm_fsm._async import is_async
@@ -12,7 +12,7 @@ from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.clients.bridge import ClientModel
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.stores.registry import resolve as resolve_store
-from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.registry import Tool, ToolRegistry
 from llm_fsm.tools.task_context import Break, RunLimit, Workbench
 from llm_fsm.tools.task_functions import Function
 from llm_fsm.turn.tool_results import ResultFault, result_value
@@ -73,6 +73,26 @@ class Host:
     def _register(self, machine: Machine | AsyncMachine) -> None:
         for name, function in self.functions.items():
             machine.function(function, name=name)
+
+
+def run_once(adapter: Any, tools: Sequence[Tool], execute: Callable[[Any], None]) -> None:
+    """Run one task of a machine that is made for it. Raises ExecutionBreak, and what `execute` raises."""
+    state = {"kind": "task", "execute": "execute", "max_retries": 0, "tools": [tool.name for tool in tools]}
+    named = {tool.name: {"registered": tool.name} for tool in tools}
+    document = {"name": "once", "initial_state": "once", "tools": named, "limits": LIMITS, "states": {"once": state}}
+
+    def body(ctx: Workbench) -> None:
+        execute(ctx.llm)
+
+    functions = {"execute": task_function(body, None, "once")}
+    with Host(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory").machine as machine:
+        try:
+            turn = machine.run()
+        except OwnError as error:
+            raise error.error from error.error.__cause__
+    if turn.paused is not None:
+        call = dict(turn.paused.call or {})
+        raise ExecutionBreak(turn.paused.what, call.get("result"), call=call or None)
 
 
 def task_function(body: Callable[[Workbench], Any], work: Function | None, state: str) -> Function:

@@ -97,7 +97,7 @@ def workflow_from_json(
     Raises:
         WorkflowError: The data is none, or names a function that was not given.
     """
-    faults = validate_workflow_json(data)
+    faults = _faults(data)
     if faults:
         raise WorkflowError("this is no workflow: " + "; ".join(faults))
     works = dict(execute_fns or {})
@@ -108,7 +108,7 @@ def workflow_from_json(
                 name=name,
                 objective=row.get("objective", ""),
                 key_results=[_read_result(name, one, checks or {}) for one in row.get("key_results", [])],
-                execute=_read_execute(name, row.get("execute"), works),
+                execute=_read_execute(name, row.get("execute") or row.get("execute_module"), works),
                 tools=[_found(f"state {name!r}: tool", tool, tools or {}, "tools") for tool in row.get("tools", [])],
                 max_retries=row.get("max_retries", 3),
                 is_initial=row.get("is_initial", False),
@@ -176,10 +176,30 @@ def _found(place: str, name: Any, given: Mapping[str, Callable[..., Any]], argum
 
 
 def validate_workflow_json(data: Any) -> list[str]:
-    """Say what is wrong with a workflow as JSON data; an empty list where nothing is."""
+    """Say what is wrong with a workflow as JSON data, and what it lacks; an empty list where nothing is."""
+    faults = _faults(data)
+    rows = data.get("states") if isinstance(data, Mapping) else None
+    if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
+        return faults
+    for key, what in (("is_initial", "initial"), ("is_final", "final")):
+        if not any(row.get(key) for row in rows.values()):
+            faults.append(f"no {what} state: set {key} on one")
+    faults += [f"state {name!r} is missing an objective" for name, row in rows.items() if not row.get("objective")]
+    for name, row in rows.items():
+        checks = [one.get("check") for one in row.get("key_results", []) if isinstance(one, Mapping)]
+        faults += [
+            f"state {name!r}: invalid check expression {check!r:.100}"
+            for check in checks
+            if isinstance(check, str) and not check.isidentifier() and expression_to_logic(check) is None
+        ]
+    return faults
+
+
+def _faults(data: Any) -> list[str]:
+    """What makes data no workflow at all."""
     states = data.get("states") if isinstance(data, Mapping) else None
     if not isinstance(states, Mapping) or not states:
-        return ['"states" is an object of at least one state']
+        return ["Missing 'states': an object of at least one state"]
     if not all(isinstance(row, Mapping) for row in states.values()):
         return ['each entry of "states" is an object']
     faults = []
@@ -191,10 +211,10 @@ def validate_workflow_json(data: Any) -> list[str]:
         return [*faults, '"transitions" is an object of states']
     for name, way in ways.items():
         if name not in states:
-            faults.append(f"transitions name the state {name!r}, which is not there")
+            faults.append(f"transitions name the state {name!r}, which does not exist")
         targets = list(way.values()) if isinstance(way, Mapping) and "route" not in way else [way]
         faults += [
-            f"state {name!r} leads to {one!r}, which is not there"
+            f"state {name!r} leads to {one!r}, which does not exist"
             for one in targets
             if isinstance(one, str) and one not in states
         ]
@@ -227,7 +247,7 @@ def workflow_to_python(data: Mapping[str, Any]) -> str:
     Raises:
         WorkflowError: The data is no workflow.
     """
-    faults = validate_workflow_json(data)
+    faults = _faults(data)
     if faults:
         raise WorkflowError("this is no workflow: " + "; ".join(faults))
     writer = _Names()
@@ -266,7 +286,7 @@ def workflow_to_python(data: Mapping[str, Any]) -> str:
     lines += ["def build(llm: object, **options: object) -> Workflow:", '    """Make the workflow for a model."""']
     lines += [f"    return Workflow({data.get('objective', '')!r}, STATES, TRANSITIONS, llm, **options)", "", ""]
     lines += ['if __name__ == "__main__":', '    llm = OpenAIAdapter(model="gpt-4o")']
-    lines += ['    print(build(llm, validator_llm=llm).run(input("Input: ")).history[-1].output)', ""]
+    lines += ["    wf = build(llm, validator_llm=llm)", '    print(wf.run(input("Input: ")).history[-1].output)', ""]
     return "\n".join(lines)
 
 
@@ -331,8 +351,10 @@ def _spec_lines(
             said = _function(f"check_{one['name']}", "output", "check", writer, lines) if logic is None else repr(logic)
         elif isinstance(check, Mapping) and set(check) == {"registered"}:
             said = _function(f"check_{check['registered']}", "output", "check", writer, lines)
-        results.append(f"            KeyResult({one['name']!r}, {one.get('description', '')!r}, check={said}),")
-    made = ["    StateSpec(", f"        name={name!r},", f"        objective={row.get('objective', '')!r},"]
+        results.append(
+            f"            KeyResult({_text(one['name'])}, {_text(one.get('description', ''))}, check={said}),"
+        )
+    made = ["    StateSpec(", f"        name={_text(name)},", f"        objective={_text(row.get('objective', ''))},"]
     made += ["        key_results=[", *results, "        ],"] if results else []
     made += [f"        execute={execute},"]
     made += [f"        tools=[{', '.join(tools[tool] for tool in row['tools'])}],"] if row.get("tools") else []
@@ -344,5 +366,12 @@ def _spec_lines(
 
 def _way_line(name: str, way: Any, writer: _Names, lines: list[str]) -> str:
     if isinstance(way, Mapping) and set(way) == {"route"}:
-        return f"    {name!r}: {_function(way['route'], 'output', 'route', writer, lines)},"
-    return f"    {name!r}: {dict(way) if isinstance(way, Mapping) else way!r},"
+        return f"    {_text(name)}: {_function(way['route'], 'output', 'route', writer, lines)},"
+    if isinstance(way, Mapping):
+        return f"    {_text(name)}: {{{', '.join(f'{_text(label)}: {_text(to)}' for label, to in way.items())}}},"
+    return f"    {_text(name)}: {_text(way)},"
+
+
+def _text(value: Any) -> str:
+    """A text, or None, in Python; JSON says a text in the same way."""
+    return "None" if value is None else json.dumps(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -37,11 +37,12 @@ class Validator(Protocol):
 
 
 class RuleValidator:
-    """Judges by code alone: a key result without a check has not passed."""
+    """Judges by code alone. In a workflow a key result without a check has not passed; here it is left to others."""
 
     def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
-        """Run the checks of a state's key results."""
-        return _result({result.name: verdict(result, output, context) for result in state.key_results}, state)
+        """Run the checks of a state's key results, of those that have one."""
+        checked = [result for result in state.key_results if result.check is not None]
+        return _result({result.name: verdict(result, output, context) for result in checked}, checked)
 
 
 class LLMValidator:
@@ -60,7 +61,7 @@ class LLMValidator:
         asked = [one for one in state.key_results if one.check is None]
         if asked:
             found |= self._judged(state, output, asked)
-        return _result(found, state)
+        return _result(found, state.key_results)
 
     def _judged(self, state: StateSpec, output: Any, asked: list[KeyResult]) -> dict[str, tuple[bool, str]]:
         wanted = {one.name: one.description or one.name for one in asked}
@@ -100,8 +101,8 @@ def _is_pair(said: Any) -> bool:
     return isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool)
 
 
-def _result(found: Mapping[str, tuple[bool, str]], state: StateSpec) -> ValidationResult:
-    failed = [f"{one.name}: {found[one.name][1]}" for one in state.key_results if not found[one.name][0]]
+def _result(found: Mapping[str, tuple[bool, str]], results: Sequence[KeyResult]) -> ValidationResult:
+    failed = [f"{one.name}: {found[one.name][1]}" for one in results if not found[one.name][0]]
     met = {name: passed for name, (passed, _) in found.items()}
     return ValidationResult(not failed, "; ".join(failed) or None, met)
 

@@ -347,7 +347,7 @@ class Workflow:
             f"the limit of {event.limit} was reached" for event in turn.events if isinstance(event, ev.LimitReached)
         ]
         labels = self.transitions.get(state)
-        way = f"no transition fits the output {turn.output!r:.200}" + (
+        way = f"no matching transition for the output {turn.output!r:.200}" + (
             f"; the labels are {', '.join(labels)}" if isinstance(labels, Mapping) else ""
         )
         raise WorkflowError(f"state {state!r}: {(said or reached or [way])[0]}")
