@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._text import nearest
+from llm_fsm._text import nearest, without_keys
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,15 @@ def test_nearest_answers_with_a_candidate_or_none(word, candidates):
 @given(st.text(min_size=1, max_size=200), st.lists(st.text(max_size=20), max_size=5))
 def test_a_word_is_nearest_to_itself(word, candidates):
     assert nearest(word, [*candidates, word]) == word
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("e", "refused: the key e is wrong"),
+        ("", "refused: the key  is wrong"),
+        ("sk-0123456789abcdef", "refused: the key *** is wrong"),
+    ],
+)
+def test_a_key_is_hidden_and_a_key_of_one_letter_eats_no_letters(key, shown):
+    assert without_keys(f"refused: the key {key} is wrong", key) == shown
