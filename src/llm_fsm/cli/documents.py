@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
-from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.files import MAX_BYTES, read
 from llm_fsm.documents.loader import load_text
 from llm_fsm.errors import DefinitionError, Finding
@@ -40,13 +38,6 @@ class Document:
     def faulty(self) -> bool:
         """True when it cannot be loaded."""
         return any(found.level == "error" for found in self.findings)
-
-
-def meant(given: str) -> str:
-    """What FILE stands for: a path, `-`, or the name of a shipped definition where no file here is called so."""
-    if given == "-" or os.path.lexists(given):
-        return given
-    return os.fspath(definition_paths().get(given, given))
 
 
 def text_of(path: str) -> str:

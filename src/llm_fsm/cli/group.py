@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
     "test": "Run conversation tests and report failures.",
-    "validate": "Check definition files and say everything that is wrong.",
+    "validate": "Check definition files and report everything that is wrong.",
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from llm_fsm.definition import json_source as source
 from llm_fsm.documents.files import MAX_BYTES
 
 _STATES = re.compile(rb'"states"\s*:')
@@ -55,9 +56,9 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def looks_like_definition(path: str | os.PathLike[str]) -> bool:
-    """True for an object with `states`, for what has the key but cannot be parsed, and for what cannot be read.
+    """Return True for an object with `states`, and for a file that cannot be read or is no JSON.
 
-    What is no regular file is none: opening a pipe that nobody writes to would wait without end.
+    Only regular files are opened: opening a pipe that nobody writes to would wait without end.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -66,13 +67,20 @@ def looks_like_definition(path: str | os.PathLike[str]) -> bool:
             data = stream.read(MAX_BYTES + 1)
     except OSError:
         return True  # the loader says what is wrong with it
-    if not _STATES.search(data):
-        return False
     try:
-        document = json.loads(data)
+        document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return True
+        return _STATES.search(data) is not None or not _is_json(data)
     return isinstance(document, dict) and isinstance(document.get("states"), dict | list)
+
+
+def _is_json(data: bytes) -> bool:
+    """Return True for JSON with comments and trailing commas, which settings files have."""
+    try:
+        source.parse(data.decode("utf-8-sig"))
+    except (UnicodeDecodeError, source.SourceError):
+        return False
+    return True
 
 
 def travelling(name: str) -> Path:
@@ -85,6 +93,13 @@ def travelling(name: str) -> Path:
 def definition_paths() -> Mapping[str, Path]:
     """Name to file of the shipped definitions, in order of their names."""
     return {path.stem: path for path in sorted(travelling("fsm_definitions").glob("*.json"))}
+
+
+def file_of(given: str) -> str:
+    """Return the path of FILE; if there is none, the path of the shipped definition of that name."""
+    if given == "-" or os.path.lexists(given):
+        return given
+    return os.fspath(definition_paths().get(given, given))
 
 
 def settings_file(start: str | os.PathLike[str]) -> str | None:

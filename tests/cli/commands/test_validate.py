@@ -73,14 +73,63 @@ def test_a_clean_file_says_nothing_but_the_count(desk: Desk) -> None:
     assert (done.code, done.out, done.err) == (0, "", "1 file, 0 errors, 0 warnings\n")
 
 
-def test_findings_stand_one_a_line_with_their_place(desk: Desk) -> None:
+def test_findings_stand_with_their_place_and_their_line(desk: Desk) -> None:
     done = desk.run("validate", desk.write("wrong.json", json.dumps(WRONG, indent=1)), "greeter.json")
     assert done.code == 1
     lines = done.out.splitlines()
     assert lines[0].startswith("wrong.json:3:19: error: ")
     assert 'did you mean "hello"?' in lines[0]
-    assert ": warning: " in lines[1]
+    assert lines[1:3] == ['    3 | "initial_state": "helo",', '      |                  ^^^^^^']
+    assert ": warning: " in lines[3]
     assert done.err == "2 files, 1 error, 1 warning\n"
+
+
+def test_concise_findings_stand_one_a_line(desk: Desk) -> None:
+    text = json.dumps(WRONG, indent=1)
+    last = len(text.splitlines()) - 1
+    done = desk.run("validate", "--format", "concise", desk.write("wrong.json", text))
+    assert [line.split(": ")[0:2] for line in done.out.splitlines()] == [
+        ["wrong.json:3:19", "error"],
+        [f"wrong.json:{last}:2", "warning"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "marked"),
+    [
+        ('{"name": "\u65e5\u672c", "initial_state": "b"}', '"b"', "^^^"),
+        ("\t\t" + '{"name": "n", "initial_state": "b"}', '"b"', "^^^"),
+        ('{"name": "n", "description": "' + "x" * 300 + '", "initial_state": "b"}', '"b"', "^^^"),
+        ('{"name": "\x7f", "initial_state": "\x9b2J"}', '"\\x9b2J"', "^" * 8),
+    ],
+)
+def test_the_caret_stands_below_what_is_meant(desk: Desk, text: str, shown: str, marked: str) -> None:
+    document = text[:-1] + ', "states": {"a": {}}}'
+    out = desk.run("validate", desk.write("odd.json", document), "--select", "unknown-initial-state").out
+    assert "\x9b" not in out
+    _, line, caret = out.splitlines()
+    assert caret.strip(" |") == marked
+    before = line[: line.index(shown)]
+    wide = sum(character in "\u65e5\u672c" for character in before)
+    assert caret.index("^") == len(before) + wide
+    assert len(line) < 125
+
+
+def test_a_shipped_definition_is_validated_by_its_name(desk: Desk) -> None:
+    done = desk.run("validate", "order")
+    assert (done.code, done.err) == (0, "1 file, 0 errors, 0 warnings\n")
+
+
+def test_json_files_that_cannot_be_read_are_reported_in_a_folder(desk: Desk) -> None:
+    (desk.folder / "defs").mkdir()
+    desk.write("defs/good.json", GREETER)
+    desk.write("defs/half.json", '{"name": "x", ')
+    desk.write("defs/utf16.json", '{"name": "x"}'.encode("utf-16"))
+    desk.write("defs/settings.json", '{"a": 1, // a comment\n}')
+    desk.write("defs/other.json", '{"a": 1}')
+    done = desk.run("validate", "defs", "--format", "concise")
+    assert done.code == 1
+    assert [line.split(":")[0] for line in done.out.splitlines()] == ["defs/half.json", "defs/utf16.json"]
 
 
 def test_json_has_the_same_findings(desk: Desk) -> None:
@@ -133,7 +182,7 @@ def test_a_folder_stands_for_the_definitions_below_it(desk: Desk) -> None:
     desk.write("defs/schema.json", {"properties": {"states": {}}})
     desk.write("defs/.git/hidden.json", WRONG)
     desk.write("defs/node_modules/other.json", WRONG)
-    done = desk.run("validate", "defs")
+    done = desk.run("validate", "defs", "--format", "concise")
     assert done.code == 1
     assert [line.split(":")[0] for line in done.out.splitlines()] == ["defs/broken.json"]
     assert done.err == "2 files, 1 error, 0 warnings\n"
@@ -157,10 +206,10 @@ def test_what_stands_for_no_file_does_not_hide_what_is_found_elsewhere(desk: Des
 def test_a_file_of_conversation_tests_is_told_from_a_definition(desk: Desk) -> None:
     done = desk.run("validate", desk.write("x.test.json", {"definition": "x.json", "cases": []}))
     assert done.code == 1
-    assert done.out.splitlines() == [
+    assert done.out.splitlines()[0] == (
         "x.test.json:1:1: error: this is a file of conversation tests, not a definition; llm-fsm test plays it "
         "(not-a-definition E008)"
-    ]
+    )
 
 
 def test_fail_on_makes_warnings_count(desk: Desk) -> None:

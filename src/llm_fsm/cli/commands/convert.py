@@ -24,6 +24,7 @@ from llm_fsm.documents.convert.registry import (
     unfenced,
 )
 from llm_fsm.documents.convert.registry import convert as converted
+from llm_fsm.documents.discovery import file_of
 
 
 @click.command()
@@ -60,7 +61,7 @@ def convert(
     of a shipped one, a Mermaid state diagram, a DOT graph, an XState machine as JSON or an SCXML document; - is
     standard input. What comes out can always be loaded.
     """
-    file = documents.meant(file)
+    file = file_of(file)
     text = documents.text_of(file)
     name = documents.named(file)
     target = wanted or (form_of_name(output) if output else None) or DEFINITION

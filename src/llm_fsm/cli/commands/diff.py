@@ -16,6 +16,7 @@ from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff import Change
 from llm_fsm.documents.diff import diff as differences
+from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
@@ -59,7 +60,7 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     or strands conversations (they have no way on). Definitions that both call by one name are compared, too. Each is a
     file, or the name of a shipped definition.
     """
-    first, second = documents.meant(old), documents.meant(new)
+    first, second = file_of(old), file_of(new)
     before, after = _definition(first), _definition(second)
     called = _called_changes((before, first), (after, second))
     changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))

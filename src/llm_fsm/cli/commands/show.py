@@ -20,6 +20,7 @@ from llm_fsm.cli.options import verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition import json_source as source
+from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
 from llm_fsm.documents.draw.mermaid import mermaid
@@ -112,7 +113,7 @@ def show(
         raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
     suffix = os.path.splitext(output)[1].lower() if output else ""
     wish = Wish(
-        file=documents.meant(file or fsm or ""),
+        file=file_of(file or fsm or ""),
         form=form or SUFFIXES.get(suffix, "text"),
         details=Details(conditions=conditions, keys=keys, tools=tools),
         states=states,

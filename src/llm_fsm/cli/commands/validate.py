@@ -16,11 +16,12 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import excerpt
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.check import check, check_data
-from llm_fsm.documents.discovery import NoDefinitionError, definitions, settings_file
-from llm_fsm.documents.files import MAX_BYTES
-from llm_fsm.errors import Finding
+from llm_fsm.documents.discovery import NoDefinitionError, definitions, file_of, settings_file
+from llm_fsm.documents.files import MAX_BYTES, read
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, statistics
@@ -45,10 +46,10 @@ class Wish:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice(["text", "concise", *(name for name in FORMATS if name != "text")]),
     default="text",
     show_default=True,
-    help="How to print the findings.",
+    help="How to print the findings; text shows the source line, concise is one line each.",
 )
 @click.option(
     "-o", "--output", metavar="FILE", help="Write the findings to a file instead of standard output."
@@ -93,12 +94,18 @@ def validate(
     listed: bool,
     stdin_filename: str,
 ) -> None:
-    """Check definition files and say everything that is wrong.
+    """Check definition files and report everything that is wrong.
 
-    PATH is a file, a folder (every definition below it), a pattern such as "bots/**/*.json", or - for standard
-    input. Settings come from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
-    Exit code 0: clean; 1: a finding at or above --fail-on, or a file that is no definition; 2: a file that
-    cannot be read.
+    PATH is a file, a folder (every definition below it), a pattern such as "bots/**/*.json", the name of a shipped
+    definition, or - for standard input. In a folder, JSON files that cannot be read are reported, too. Settings come
+    from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
+
+    \b
+    Example:
+      llm-fsm validate bots --fail-on warning
+
+    Exit codes: 0 clean, 1 a finding at or above --fail-on or a file that is no definition, 2 a file that cannot be
+    read.
     """
     if explain is not None or listed:
         printing.out(_catalogue() if explain is None else _explained(explain))
@@ -114,14 +121,25 @@ def validate(
         config = config.over(select=_words(select), ignore=_words(ignore), fail_on=fail_on)
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
+    paths = tuple(file_of(path) for path in paths)
     wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
     files: list[str] = []
     findings: list[Finding] = []
     for file, found in _checked(wish):
         files.append(file)
         findings.extend(found)
-    report = statistics(findings) if counted else FORMATS[form](findings, files)
-    _give(report, output)
+    if counted:
+        _give(statistics(findings), output)
+    elif form != "text":
+        _give(FORMATS["text" if form == "concise" else form](findings, files), output)
+    elif findings:
+        lines = excerpt.report(findings, partial(_text_of, wish))
+        if output is None:
+            excerpt.show(lines)
+        else:
+            _give("\n".join(map(excerpt.plain, lines)), output)
+    else:
+        _give("", output)
     printing.err(summary(len(files), findings))
     context.exit(code(findings, config))
 
@@ -180,6 +198,14 @@ def _give(report: str, output: str | None) -> None:
         write_output(output, report + "\n" if report else "")
     elif report:
         printing.out(report)
+
+
+def _text_of(wish: Wish, file: str) -> str | None:
+    """Return the text of a file; None for one that cannot be read, and for standard input."""
+    try:
+        return None if file == wish.stdin_name else read(file)
+    except DefinitionError:
+        return None
 
 
 def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:

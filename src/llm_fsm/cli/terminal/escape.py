@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TextIO, cast
 
-from llm_fsm._text import escape_of, visible
+from llm_fsm._escape import escape_of, visible
 
 PROGRAM = "llm-fsm"
 

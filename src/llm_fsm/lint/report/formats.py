@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from llm_fsm._escape import visible
 from llm_fsm.errors import NO_FILE, Finding
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.report.sarif import sarif
@@ -26,18 +27,8 @@ def text(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG
 
 
 def _lines(found: Finding) -> str:
-    way = f"\n    path: {_visible(route(found.path))}" if found.path else ""
-    return _visible(str(found)) + way
-
-
-def _visible(line: str) -> str:
-    """A line in which nothing can move the cursor or hide what it says."""
-    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", _escaped, line)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    way = f"\n    path: {visible(route(found.path))}" if found.path else ""
+    return visible(str(found)) + way
 
 
 def as_json(document: object) -> str:
@@ -84,7 +75,7 @@ def _property(value: str) -> str:
 
 
 def _visible_but_breaks(value: str) -> str:
-    return "\n".join(_visible(line) for line in value.split("\n"))
+    return "\n".join(visible(line) for line in value.split("\n"))
 
 
 def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:

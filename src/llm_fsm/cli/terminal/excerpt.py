@@ -1,0 +1,94 @@
+"""Findings with the source line that they are about and a caret below it, in colours on a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.errors import Finding
+from llm_fsm.lint.facts.suggestions import route
+
+Parts = list[tuple[str, str]]
+"""A line as pieces, each with its style."""
+
+_LEVELS: Mapping[str, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\w.+-]+|\S')
+_WIDEST = 100
+"""Characters of a source line that are shown at most."""
+_NARROWEST = 30
+_MARGIN = 10
+"""Characters beside a source line."""
+
+
+def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> Iterator[Parts]:
+    """Yield the lines of a report. `source` returns the text of a file, or None if there is none to show."""
+    texts: dict[str, list[str]] = {}
+    width = _width()
+    for finding in findings:
+        file = finding.file or ""
+        if file not in texts:
+            texts[file] = (source(file) or "").split("\n")
+        yield _head(finding)
+        if finding.path:
+            yield [(f"    path: {printing.one_line(route(finding.path))}", "")]
+        if finding.line is not None and finding.column is not None and finding.line <= len(texts[file]):
+            yield from _excerpt(texts[file][finding.line - 1], finding.line, finding.column, width)
+
+
+def _width() -> int:
+    """Return the characters of a source line that are shown; elsewhere than on a terminal always the same."""
+    if not sys.stdout.isatty():
+        return _WIDEST
+    return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns - _MARGIN))
+
+
+def _head(finding: Finding) -> Parts:
+    """Divide the line that `str(finding)` is into pieces."""
+    line = printing.one_line(str(finding))
+    place, mark, rest = line.partition(f": {finding.level}: ")
+    tail = f" ({finding.name} {finding.code})"
+    words = rest.removesuffix(tail)
+    return [(place, "bold"), (": ", ""), (mark[2:-2], _LEVELS[finding.level]), (": ", ""), (words, ""), (tail, "dim")]
+
+
+def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Parts]:
+    indent = len(line) - len(line.lstrip())
+    start = max(indent, column - 1 - width // 2) if len(line) - indent > width else min(indent, column - 1)
+    shown = line[start : start + width].rstrip()
+    at = column - 1 - start
+    found = _TOKEN.match(shown, at)
+    marked = max(1, found.end() - at if found else 1)
+    left, right = "…" if start > indent else "", "…" if start + width < len(line.rstrip()) else ""
+    before, token = (printing.one_line(part.replace("\t", " ")) for part in (shown[:at], shown[at : at + marked]))
+    before = left + before
+    text = left + printing.one_line(shown.replace("\t", " ")) + right
+    margin = f"{number:>5} "
+    yield [(f"{margin}| ", "blue"), (text, "")]
+    yield [(f"{' ' * len(margin)}| ", "blue"), (" " * _cells(before), ""), ("^" * max(1, _cells(token)), "bold red")]
+
+
+def _cells(text: str) -> int:
+    """Return the width of a text in cells of a terminal."""
+    cells: int = import_module("rich.cells").cell_len(text)
+    return cells
+
+
+def show(lines: Iterator[Parts]) -> None:
+    """Write lines to standard output, coloured on a terminal unless NO_COLOR is set."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        printing.out("\n".join(plain(line) for line in lines))
+        return
+    console = import_module("rich.console").Console(highlight=False, markup=False, emoji=False)
+    text = import_module("rich.text").Text
+    for line in lines:
+        console.print(text.assemble(*line), soft_wrap=True)
+
+
+def plain(line: Parts) -> str:
+    """Return a line without its styles."""
+    return "".join(text for text, _ in line)
