@@ -11,6 +11,7 @@ MODEL = offline
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
+# The rooms that most changes touch, without services, processes and browsers.
 QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint tests/tools tests/test_*.py
 
 .PHONY: help chat serve test quick optional crash services lint bench clean
@@ -18,14 +19,16 @@ QUICK = tests/conditions tests/definition tests/session tests/turn tests/lint te
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
-	@echo 'make test      run the tests: about four minutes on two cores'
+	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
 	@echo 'make quick     run a choice of the tests in under a minute: conditions, definition, session, turn, lint, tools'
 	@echo 'make optional  run the tests with smolagents and ADK in an environment of their own, .venv-optional'
+	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
-	@echo 'make lint      ruff, mypy --strict, and our own checker on our own definitions'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
 	@echo 'make clean     remove .venv and everything else that was made'
+	@echo
+	@echo 'The first call makes .venv; after `make chat` or `make test` the command is $(BIN)/llm-fsm.'
 
 chat: $(VENV)/.run
 	@$(BIN)/llm-fsm chat $(FSM) --model $(MODEL) $(ARGS)
@@ -34,76 +37,88 @@ serve: $(VENV)/.serve
 	@$(BIN)/llm-fsm serve --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+	@echo 'running the tests: about four minutes on two cores'
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
 
 # The rooms that most changes touch, without services, processes and browsers.
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 $(QUICK) $(ARGS)
 
 # A few minutes each. The second needs PostgreSQL (make services).
 # smolagents and Google's ADK are too big for everybody: they have an environment of their own.
 optional: $(OPTIONAL)/.made
-	OPTIONAL_TESTS=all $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
+	@OPTIONAL_TESTS=all $(OPTIONAL)/bin/python -m pytest tests/optional $(ARGS)
 
 crash: $(VENV)/.dev
-	$(BIN)/python tests/crash --store sqlite $(ARGS)
-	$(BIN)/python tests/crash --store postgresql $(ARGS)
+	@$(BIN)/python tests/crash --store sqlite $(ARGS)
+	@$(BIN)/python tests/crash --store postgresql $(ARGS)
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:
 	@if ! command -v redis-server >/dev/null || ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+		echo 'installing PostgreSQL and Redis' && \
 		apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends postgresql redis-server >/dev/null; \
 	fi
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/llm-fsm validate fsm_definitions
+	@echo 'ruff'
+	@$(BIN)/ruff check --quiet .
+	@echo 'mypy --strict'
+	@$(BIN)/mypy --no-error-summary
+	@echo 'import-linter'
+	@said=$$($(BIN)/lint-imports --no-logo) || { echo "$$said"; exit 1; }
+	@echo 'llm-fsm validate fsm_definitions'
+	@$(BIN)/llm-fsm validate fsm_definitions
 
 # Compiled first, as an installed package is: PYTHONDONTWRITEBYTECODE would have every process compile the sources again.
 bench: $(VENV)/.dev
-	$(BIN)/python -m compileall -q src benchmarks
-	$(BIN)/python -m benchmarks $(ARGS)
+	@$(BIN)/python -m compileall -q src benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
 ifeq ($(findstring --quick,$(ARGS)),)
-	$(BIN)/python -m benchmarks.beside
+	@$(BIN)/python -m benchmarks.beside
 endif
 
 clean:
-	rm -rf $(VENV) $(OPTIONAL) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo 'removing $(VENV), $(OPTIONAL) and everything else that was made'
+	@rm -rf $(VENV) $(OPTIONAL) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV) || \
-		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	@echo 'making $(VENV)'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || \
+		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
 
 # Dependency groups need pip 25.1.
 $(VENV)/.pip: | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	touch $@
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@touch $@
 
 $(VENV)/.run: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable .
-	$(BIN)/python -m compileall -q src
-	touch $@
+	@echo 'installing llm-fsm into $(VENV), about a minute; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python -m compileall -q src
+	@touch $@
 
 $(VENV)/.serve: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --editable '.[server,mcp]'
-	$(BIN)/python -m compileall -q src
-	touch $(VENV)/.run $@
+	@echo 'installing llm-fsm and its server into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip install --quiet --editable '.[server,mcp]'
+	@$(BIN)/python -m compileall -q src
+	@touch $(VENV)/.run $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
-	$(BIN)/python -m pip install --quiet --group dev --editable .
-	$(BIN)/python -m compileall -q src
-	touch $(VENV)/.run $@
+	@echo 'installing llm-fsm and what its tests need into $(VENV), a minute or two; the command is $(BIN)/llm-fsm'
+	@$(BIN)/python -m pip install --quiet --group dev --editable .
+	@$(BIN)/python -m compileall -q src
+	@touch $(VENV)/.run $@
 
 $(OPTIONAL)/.made: pyproject.toml
-	$(PYTHON) -m venv $(OPTIONAL) || \
-		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --python $(OPTIONAL)/bin/python install pip; }
-	$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
+	@echo 'installing llm-fsm with smolagents and ADK into $(OPTIONAL), a few minutes'
+	@$(PYTHON) -m venv $(OPTIONAL) >/dev/null 2>&1 || \
+		{ $(PYTHON) -m venv --clear --without-pip $(OPTIONAL) && $(PYTHON) -m pip --quiet --python $(OPTIONAL)/bin/python install pip; }
+	@$(OPTIONAL)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(OPTIONAL)/bin/python -m pip install --quiet --editable '.[adk,openai,smolagents,statemachine]' \
 		'anyio>=4' 'hypothesis>=6' 'pytest-timeout>=2.3'
-	touch $@
+	@touch $@

@@ -8,7 +8,8 @@ namespace. A comment on the line before a block says more about it:
     <!-- same: NAME -->   the block is the code of a file, which has a test of its own
 
 Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is printed.
-In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it.
+In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it. A `python3` there makes an
+empty virtual environment.
 `docs/LLM_GUIDE.md` has tests of its own.
 """
 
@@ -63,7 +64,8 @@ BLOCK = re.compile(
 HARMLESS = """
 set -euo pipefail
 make() { command make --dry-run "$@" > /dev/null; }
-pip() { python -m pip --quiet "$@" --dry-run --no-deps --no-build-isolation --no-index; }
+python3() { command python3 "$@" --without-pip; }
+pip() { "$TESTS_PYTHON" -m pip --quiet "$@" --dry-run --no-deps --no-build-isolation --no-index; }
 """
 
 
@@ -127,6 +129,7 @@ class Reader:
     def shell(self, command: str, place: str, typed: str = "") -> str:
         binaries = Path(sys.executable).parent
         environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        environment["TESTS_PYTHON"] = sys.executable
         done = subprocess.run(
             ("bash", "-c", HARMLESS + command),
             check=False,
