@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import ten_turns
@@ -18,8 +20,8 @@ from llm_fsm.server import Limits, create_app
 from machines import GREETER
 from served import served
 
-REQUESTS = 6_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
-"""About so many are sent: what has few forms is sent less often."""
+REQUESTS = 5_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
+"""At least so many are sent."""
 NAMES = ("greeter", "ten", "nobody")
 
 
@@ -33,12 +35,15 @@ def test_no_request_gets_a_500() -> None:
         modes = list(schemathesis.GenerationMode)
         operations = [found.ok() for found in schema.get_all_operations()]
         each = max(1, REQUESTS // len(operations))
-        for operation in operations:
+        for turn, operation in rounds(operations):
+            if sum(statuses.values()) >= REQUESTS:
+                break
             strategy = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
 
+            @seed(turn)
             @given(strategy, st.sampled_from(NAMES))
             @settings(
-                max_examples=each, deadline=None, database=None, phases=[Phase.generate], derandomize=True,
+                max_examples=each, deadline=None, database=None, phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
             def ask(case: Any, name: str) -> None:
@@ -59,8 +64,12 @@ def test_no_request_gets_a_500() -> None:
 
             begin(url)
             ask()
-    assert sum(statuses.values()) >= REQUESTS * 0.8, statuses
     assert statuses[200] + statuses[201] > 0
+
+
+def rounds(operations: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Every operation, again and again: those with few forms send less than their share in a round."""
+    return ((turn, operation) for turn in count() for operation in operations)
 
 
 def begin(url: str) -> None:

@@ -21,8 +21,14 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     """Write JSON lines from now on, in this whole process; the function that comes back ends it."""
     logger.remove()
     logger.configure(patcher=_with_request)
-    logger.add(_write, level=level, format="{message}")
-    return enable_logging(level)
+    sink = logger.add(_write, level=level, format="{message}")
+    stop = enable_logging(level)
+
+    def end() -> None:
+        stop()
+        logger.remove(sink)
+
+    return end
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:

@@ -15,9 +15,11 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from loguru import logger
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, command, desk
 from llm_fsm.cli.commands.chat import Wanted, context_of, resume_command
+from llm_fsm.engine.observers import is_observed
 
 __all__ = ["desk"]
 
@@ -41,6 +43,15 @@ def test_one_message_a_line_and_replies_separated_by_blank_lines(desk: Desk) -> 
 def test_fsm_is_another_word_for_file(desk: Desk) -> None:
     done = desk.run("chat", "--fsm", "greeter.json", *desk.replies(HELLO))
     assert (done.code, done.out, done.err) == (0, "Hello!\n", "")
+
+
+def test_logging_ends_with_the_command(desk: Desk) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, level="INFO")
+    desk.run("-v", "chat", "greeter.json", *desk.replies(HELLO))
+    logger.remove(sink)
+    assert "Started state=hello" in "".join(lines)
+    assert not is_observed()
 
 
 def test_the_name_of_a_shipped_definition_stands_for_its_file(desk: Desk) -> None:

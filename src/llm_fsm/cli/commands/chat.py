@@ -130,7 +130,8 @@ def chat(
     )
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
-        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
+        level = "DEBUG" if verbose > 1 else "INFO"
+        ctx.call_on_close(import_module("llm_fsm.engine.logging").enable_logging(level))
     ctx.exit(_run(wanted, ctx))
 
 

@@ -239,7 +239,8 @@ def run(
     _check_options(ctx, resume, new, answer)
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
-        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
+        level = "DEBUG" if verbose > 1 else "INFO"
+        ctx.call_on_close(import_module("llm_fsm.engine.logging").enable_logging(level))
     wanted = Wanted(
         file=str(fsm if file is None else file),
         input=host.input_of(given),

@@ -152,6 +152,7 @@ def _serve(wanted: Wanted) -> int:
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(wanted))
         if wanted.workers == 1:
+            stack.enter_context(_observing(wanted))
             app = _application(wanted)
             _say(wanted, listening)
             asyncio.run(run.Server(run.config_of(app, limits=limits)).serve(sockets=[listening]))
@@ -193,11 +194,26 @@ def _say(wanted: Wanted, listening: socket.socket) -> None:
 def application() -> Any:
     """The application of one of several workers."""
     settings = _with_tuples(json.loads(os.environ[_SETTINGS]))
-    return _application(Wanted(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))}))
+    wanted = Wanted(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))})
+    atexit.register(_observing(wanted).close)
+    return _application(wanted)
 
 
 def _with_tuples(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+
+
+def _observing(wanted: Wanted) -> ExitStack:
+    """Begin the logs and the export that are wanted. Closing the stack ends them."""
+    stack = ExitStack()
+    if wanted.log == "json":
+        stack.callback(import_module("llm_fsm.server.logs").log_json("DEBUG" if wanted.verbose else "INFO"))
+    elif wanted.verbose:
+        level = "DEBUG" if wanted.verbose > 1 else "INFO"
+        stack.callback(import_module("llm_fsm.engine.logging").enable_logging(level))
+    if wanted.otel:
+        stack.callback(import_module("llm_fsm.telemetry").export())
+    return stack
 
 
 def _limits(wanted: Wanted) -> Any:
@@ -207,15 +223,6 @@ def _limits(wanted: Wanted) -> Any:
 def _application(wanted: Wanted) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
     server: Any = import_module("llm_fsm.server")
-    answered = []
-    if wanted.log == "json":
-        logs: Any = import_module("llm_fsm.server.logs")
-        logs.log_json("DEBUG" if wanted.verbose else "INFO")
-        answered.append(logs.log_answer)
-    elif wanted.verbose:
-        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if wanted.verbose > 1 else "INFO")
-    if wanted.otel:
-        atexit.register(import_module("llm_fsm.telemetry").export())
     try:
         tokens = None if wanted.token_file is None else server.Tokens.from_file(wanted.token_file)
     except ConfigurationError as error:
@@ -232,5 +239,5 @@ def _application(wanted: Wanted) -> Any:
         limits=_limits(wanted),
         closes=True,
         changed=fleet.changed if wanted.reload else None,
-        answered=answered,
+        answered=[import_module("llm_fsm.server.logs").log_answer] if wanted.log == "json" else [],
     )
