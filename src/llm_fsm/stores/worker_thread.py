@@ -1,17 +1,30 @@
-"""One thread for the blocking calls of a store, made in order of asking."""
+"""One thread for the blocking calls of a store. What waits when it becomes free is served together."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.stores.errors import closed
 
 T = TypeVar("T")
-_Call = tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
+
+Serve = Callable[[Sequence[Any]], Sequence[Any]]
+"""Serves all values of one kind, and gives an outcome for each. An Exception as an outcome is raised to its caller."""
+
+_MOST = 1024
+"""Requests that are served together."""
+
+
+class _Request(NamedTuple):
+    serve: Serve
+    value: Any
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
 
 
 class WorkerThread:
@@ -23,7 +36,7 @@ class WorkerThread:
     def __init__(self, name: str, place: str) -> None:
         self._name = name
         self._place = place
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self.is_stopped = False
@@ -35,14 +48,22 @@ class WorkerThread:
         Raises:
             StoreError: The thread was stopped.
         """
+        return self.ask(_call_each, function)
+
+    def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
+        """Have a value served in the thread, together with those that wait for the same function.
+
+        Raises:
+            StoreError: The thread was stopped.
+        """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: asyncio.Future[Any] = loop.create_future()
         with self._guard:
             self.check_running()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            self._calls.put((function, loop, future))
+            self._requests.put(_Request(serve, value, loop, future))
         return future
 
     def check_running(self) -> None:
@@ -56,30 +77,55 @@ class WorkerThread:
             if not self.is_stopped:
                 self.is_stopped = True
                 self._last = last
-                self._calls.put(None)
+                self._requests.put(None)
 
     def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            function, loop, future = call
-            value: Any = None
-            error: Exception | None = None
-            try:
-                value = function()
-            except Exception as raised:
-                error = raised
-            try:
-                loop.call_soon_threadsafe(_settle, future, value, error)
-            except RuntimeError:  # the loop is closed: nobody waits there any more
-                pass
-            del call, function, future, value, error  # a dropped store must not stay alive until the next call
+        while self._serve_waiting():
+            pass
         if self._last is not None:
             self._last()
 
+    def _serve_waiting(self) -> bool:
+        """Serve what waits; wait for it if there is nothing. Returns False after `stop`."""
+        taken = [self._requests.get()]
+        while taken[-1] is not None and len(taken) < _MOST and not self._requests.empty():
+            taken.append(self._requests.get())
+        kinds: dict[Serve, list[_Request]] = {}
+        for request in taken:
+            if request is not None:
+                kinds.setdefault(request.serve, []).append(request)
+        for serve, requests in kinds.items():
+            _serve(serve, requests)
+        return taken[-1] is not None
 
-def _settle(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
+
+def _serve(serve: Serve, requests: Sequence[_Request]) -> None:
+    try:
+        outcomes = serve([request.value for request in requests])
+    except Exception as error:
+        outcomes = [error] * len(requests)
+    settled: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for request, outcome in zip(requests, outcomes, strict=True):
+        settled.setdefault(request.loop, []).append((request.future, outcome))
+    for loop, pairs in settled.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(_settle, pairs)
+
+
+def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in pairs:
+        if not future.done():
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+def _call_each(functions: Sequence[Callable[[], Any]]) -> Sequence[Any]:
+    outcomes: list[Any] = []
+    for function in functions:
+        try:
+            outcomes.append(function())
+        except Exception as error:
+            outcomes.append(error)
+    return outcomes

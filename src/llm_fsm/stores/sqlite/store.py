@@ -12,7 +12,6 @@ begins with an empty one.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -22,13 +21,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from llm_fsm.stores.base import Commit, Loaded
-from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished, local_lock
 from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.locks.keyed_queue import KeyedQueue
-from llm_fsm.stores.sqlite.connection import Database, Together
+from llm_fsm.stores.sqlite.connection import Database
 from llm_fsm.stores.sqlite.schema import MEMORY
 from llm_fsm.stores.sqlite.statements import Rows, each, load, save
 from llm_fsm.stores.worker_thread import WorkerThread
@@ -60,12 +58,12 @@ class SQLiteStore(ForwardingStore):
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         parts = self._own()
-        return await parts.batches().ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+        return await parts.thread.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
         check_appended(commit)
         parts = self._own()
-        await finished(parts.batches().ask(parts.save, commit))
+        await finished(parts.thread.ask(parts.save, commit))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
@@ -82,11 +80,11 @@ class SQLiteStore(ForwardingStore):
 
     async def _read(self, work: Callable[[Any], T]) -> T:
         parts = self._own()
-        return await finished(parts.batches().ask(parts.read, work))
+        return await finished(parts.thread.ask(parts.read, work))
 
     async def _write(self, work: Callable[[Any], T]) -> T:
         parts = self._own()
-        return await finished(parts.batches().ask(parts.write, work))
+        return await finished(parts.thread.ask(parts.write, work))
 
     def _own(self) -> _Parts:
         """The parts of this process: neither a thread nor a connection survives a fork."""
@@ -111,25 +109,14 @@ class _Parts:
         self.queue = KeyedQueue()
         self.locks: FileLocks = NoLocks() if path == MEMORY else locks_beside(Path(path))
         self._database = Database(path, busy_timeout)
-        self._batches: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BatchQueue] = weakref.WeakKeyDictionary()
-        self.load = partial(self._serve, load, False)
-        self.save = partial(self._serve, save, True)
-        self.read = partial(self._serve, each, False)
-        self.write = partial(self._serve, each, True)
-
-    def batches(self) -> BatchQueue:
-        """The queue of requests of the running event loop."""
-        self.thread.check_running()
-        loop = asyncio.get_running_loop()
-        found = self._batches.get(loop)
-        if found is None:
-            found = self._batches[loop] = BatchQueue()
-        return found
+        self.load = partial(self._database.serve, load, writes=False)
+        self.save = partial(self._database.serve, save, writes=True)
+        self.read = partial(self._database.serve, each, writes=False)
+        self.write = partial(self._database.serve, each, writes=True)
 
     async def close(self) -> None:
         """Finish what waits, then close the connection and the locks."""
         if not self.thread.is_stopped:
-            await self.batches().idle()
             await self.thread.call(self._database.close)
         self.abandon()
 
@@ -138,6 +125,3 @@ class _Parts:
         if self.process == os.getpid():
             self.thread.stop(self._database.close)
             self.locks.close()
-
-    async def _serve(self, together: Together, writes: bool, values: Sequence[Any]) -> Sequence[Any]:
-        return await self.thread.call(partial(self._database.serve, together, values, writes=writes))
