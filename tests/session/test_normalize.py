@@ -19,8 +19,12 @@ from llm_fsm.session.normalize import from_strict, normalised, pairs
         (
             {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}},
             {"a": None, "b": None},
-            {"b": None},
+            {},
         ),
+        ({"type": "object"}, {"a": {"b": None, "c": 1}, "d": None}, {"a": {"c": 1}}),
+        ({"properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}, {"a": None}, {"a": None}),
+        ({"enum": [1, 2, 3]}, 2.0, 2),
+        ({"enum": [1, 2.5]}, 2.5, 2.5),
         (
             {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
             [{"a": None}, {"a": "x"}],
@@ -30,7 +34,8 @@ from llm_fsm.session.normalize import from_strict, normalised, pairs
     ],
 )
 def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: Any) -> None:
-    assert from_strict(schema, sent) == meant
+    found = from_strict(schema, sent)
+    assert (found, type(found)) == (meant, type(meant))
 
 
 ORDER = {
@@ -59,7 +64,11 @@ PARTS = {
         ({"type": "number"}, "-12.500", None),
         ({"type": ["integer", "null"]}, "3", 3),
         ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "TRUE", True),
+        ({"type": "boolean"}, "FALSE", False),
         ({"type": "boolean"}, "Yes", True),
+        ({"type": "integer"}, "1e2", 100),
+        ({"enum": [1, 2, 3]}, "2.0", 2),
         ({"type": "boolean"}, "no", False),
         ({"type": "boolean"}, "maybe", None),
         ({"type": "boolean"}, "Sí", True),

@@ -23,6 +23,7 @@ from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.dotted_keys import (
     Path,
     completed,
+    declared,
     joined,
     paths,
     reserved,
@@ -135,14 +136,14 @@ class Keys:
 
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
     """Compile the keys of a definition. `mentioned` names keys that its states use, for machines without a schema."""
-    declared = definition.context_schema is not None
+    has_schema = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
     schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
     sources = {key: definition.source_of(key) for key in schemas}
     writable = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
-    offered = writable if declared else {key: {} for key in mentioned if KEY.fullmatch(key)}
+    offered = writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
     return Keys(
-        declared=declared,
+        declared=has_schema,
         shapes={
             key: compile_shape(schema, defs if isinstance(defs, dict) else None)
             for key, schema in schemas.items()
@@ -151,7 +152,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         sources=sources,
         secrets=frozenset(key for key in schemas if definition.is_secret(key)),
         offered=offered,
-        parts=paths(mentioned),
+        parts=paths((*mentioned, *declared(schemas))),
         reserved=reserved(sources),
     )
 

@@ -1,11 +1,12 @@
 """Parts of objects with dotted names, such as `address.city`, in states, conditions and replies.
 
-A reply that changes one part often sends only that part. The other named parts stay, at each level.
+A reply that changes one part often sends only that part. The other parts that the definition declares or names stay, at
+each level. A null part counts as not mentioned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from llm_fsm.conditions.coercion import look_up
@@ -21,6 +22,15 @@ def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
         if path:
             found.setdefault(key, set()).add(tuple(path))
     return {key: frozenset(parts) for key, parts in found.items()}
+
+
+def declared(schemas: Mapping[str, object]) -> Iterator[str]:
+    """Yield the dotted names of all parts that schemas declare."""
+    for key, schema in schemas.items():
+        properties = schema.get("properties") if _is_object(schema) else None
+        if _is_object(properties):
+            for name in (*properties, *declared(properties)):
+                yield f"{key}.{name}"
 
 
 def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
@@ -49,11 +59,12 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     deeper: dict[str, set[Path]] = {}
     for name, *rest in wanted:
         deeper.setdefault(name, set()).update([tuple(rest)] if rest else ())
-    whole = {**old, **value} if deeper.keys() & old.keys() - value.keys() else value
+    said = {name: item for name, item in value.items() if item is not None or name not in old}
+    whole = {**old, **said} if deeper.keys() & old.keys() - said.keys() else value
     changed = {
         name: completed(value[name], old[name], inner)
         for name, inner in deeper.items()
-        if inner and name in value and name in old
+        if inner and name in said and name in old
     }
     return {**whole, **changed} if changed else whole
 

@@ -87,18 +87,19 @@ def pairs(value: object) -> dict[str, Any] | None:
 
 
 def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
-    """Undo strict mode: pairs become objects, and nulls for missing values are removed.
+    """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
 
-    Strict modes send an open object as pairs, and every property of a closed one, with null if it is optional.
+    Only a part that an object must have, and that may be null, is null.
     """
     if depth >= MAX_DEPTH:
         return value
-    properties = schema.get("properties")
-    if isinstance(value, dict) and isinstance(properties, Mapping):
+    if isinstance(value, dict):
+        properties, required = schema.get("properties"), schema.get("required", ())
+        parts = properties if isinstance(properties, Mapping) else {}
         return {
-            name: from_strict(_sub(properties, name), item, depth + 1)
+            name: from_strict(_sub(parts, name), item, depth + 1)
             for name, item in value.items()
-            if item is not None or _takes_null(_sub(properties, name))
+            if item is not None or (name in required and _takes_null(_sub(parts, name)))
         }
     if isinstance(value, list) and schema.get("type") == "object":
         found = pairs(value)
@@ -111,9 +112,15 @@ def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any
 
 def _whole(schema: Mapping[str, Any], value: Any) -> Any:
     """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
-    if type(value) is float and "integer" in types_of(schema) and value.is_integer() and abs(value) < _EXACT:
-        return int(value)
-    return value
+    if type(value) is not float or not value.is_integer() or abs(value) >= _EXACT:
+        return value
+    enum = schema.get("enum")
+    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in _listed(enum))
+    return int(value) if whole else value
+
+
+def _listed(enum: object) -> list[Any]:
+    return enum if isinstance(enum, list) else []
 
 
 def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
@@ -214,7 +221,8 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
-        return json.loads(text.lower() if text in ("True", "False") else plain_digits(text))
+        plain = text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
+        return _whole(schema, json.loads(plain))
     except (ValueError, RecursionError):
         return text
 
