@@ -92,7 +92,7 @@ GOOD: list[tuple[str, Written]] = [
     ("refused-by-schema", key(type="string", default=None, format="email", examples=["a@b.example"])),
     ("refused-by-schema", key(enum=["s", "m", 1, "1", None])),
     ("idle-schema-word", key(type="string", title="t", label="x", note="n", order=2, group="g", ui={"a": 1})),
-    ("idle-schema-word", key(**{"type": "string", "x-order": 3, "x-label": "n", "x-sample": 1})),
+    ("idle-schema-word", key(**{"type": "string", "x-order": 3, "x-note": "n", "x-sample": 1})),
     ("idle-schema-word", key(type=["string", "null"], minLength=2, format="uuid", nullable=True)),
     ("idle-schema-word", key(minLength=2, minimum=3)),
     ("idle-schema-word", whole(required=["k"], additionalProperties=False, title="Order")),

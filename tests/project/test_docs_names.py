@@ -32,11 +32,12 @@ from llm_fsm.testing.scenarios import models as suite
 from llm_fsm.testing.scenarios.models import Written
 from llm_fsm.tools import task_context as workbench
 from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.turn.choices import Choice
 from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-GIVEN = (Turn, messages.Message, messages.Usage, messages.Paused, Listed, Delivery, Finding)
+GIVEN = (Turn, Choice, messages.Message, messages.Usage, messages.Paused, Listed, Delivery, Finding)
 ASKED = (messages.LLMRequest, messages.LLMMessage, messages.ModelReply)
 TOLD = (Occasion, Veto, Handler)
 SETTINGS = (

@@ -170,6 +170,20 @@ class KeyResult(_Model):
     """JsonLogic over {output, context, input}, {"judge": criterion} or {"registered": name}."""
 
 
+def _labelled(value: object) -> object:
+    """A choice may be written as its label alone."""
+    return {"label": value} if isinstance(value, str) else value
+
+
+class ChoiceWords(_Model):
+    """One thing that the user can choose."""
+
+    label: str
+    """The words for it, as a button shows them."""
+    value: JsonValue = None
+    """A value of the key that is asked for, or the state that a transition leads to; the label if not given."""
+
+
 class Scope(_Model):
     """Which context keys the model is shown."""
 
@@ -203,6 +217,8 @@ class State(_Model):
     """The moves that are allowed from here."""
     reply: Text | None = None
     """A fixed text (Jinja2 expressions over context keys) instead of a model's words."""
+    choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
+    """The user's choices here, as labels or as {label, value}; without it those of the one key that is asked for."""
     context_scope: Scope | None = None
     """Narrows what the model is shown of the context."""
     model: ModelSettings = ModelSettings()

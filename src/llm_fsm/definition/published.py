@@ -25,7 +25,7 @@ class Part(NamedTuple):
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items
     or a map's members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least
     `least` and more than `above`. A map has at least `size` members, whose names match `pattern`; so does a string.
-    `examples` are values that a string may have.
+    `examples` are values that a string may have. `or_text`: a text may stand for the object.
     """
 
     kind: str
@@ -37,6 +37,7 @@ class Part(NamedTuple):
     size: int = 0
     pattern: str | None = None
     examples: tuple[str, ...] = ()
+    or_text: bool = False
 
     @property
     def model(self) -> str:
@@ -74,12 +75,13 @@ def _part(schema: Mapping[str, Any]) -> Part:
     choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
     if [choice.get("type") for choice in choices] == ["string", "array"]:
         return Part("text")
-    [only] = choices
+    or_text = len(choices) == 2 and choices[0].get("type") == "string"
+    [only] = choices[1:] if or_text else choices
     if "enum" in only:
         return Part("choice", choices=tuple(only["enum"]))
     if "$ref" in only:
         name = only["$ref"].rpartition("/")[2]
-        return Part("object", shape=name) if published_schema()["$defs"][name] else Part("any")
+        return Part("object", shape=name, or_text=or_text) if published_schema()["$defs"][name] else Part("any")
     kind = only.get("type", "any")
     if kind == "array":
         return Part("list", _part(only["items"]))

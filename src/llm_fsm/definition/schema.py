@@ -45,6 +45,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "required_context_keys": [["date", "time", "address.city"]],
         "example_dialogue": [[{"user": "A table for two"}, {"system": "Gladly! For which day?"}]],
         "reply": ["Your order {{ order_id }} is on its way."],
+        "choices": [["small", {"label": "Large (1 l)", "value": "large"}]],
         "context_scope": [{"read": ["name", "date"]}],
         "key_results": [[{"name": "long enough", "check": {">=": [{"len": [{"var": "output"}]}, 200]}}]],
     },
@@ -97,6 +98,11 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "description": "Taken without a model where the message is certain.",
             "type": ["boolean", "null"],
             "default": False,
+        },
+        "x-labels": {
+            "description": "Value to the words for it, which choices show.",
+            "type": ["object", "null"],
+            "additionalProperties": {"type": "string"},
         },
     },
 }

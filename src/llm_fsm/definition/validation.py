@@ -35,6 +35,7 @@ _NOUNS: Mapping[str, str] = {
     "ToolRef": "a tool",
     "KeyResult": "a key result",
     "Scope": '"context_scope"',
+    "ChoiceWords": "a choice",
     "State": "a state",
     "Property": "a property",
     "Definition": "a definition",
@@ -273,6 +274,8 @@ def _has_type(kind: str, value: Any) -> bool:
 
 
 def _look_into_object(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
+    if part.or_text and isinstance(value, str):
+        return
     if not isinstance(value, dict):
         faults.append(_Fault("type", loc, value, part))
         return

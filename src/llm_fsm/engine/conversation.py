@@ -18,6 +18,7 @@ from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
+from llm_fsm.turn.choices import Choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Turn:
             failed (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), or
             "".
         conversation_id: Id of the conversation.
+        choices: What the user can choose now, for buttons; `send` takes one of them. Empty for turns read from the
+            record.
     """
 
     text: str
@@ -57,6 +60,7 @@ class Turn:
     output: Any = None
     outcome: str = ""
     conversation_id: str = ""
+    choices: tuple[Choice, ...] = ()
 
 
 _OUTCOMES = {
@@ -107,6 +111,7 @@ def turn_of(outcome: Outcome) -> Turn:
         output=session.input,
         outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", ""),
         conversation_id=session.conversation_id,
+        choices=outcome.choices,
     )
 
 
@@ -154,12 +159,16 @@ class TurnStream:
 class AsyncConversation:
     """One conversation. `state`, `context` and `ended` are as of the last turn made here, or of `refresh`."""
 
-    __slots__ = ("__weakref__", "_engine", "_session", "greeting")
+    __slots__ = ("__weakref__", "_engine", "_session", "choices", "greeting")
 
-    def __init__(self, engine: Engine, session: Session, greeting: str) -> None:
+    def __init__(
+        self, engine: Engine, session: Session, greeting: str, choices: tuple[Choice, ...] = ()
+    ) -> None:
         self._engine = engine
         self._session = session
         self.greeting = greeting
+        self.choices = choices
+        """What the user can choose now, as of the last turn made here, or of `refresh`."""
 
     @property
     def id(self) -> str:
@@ -229,8 +238,9 @@ class AsyncConversation:
             ConversationNotFound: It was deleted.
         """
         self._session = await self._engine.load(self.id)
+        self.choices = await self._engine.choices(self._session)
 
-    async def send(self, text: str, *, request_id: str | None = None) -> Turn:
+    async def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
         """Send one message, and return the answer.
 
         After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
@@ -238,7 +248,8 @@ class AsyncConversation:
         result is unknown; with a `request_id`, the message is then answered once.
 
         Args:
-            text: The message.
+            text: The message, or one of the `choices` of the turn before. A choice needs no model to be read, where its
+                value is certain.
             request_id: Your id of the message. The same id gives the recorded turn.
 
         Raises:
@@ -257,12 +268,13 @@ class AsyncConversation:
         return turn_of(outcome)
 
     def _send(
-        self, text: str, request_id: str | None, sink: Callable[[str, Event], None] | None
+        self, text: str | Choice, request_id: str | None, sink: Callable[[str, Event], None] | None
     ) -> Coroutine[Any, Any, Outcome]:
         return self._engine.send(self.id, text, request_id, sink)
 
     def _saw(self, outcome: Outcome) -> None:
         self._session = outcome.session
+        self.choices = outcome.choices
 
     async def _taken(self, outcome: Outcome) -> Turn:
         if outcome.again:  # an old turn does not show where the conversation is now
@@ -271,7 +283,7 @@ class AsyncConversation:
             self._saw(outcome)
         return turn_of(outcome)
 
-    def stream(self, text: str, *, request_id: str | None = None) -> TurnStream:
+    def stream(self, text: str | Choice, *, request_id: str | None = None) -> TurnStream:
         """Like `send`, as a stream of events."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:

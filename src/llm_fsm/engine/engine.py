@@ -30,6 +30,7 @@ from llm_fsm.session.serialization import parse_session, session_to_dict
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.stores.base import Loaded
+from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
 from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
@@ -104,10 +105,12 @@ class Engine:
         return outcome
 
     async def send(
-        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
+        self, conversation_id: str, text: str | Choice, request_id: str | None, sink: Observer | None
     ) -> Outcome:
-        """Answer one message. The same request id gives the recorded turn."""
-        heard = UserMessage(text=checked_message(text), time=self.now(), request_id=request_id)
+        """Answer one message, or a choice. The same request id gives the recorded turn."""
+        picked = isinstance(text, Choice)
+        message = checked_message(text.label if isinstance(text, Choice) else text)
+        heard = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
         if request_id is not None:
             checked_id(request_id, "request id")
         current = self.editions.current
@@ -116,9 +119,7 @@ class Engine:
         async with turn.lock():
             held, recorded = await self._held(conversation_id, request_id)
             if recorded is not None:
-                again = await message_again(self.store, held.session, heard, recorded)
-                turn.tell_again(again.record.events)
-                return again
+                return await self._again(turn, await message_again(self.store, held.session, heard, recorded))
             edition = host
             if not host.is_next(held.session):
                 edition, held = await self._ready(held, heard.time, said(heard))
@@ -204,9 +205,7 @@ class Engine:
             now = self.now()
             held, recorded = await self._held(conversation_id, request_id)
             if recorded is not None:
-                again = await answer_again(self.store, held.session, value, recorded)
-                turn.tell_again(again.record.events)
-                return again
+                return await self._again(turn, await answer_again(self.store, held.session, value, recorded))
             asked = "" if held.session.pause is None else held.session.pause.id
             mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
             mine |= {"step_only": True} if step else {}
@@ -324,6 +323,16 @@ class Engine:
         edition = await self.editions.find(held.session)
         done = await self._finished(edition, held) if edition is not None and edition.journals else None
         return edition, _after_turn(held, done)
+
+    async def _again(self, turn: Running, outcome: Outcome) -> Outcome:
+        """Give a recorded turn again, to the listener too."""
+        turn.tell_again(outcome.record.events)
+        return outcome._replace(choices=await self.choices(outcome.session))
+
+    async def choices(self, session: Session) -> tuple[Choice, ...]:
+        """Return what the user can choose in a conversation."""
+        edition = await self.editions.find(session)
+        return () if edition is None else choices_of(edition.program, session)
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """Return the last record of a turn. A migration is no turn."""

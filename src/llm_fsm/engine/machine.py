@@ -203,7 +203,7 @@ class AsyncMachine:
         )
         await self._engine.look()
         outcome = await heard(hear, partial(self._engine.start, opening))
-        return AsyncConversation(self._engine, outcome.session, outcome.record.text)
+        return AsyncConversation(self._engine, outcome.session, outcome.record.text, outcome.choices)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """Resume a conversation, in any process, at any time. Due time-outs happen first.
@@ -218,7 +218,7 @@ class AsyncMachine:
             session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
-        return AsyncConversation(self._engine, session, greeting)
+        return AsyncConversation(self._engine, session, greeting, await self._engine.choices(session))
 
     # -- runs without a user
 

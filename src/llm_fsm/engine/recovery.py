@@ -54,7 +54,8 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
 
 def said(heard: UserMessage) -> dict[str, Any]:
     """Return the identity of a message's turn for the journal."""
-    return {"kind": "message", "request_id": heard.request_id, "text": heard.text}
+    document = {"kind": "message", "request_id": heard.request_id, "text": heard.text}
+    return {**document, "picked": True} if heard.picked else document
 
 
 def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
@@ -86,7 +87,8 @@ def begin_again(
     """Return the first step of an interrupted turn; None if the session has moved on without it."""
     pause = session.pause
     if first["kind"] == "message":
-        heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"])
+        picked = first.get("picked", False)
+        heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"], picked=picked)
         return begin(program, session, heard, capabilities)
     if first["kind"] == "run":
         step_only, given = first.get("step_only", False), first.get("input")

@@ -22,6 +22,7 @@ from llm_fsm.engine.portal import Portal
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed
+from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.effects import Point
 
 
@@ -117,6 +118,11 @@ class Conversation:
         return self._fresh().paused
 
     @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What the user can choose now; see `Turn.choices`."""
+        return self._fresh().choices
+
+    @property
     def memory(self) -> dict[str, Any]:
         """The working memory as JSON; see AsyncConversation.memory."""
         return self._fresh().memory
@@ -131,11 +137,11 @@ class Conversation:
         """Every turn on record, taken back or not, with its events; contexts are those of now."""
         return self._portal.run(self._conversation.turns())
 
-    def send(self, text: str, *, request_id: str | None = None) -> Turn:
+    def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it; errors as of AsyncConversation.send."""
         return self._portal.run(self._conversation.send(text, request_id=request_id))
 
-    def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
+    def stream(self, text: str | Choice, *, request_id: str | None = None) -> SyncStream:
         """Like `send`, as a stream of events."""
         return SyncStream(self._machine, self._conversation.stream(text, request_id=request_id))
 

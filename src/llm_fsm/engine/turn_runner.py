@@ -35,6 +35,8 @@ from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
+from llm_fsm.turn.choices import Choice, choices_of
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
@@ -68,6 +70,8 @@ class Outcome(NamedTuple):
     session: Session
     again: bool = False
     """True if it was returned before: the answer to a known request id."""
+    choices: tuple[Choice, ...] = ()
+    """What the user can choose after it."""
 
 
 class Held(NamedTuple):
@@ -95,6 +99,10 @@ class Host(Protocol):
     @property
     def capabilities(self) -> HostCapabilities:
         """The settings of every turn."""
+
+    @property
+    def program(self) -> CompiledMachine:
+        """The definition, compiled."""
 
     @property
     def name(self) -> str:
@@ -408,7 +416,7 @@ class Running:
             self.host.committed(self.id)
         if is_observed():
             publish(self.id, self._saved(record, session))
-        return Outcome(record, session)
+        return Outcome(record, session, choices=choices_of(self.host.program, session) if own else ())
 
     def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
         return TurnSaved(

@@ -33,6 +33,7 @@ from llm_fsm.lint.rules.data_flow import (
     used_before_set,
 )
 from llm_fsm.lint.rules.format import (
+    bad_choice,
     bad_key,
     bad_reply,
     bad_schema,
@@ -121,6 +122,7 @@ MODULES: tuple[ModuleType, ...] = (
     unobtainable_key,
     unused_name,
     used_before_set,
+    bad_choice,
     bad_key,
     bad_reply,
     bad_schema,

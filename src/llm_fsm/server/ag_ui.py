@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from ag_ui.encoder import EventEncoder
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from llm_fsm import AsyncMachine, ConversationNotFound, Turn
+from llm_fsm import AsyncMachine, Choice, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm._json import escape
 from llm_fsm.server import views
@@ -100,7 +100,8 @@ class AgUi:
             value = _answer(held, entry)
             return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
         text = _last_user(given)
-        return None if text is None else await self.service.stream(held, text, given.run_id)
+        picked = isinstance(given.forwarded_props, dict) and given.forwarded_props.get("picked") is True
+        return None if text is None else await self.service.stream(held, text, given.run_id, picked=picked)
 
 
 class _Telling:
@@ -143,7 +144,7 @@ class _Telling:
             yield ag.MessagesSnapshotEvent.model_validate({"messages": [*messages, said]})
         if self._step:
             yield ag.StepFinishedEvent(step_name=self._step)
-        yield _finished(self._given, turn)
+        yield _finished(self._given, turn, turn.choices)
 
     def _say(self, delta: ev.MessageDelta) -> Iterator[ag.BaseEvent]:
         if delta.restart:
@@ -198,10 +199,10 @@ async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> A
         yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
     yield ag.StepFinishedEvent(step_name=held.chat.state)
     last = (await held.chat.turns())[-1]
-    yield _finished(given, last)
+    yield _finished(given, last, held.chat.choices)
 
 
-def _finished(given: RunAgentInput, turn: Turn) -> ag.RunFinishedEvent:
+def _finished(given: RunAgentInput, turn: Turn, choices: Iterable[Choice]) -> ag.RunFinishedEvent:
     """The end of a run: with its interrupt where the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None:
@@ -210,7 +211,13 @@ def _finished(given: RunAgentInput, turn: Turn) -> ag.RunFinishedEvent:
         thread_id=given.thread_id,
         run_id=given.run_id,
         outcome=outcome,
-        result={"state": turn.state, "ended": turn.ended, "outcome": turn.outcome, "output": turn.output},
+        result={
+            "state": turn.state,
+            "ended": turn.ended,
+            "outcome": turn.outcome,
+            "output": turn.output,
+            "choices": views.choices_of(choices),
+        },
         usage=[ag.TokenUsage(input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens)],
     )
 

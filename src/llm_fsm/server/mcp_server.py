@@ -106,11 +106,18 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     @server.tool()
     @_words
     async def send_message(
-        ctx: Context[Any, Any], conversation_id: str, text: str, request_id: str | None = None
+        ctx: Context[Any, Any],
+        conversation_id: str,
+        text: str,
+        request_id: str | None = None,
+        picked: bool = False,
     ) -> dict[str, Any]:
-        """Send a message of the user. The same request_id again gives the recorded answer."""
+        """Send a message of the user. The same request_id again gives the recorded answer.
+
+        `picked`: the text is the label of one of the `choices`.
+        """
         held = await found(ctx, conversation_id)
-        return views.turn_of(held, await service.send(held, text, request_id))
+        return views.turn_of(held, await service.send(held, text, request_id, picked=picked))
 
     @server.tool()
     @_words

@@ -55,9 +55,10 @@ class StartWish(_Wish):
 
 
 class MessageWish(_Wish):
-    """A message of the user."""
+    """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model to read."""
 
     text: str = Field(max_length=100_000)
+    picked: bool = False
 
 
 class AnswerWish(_Wish):
@@ -350,9 +351,10 @@ class Rest:
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
                 again, after = last_event(request)
-                live = await service.stream(held, wish.text, key_of(key) or again)
+                live = await service.stream(held, wish.text, key_of(key) or again, picked=wish.picked)
                 return self._events(held, live, after)
-            return Json(views.turn_of(held, await service.send(held, wish.text, key_of(key))))
+            turn = await service.send(held, wish.text, key_of(key), picked=wish.picked)
+            return Json(views.turn_of(held, turn))
 
         @router.post(
             "/conversations/{conversation_id}/answer", tags=tag, summary="Answer what the conversation waits for",

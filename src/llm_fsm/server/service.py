@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
+from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm.engine.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
@@ -18,6 +18,11 @@ from llm_fsm.server.turns import LiveTurn, Turns
 
 RUN = "run"
 """The request id of a run in `Turns`: a run has no message."""
+
+
+def _said(text: str, *, picked: bool) -> str | Choice:
+    """A message; the engine looks up the value of a choice by its label."""
+    return Choice(text, None) if picked else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +104,11 @@ class Service:
             raise ConversationConflict("this idempotency key already began another conversation; use a new one")
         return held, first.text
 
-    async def send(self, held: Held, text: str, request_id: str | None) -> Turn:
-        """Take a message. Raises as AsyncConversation.send."""
+    async def send(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
+        """Take a message; `picked`: it is the label of a choice. Raises as AsyncConversation.send."""
         self.count(held.caller)
         try:
-            return await held.chat.send(text, request_id=request_id)
+            return await held.chat.send(_said(text, picked=picked), request_id=request_id)
         except ConversationNotFound:  # another process deleted it; its id may begin anew
             self.machines.forget(held.chat.id)
             raise
@@ -114,13 +119,13 @@ class Service:
         await self._check_pause(held, pause, request_id)
         return await held.chat.answer(value, request_id=request_id)
 
-    async def stream(self, held: Held, text: str, request_id: str | None) -> LiveTurn:
+    async def stream(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
         """Take a message, in a turn that can be followed. Raises as `Turns.begin`, and Problem 429."""
         self.gauge.check_streams()
         self.count(held.caller)
         key = request_id or uuid.uuid4().hex
         return self.turns.begin(
-            held.chat.id, key, ("message", text), lambda: held.chat.stream(text, request_id=key)
+            held.chat.id, key, ("message", text), lambda: held.chat.stream(_said(text, picked=picked), request_id=key)
         )
 
     async def stream_answer(

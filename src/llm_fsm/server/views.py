@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from llm_fsm import AsyncMachine, Turn
+from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
 from llm_fsm.server.machines import Held
 from llm_fsm.server.problems import Problem
@@ -42,6 +42,16 @@ class PausedView(BaseModel):
     expires: float | None
 
 
+class ChoiceView(BaseModel):
+    """One thing that the user can choose: the words of its button, and what it stands for.
+
+    Send the label as a message with `picked` true.
+    """
+
+    label: str
+    value: JsonValue
+
+
 class TurnView(BaseModel):
     """One turn. `outcome`: "" while the conversation goes on; secrets in `context` are dots."""
 
@@ -58,6 +68,7 @@ class TurnView(BaseModel):
     outcome: str
     request_id: str | None
     usage: UsageView
+    choices: list[ChoiceView]
 
 
 class RecordedTurnView(TurnView):
@@ -76,6 +87,7 @@ class ConversationView(BaseModel):
     context: dict[str, JsonValue]
     paused: PausedView | None
     due: float | None
+    choices: list[ChoiceView]
 
 
 class StartedView(ConversationView):
@@ -146,6 +158,11 @@ def paused_of(paused: Any) -> dict[str, Any] | None:
     return None if paused is None else asdict(paused)
 
 
+def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
+    """What the user can choose."""
+    return [{"label": choice.label, "value": choice.value} for choice in choices]
+
+
 def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
     """A turn."""
     return {
@@ -162,6 +179,7 @@ def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
         "outcome": turn.outcome,
         "request_id": turn.request_id,
         "usage": asdict(turn.usage),
+        "choices": choices_of(turn.choices),
     }
 
 
@@ -176,6 +194,7 @@ def conversation_of(held: Held) -> dict[str, Any]:
         "context": context_of(held.machine, chat.context),
         "paused": paused_of(chat.paused),
         "due": chat.due,
+        "choices": choices_of(chat.choices),
     }
 
 

@@ -39,11 +39,12 @@ class RunResumed(Event, frozen=True, kw_only=True):
 
 
 class UserSaid(Event, frozen=True, kw_only=True):
-    """A message arrived at `time` (seconds since the epoch)."""
+    """A message arrived at `time` (seconds since the epoch). `picked`: it is the label of a choice that was shown."""
 
     text: str
     time: float
     request_id: str | None = None
+    picked: bool = False
 
 
 class ModelReplied(Event, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ class ModelReplied(Event, frozen=True, kw_only=True):
 class Recognised(Event, frozen=True, kw_only=True):
     """The message gave the value of `key` for certain, so no model was asked.
 
-    A ContextSet with the source user follows.
+    A ContextSet with the source user follows. `key` is "" where the user chose a state.
     """
 
     key: str

@@ -11,15 +11,19 @@ from collections.abc import Generator, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from llm_fsm._text import cut
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import accept_reply
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, model, response, tool_loop, transitions
 from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.corrections import divided
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result
@@ -56,11 +60,13 @@ class Complaint(NamedTuple):
     unmet: bool = False
 
 
-def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
+def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None) -> Run:
     """Ask the model what to do with the message; once more if its reply does not stand.
 
-    `waiting`: the loop in which the turn paused, with the answer put in.
+    `waiting`: the loop in which the turn paused, with the answer put in. `picked`: the choice that the message is.
     """
+    if picked is not None and (yield from _take_choice(turn, picked)):
+        return
     if waiting is None and turn.machine.fast and (yield from _take_fast_path(turn)):
         return
     available = available_here(turn)
@@ -107,15 +113,45 @@ def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
     if found is None:
         return False
     key, value = found
+    return (yield from _take_value(turn, key, (ev.ContextSet(source="user", values={key: value}),)))
+
+
+def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, bool]:
+    """Do what the user chose, as far as that is certain; False where the model is to be asked."""
+    here, key = turn.state, asked_key(turn.session, turn.state)
+    if picked.value in {move.target for move in here.moves if isinstance(picked.value, str)}:
+        move = _check_pick(turn, here, picked.value)
+        if isinstance(move, Refusal) or any(guard.judged for guard in move.guards):
+            return False
+        if (yield from handlers.vetoed(turn, move)) is not None:
+            return False
+        turn.emit(ev.Recognised(key=""))
+        return (yield from _go(turn, move, "user"))
+    if not key:
+        return False
+    found = accept_reply(turn.machine.keys, turn.session.context, {key: picked.value}, turn.session.begun)
+    if not all(isinstance(event, ev.ContextSet) for event in found):
+        return False
+    return (yield from _take_value(turn, key, found))
+
+
+def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generator[Effect, Result, bool]:
+    """Keep the value that the message gives for certain, and go where that leads; False where the model is to say."""
     here, before = turn.state, turn.session.data()
     turn.emit(ev.Recognised(key=key))
-    turn.emit(ev.ContextSet(source="user", values={key: value}))
-    yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(key,))
+    for event in found:
+        turn.emit(replace(event, source="user") if isinstance(event, ev.ContextSet) else event)
+    yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(key.partition(".")[0],))
     by, move = "auto", (yield from handlers.first_allowed(turn, here.autos))
     if move is None:
         by, move = "user", certain_move(here, before, turn.session.data())
         if move is None or (yield from handlers.vetoed(turn, move)) is not None:
             return False
+    return (yield from _go(turn, move, by))
+
+
+def _go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, bool]:
+    """Make a move that no words of a model go with."""
     yield from transitions.enter(turn, move, by)
     yield from transitions.settle(turn)
     yield from response.complete_words(turn)

@@ -19,6 +19,7 @@ from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
 from llm_fsm.turn import decide, handlers, model, response, summaries, tasks, tool_loop, transitions
+from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move
@@ -31,11 +32,12 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class UserMessage:
-    """A message that came in at `time` (seconds since the epoch)."""
+    """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice."""
 
     text: str
     time: float
     request_id: str | None = None
+    picked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "ha
 
 
 def message(turn: TurnState, heard: UserMessage) -> Run:
-    turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
+    shown = choices_of(turn.root, turn.session) if heard.picked else ()
+    turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id, picked=heard.picked))
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     came_from, said = turn.here, turn.said
@@ -90,7 +93,8 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     else:
         if turn.here != came_from and turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
-        yield from decide.ask(turn)
+        picked = next((choice for choice in shown if choice.label == heard.text), None)
+        yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
         if turn.paused:
             response.say_paused(turn)
     yield from _finish(turn)

@@ -123,7 +123,7 @@ function after(now) {
 
 function offer(found) {
   choices.hidden = !found.length;
-  choices.replaceChildren(...found.map((choice) => button(choice.label, () => send(choice.label))));
+  choices.replaceChildren(...found.map((choice) => button(choice.label, () => send(choice.label, true))));
 }
 
 function button(label, act) {
@@ -185,14 +185,14 @@ async function begin() {
   }
 }
 
-function send(words) {
+function send(words, picked = false) {
   if (!words.trim() || conversation === null) return;
   if (unsent === null || unsent.words !== words) {
-    unsent = { words, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+    unsent = { words, picked, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
     show("user", words);
   }
   text.value = "";
-  turn("messages", { text: words }, unsent.key).then(() => {
+  turn("messages", { text: words, picked: unsent.picked }, unsent.key).then(() => {
     if (unsent !== null) text.value = unsent.words;
   });
 }

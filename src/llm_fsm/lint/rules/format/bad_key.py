@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm._text import nearest
@@ -103,7 +104,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 @lint_rule("S116", "error")
 def bad_key_setting(document: Document) -> Iterator[Finding]:
-    """`x-source`, `x-secret` or `x-fast` of a context key has a value that it cannot have.
+    """`x-source`, `x-secret`, `x-fast` or `x-labels` of a context key has a value that it cannot have.
 
     Why it is bad:
     Who may write the key, and whether it must be kept out of prompts, would be guessed.
@@ -114,6 +115,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
 
     Fix:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
+    `x-labels` is an object: value to the words for it.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -132,3 +134,27 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
                 shown = json.dumps(value, ensure_ascii=False)[:40]
                 message = f'"{name}": expected true or false, found {shown}'
                 yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
+        yield from _labels(schema, place + "/x-labels")
+
+
+def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Labels that are no words, and those of values that the key does not have."""
+    labels, values = schema.get("x-labels"), schema.get("enum")
+    if labels is None:
+        return
+    if not isinstance(labels, dict):
+        shown = json.dumps(labels, ensure_ascii=False)[:40]
+        yield bad_key_setting.finding(f'"x-labels": expected an object, found {shown}', pointer=place)
+        return
+    listed = values if isinstance(values, list) else [True, False] if schema.get("type") == "boolean" else []
+    known = [value if isinstance(value, str) else json.dumps(value) for value in listed]
+    for name, words in labels.items():
+        if not isinstance(words, str) or not words:
+            yield bad_key_setting.finding(f"the label of {quoted(name)} is no text", pointer=place + step(name))
+        elif known and name not in known:
+            meant = nearest(name, known)
+            yield bad_key_setting.finding(
+                f"{quoted(name)} has a label and is no value of the key",
+                pointer=place + step(name),
+                hint=None if meant is None else f'did you mean "{meant}"?',
+            )

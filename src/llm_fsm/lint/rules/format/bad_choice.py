@@ -1,0 +1,62 @@
+"""Choices that stand for nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm._json import step
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import lint_rule
+
+
+@lint_rule("S127", "warning")
+def bad_choice(document: Document) -> Iterator[Finding]:
+    """A choice has no words, or its value is no value of a key that its state asks for, and no state that it leads to.
+
+    Why it is bad:
+    Whoever picks the choice says its label, and the model has to guess what that stands for.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"size": {"enum": ["s", "l"]}}},
+        "states": {"hello": {"purpose": "Which size?", "required_context_keys": ["size"],
+                             "choices": [{"label": "Small", "value": "smal"}],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write a value that the key accepts, or the id of a state that a transition leads to.
+    """
+    for name, state in document.states.items():
+        if document.kind_of(name) != "converse":
+            continue
+        for choice in state.items("choices"):
+            if choice.value.get("label") == "":
+                yield bad_choice.finding("a choice without words is not shown", pointer=choice.pointer + "/label")
+            value = choice.value.get("value")
+            if value is not None and not _means_something(document, name, state, value):
+                known = [arc.target for arc in document.arcs_from[name]] if isinstance(value, str) else []
+                yield bad_choice.finding(
+                    f"the choice {_shown(value)} is no value of a key that state {quoted(name)} asks for, "
+                    "and no state that it leads to",
+                    pointer=choice.pointer + "/value",
+                    hint=document.speller.hint(value, known, "states that it leads to") if known else None,
+                )
+
+
+def _means_something(document: Document, name: str, state: Placed, value: Any) -> bool:
+    if value in [arc.target for arc in document.arcs_from[name]]:
+        return True
+    parts = {part.pointer: part for part in schema_parts(document)}
+    for _, key in state.texts("required_context_keys"):
+        part = parts.get("/context_schema/properties" + step(key))
+        if part is None or refusal(part, value) is None:
+            return True
+    return False
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:60]
