@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -49,8 +52,9 @@ def test_help_needs_neither_the_engine_nor_its_dependencies(arguments: list[str]
     assert done.stderr == "[]\n"
 
 
-def test_the_version_is_said(desk: Desk) -> None:
-    assert desk.run("--version").out == f"llm-fsm {__version__}\n"
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_said(desk: Desk, option: str) -> None:
+    assert desk.run(option).out == f"llm-fsm {__version__}\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -58,6 +62,36 @@ def test_every_command_has_help(desk: Desk, name: str) -> None:
     done = desk.run(name, "--help")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"Usage: llm-fsm {name} ")
+
+
+def every_command(command: click.Command, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield names
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from every_command(found, (*names, name))
+
+
+@pytest.mark.parametrize("names", [*every_command(group)], ids=" ".join)
+def test_every_help_ends_with_an_example_that_the_command_takes(desk: Desk, names: tuple[str, ...]) -> None:
+    shown = desk.run(*names, "--help").out
+    lines = re.split(r"\n  Examples?:\n", shown)[-1].splitlines()
+    assert len(lines) < len(shown.splitlines())
+    for line in lines:
+        words = shlex.split(line.split(">")[0].removeprefix('    eval "$(').removesuffix(')"'))
+        assert words[: 1 + len(names)] == ["llm-fsm", *names]
+        command: click.Command = group
+        words = words[1:]
+        while isinstance(command, click.Group):
+            found = command.get_command(click.Context(command), words.pop(0))
+            assert found is not None
+            command = found
+        for argument in (word for word in words if word.endswith((".json", ".jsonl"))):
+            desk.write(argument.rpartition("/")[2], "{}")
+            words[words.index(argument)] = argument.rpartition("/")[2]
+        command.make_context("llm-fsm", words)
 
 
 def test_without_a_command_the_help_goes_to_standard_error(desk: Desk) -> None:

@@ -55,7 +55,7 @@ def test_a_wrong_choice_is_asked_again(
 ) -> None:
     shipped = definition_paths()
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n1\n"))
-    assert choice.chosen(shipped) == shipped["appointment"]
+    assert choice.chosen(shipped, "offline") == shipped["appointment"]
     assert "Please type a number from 1 to" in capsys.readouterr().err
 
 
@@ -63,7 +63,7 @@ def test_only_definitions_that_talk_are_offered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("research\ncleanup\ngreeting\n"))
-    assert choice.chosen(definition_paths()) == definition_paths()["greeting"]
+    assert choice.chosen(definition_paths(), "offline") == definition_paths()["greeting"]
     shown = capsys.readouterr().err
     assert "code_review" not in shown
     assert "troubleshooting" in shown
@@ -72,7 +72,7 @@ def test_only_definitions_that_talk_are_offered(
 
 def test_the_end_of_input_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert choice.chosen(definition_paths()) is None
+    assert choice.chosen(definition_paths(), "offline") is None
 
 
 def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

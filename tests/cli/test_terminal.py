@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, desk
 from llm_fsm.testing import FaultyStream, serve_scripted
 from refunds import REFUNDS, TOOLS
 from refunds import model as refund_model
@@ -29,6 +29,20 @@ __all__ = ["desk"]
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
 _PATIENCE = 20.0
 ENTER = "\r"
+SLOW_TO_STOP = '''
+import asyncio
+
+async def wait() -> str:
+    """Waits."""
+    print("the tool waits", flush=True)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        print("the tool does not stop", flush=True)
+        await asyncio.sleep(60)
+
+TOOLS = [wait]
+'''
 
 
 class Terminal:
@@ -156,7 +170,7 @@ def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
 
 def test_ctrl_d_while_words_come_leaves_after_them(desk: Desk, terminals: list[Terminal]) -> None:
     slow = FaultyStream(words={**ASKS, "message": "one two three four"}, size=4, split=400, pause=0.05)
-    with serve_scripted([HELLO, slow]) as server:
+    with serve_scripted([HELLO, slow, ASKS]) as server:
         terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
         terminal.wait_for_prompt()
         terminal.type("hi" + ENTER)
@@ -183,21 +197,48 @@ def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
     assert desk.run("conversations", "show", "x").code == 2
 
 
-def test_an_interrupt_in_the_middle_of_words_says_that_nothing_of_the_turn_is_kept(
+def test_an_interrupt_in_the_middle_of_words_stops_the_turn_and_a_second_one_leaves(
     desk: Desk, terminals: list[Terminal]
 ) -> None:
     words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
     slow = FaultyStream(words=words, size=4, split=400, pause=0.02)
-    with serve_scripted([HELLO, slow]) as server:
+    with serve_scripted([HELLO, slow, ASKS]) as server:
         arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
         terminal = opened(terminals, "chat", *arguments)
         terminal.wait_for_prompt()
         terminal.type("hi there" + ENTER)
         terminal.wait_for("word1 ")
         terminal.type("\x03")
+        terminal.wait_for("Stopped. Nothing of this turn is kept: neither the message nor what was said.")
+        terminal.wait_for("Ctrl-C again leaves.")
+        terminal.wait_for_prompt()
+        terminal.type("who are you" + ENTER)
+        terminal.wait_for("Your name?")
+        terminal.wait_for_prompt()
+        terminal.type("\x03")
         assert terminal.code() == 130
-    assert "Nothing of this turn is kept: neither the message nor what was said." in terminal.screen
-    assert "hi there" not in desk.run("conversations", "show", "x").out
+    shown = desk.run("conversations", "show", "x").out
+    assert "hi there" not in shown
+    assert "who are you" in shown
+
+
+def test_a_second_interrupt_leaves_a_turn_that_does_not_stop(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.write("slow.py", SLOW_TO_STOP)
+    hello = {**GREETER["states"]["hello"], "tools": ["wait"]}
+    states = {**GREETER["states"], "hello": hello}
+    desk.write("slow.json", {**GREETER, "tools": {"wait": {"registered": "wait"}}, "states": states})
+    calls = {"tool_calls": [{"name": "wait", "arguments": {}}]}
+    arguments = ("slow.json", "--id", "x", "--tools", "slow.py", *desk.replies(HELLO, calls))
+    terminal = opened(terminals, "chat", *arguments)
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("the tool waits")
+    terminal.type("\x03")
+    terminal.wait_for("the tool does not stop")
+    time.sleep(0.5)  # the tool waits now, and prints no more
+    terminal.type("\x03")
+    assert terminal.code() == 130
+    assert "to go on: llm-fsm chat slow.json --resume x" in terminal.screen
 
 
 def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
@@ -336,10 +377,19 @@ def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
     assert terminal.leave() == 0
 
 
-def test_nobody_chooses_a_definition_where_no_model_is_chosen(desk: Desk, terminals: list[Terminal]) -> None:
+def test_without_a_model_the_menu_has_chosen_offline(desk: Desk, terminals: list[Terminal]) -> None:
     terminal = opened(terminals, "chat", env={"LLM_FSM_MODEL": ""})
+    terminal.wait_for("Which definition?")
+    terminal.wait_for("no model is configured: `offline` answers; --model names another")
+    terminal.wait_for("Number or name: ")
+    terminal.type("3\n")
+    terminal.wait_for("Hello, and welcome! What may I call you?")
+    assert terminal.leave() == 0
+
+
+def test_nobody_chooses_a_definition_where_the_model_has_no_key(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "--model", "openai/gpt-4o-mini", env={"OPENAI_API_KEY": ""})
     assert terminal.code() == 3
-    assert "no model is chosen" in terminal.screen
     assert "Which definition?" not in terminal.screen
 
 

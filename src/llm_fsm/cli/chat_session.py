@@ -86,6 +86,10 @@ class Talk:
             return "kept"
         return "begun" if self._runner.run(under_way(self._machine.store, self.id)).must else "gone"
 
+    def is_idle(self) -> bool:
+        """Return True if no turn is under way in this process."""
+        return not asyncio.all_tasks(self._runner.get_loop())
+
     def patience(self) -> float | None:
         """Seconds until something happens by itself; None: never."""
         due = self._conversation.due

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import Settings, verbose_option
+from llm_fsm.cli.options import Settings, example, verbose_option
 from llm_fsm.cli.terminal import escape as printing
 
 COMMANDS: Mapping[str, str] = {
@@ -120,14 +120,17 @@ class Commands(click.Group):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5 paused, "
-    "130 interrupted. Those of `test` are its own.",
+    epilog=example("llm-fsm new table-booking", "llm-fsm chat table-booking/table-booking.json"),
 )
-@click.version_option(__version__, prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
 @verbose_option
 @click.pass_context
 def group(context: click.Context) -> None:
-    """Conversations and workflows as state machines in JSON: the model understands, the machine decides."""
+    """Conversations and workflows as state machines in JSON: the model understands, the machine decides.
+
+    Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5 paused,
+    130 interrupted. Those of `test` are its own.
+    """
     if context.invoked_subcommand is None:
         printing.err(context.get_help())
         context.exit(exits.USAGE)

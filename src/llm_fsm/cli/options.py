@@ -30,6 +30,41 @@ def verbose_option(function: F) -> F:
     )
 
 
+def example(*commands: str) -> str:
+    """Return the end of a help text: commands to copy, each on a line of its own."""
+    return "\n".join(("\b", "Example:" if len(commands) == 1 else "Examples:", *(f"  {line}" for line in commands)))
+
+
+def model_option(function: F) -> F:
+    """`-m`, `--model M`: which model answers."""
+    text = "offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL."
+    return click.option("-m", "--model", metavar="M", help=text)(function)
+
+
+def base_url_option(function: F) -> F:
+    """`--base-url URL`: an OpenAI-compatible server."""
+    text = "An OpenAI-compatible server; its key is LLM_FSM_API_KEY."
+    return click.option("--base-url", metavar="URL", help=text)(function)
+
+
+def context_option(function: F) -> F:
+    """`-c`, `--context JSON`: what is known from the start."""
+    text = "What is known from the start, as a JSON object."
+    return click.option("-c", "--context", metavar="JSON", help=text)(function)
+
+
+def tools_option(function: F) -> F:
+    """`--tools FILE.py`: Python files with tools and functions."""
+    text = "Run this Python file for its TOOLS and FUNCTIONS."
+    return click.option("--tools", metavar="FILE.py", multiple=True, help=text)(function)
+
+
+def mcp_option(function: F) -> F:
+    """`--mcp FILE`: the MCP servers that bring tools."""
+    text = 'JSON file of MCP servers: {"alias": {"command": […]}}.'
+    return click.option("--mcp", metavar="FILE", help=text)(function)
+
+
 def db_option(function: F) -> F:
     """`--db URL`: where conversations are kept."""
     return click.option(

@@ -71,11 +71,13 @@ def named(name: str, shipped: Mapping[str, Path]) -> Path | None:
     return next((path for path in shipped.values() if _head(path)[0] == name), None)
 
 
-def chosen(shipped: Mapping[str, Path]) -> Path | None:
+def chosen(shipped: Mapping[str, Path], model: str) -> Path | None:
     """Ask on the terminal for one of the shipped definitions that talk; None when the input ends instead."""
     talking = {name: path for name, path in shipped.items() if _talks(path)}
     names = list(talking)
     printing.err(menu(talking, shutil.get_terminal_size().columns))
+    answering = "no model is configured: `offline` answers; --model names another"
+    printing.note(answering if model == "offline" else f"the model is {model}")
     while True:
         sys.stderr.write("Number or name: ")
         sys.stderr.flush()

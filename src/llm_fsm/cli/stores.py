@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -13,8 +15,13 @@ from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConfigurationError, UnreadableError
-from llm_fsm.stores.base import Store
+from llm_fsm.stores.base import Listed, ListQuery, Store
 from llm_fsm.stores.registry import default_path, resolve
+
+_AMBIGUOUS = 6
+_PAGE = 1000
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Characters of new ids; none of them is easily taken for another."""
 
 
 def data_folder() -> Path | None:
@@ -88,14 +95,54 @@ def _is_missing(path: str) -> bool:
     return False
 
 
-def open_holding(url: str | None, conversation_id: str | None) -> Store:
-    """The store of `--db`; for a conversation, one that is there. Raises Failure where it cannot be."""
-    if conversation_id is None:
+def open_holding(url: str | None, conversation_id: str | None, *, last: bool = False) -> Store:
+    """Open the store of `--db`. One that must hold a conversation, or the last one, is not created. Raises Failure."""
+    if conversation_id is None and not last:
         return open_store(url)
     store = open_existing(url)
     if store is None:
-        raise unknown(conversation_id)
+        raise none_yet() if conversation_id is None else unknown(conversation_id)
     return store
+
+
+async def identified(store: Store, given: str) -> str:
+    """Return the id that is meant: `given` itself, or the only id that begins so. Raises Failure."""
+    try:
+        if await store.records(given):
+            return given
+    except UnreadableError:  # it is there
+        return given
+    following = await store.list(ListQuery(after=given, limit=_AMBIGUOUS))
+    found = [line.conversation_id for line in following if line.conversation_id.startswith(given)]
+    if not found:
+        raise unknown(given)
+    if len(found) > 1:
+        names = ", ".join(map(repr, found[:-1] if len(found) == _AMBIGUOUS else found))
+        more = ", …" if len(found) == _AMBIGUOUS else ""
+        raise Failure(f"several conversations begin with {given!r}: {names}{more}")
+    return found[0]
+
+
+async def latest(store: Store, definition: str | None = None) -> str:
+    """Return the id of the conversation that was used last, of one definition or of all. Raises Failure."""
+    found: Listed | None = None
+    after: str | None = None
+    while page := await store.list(ListQuery(after=after, limit=_PAGE, definition=definition)):
+        found = max((*page, *(() if found is None else (found,))), key=attrgetter("updated"))
+        after = page[-1].conversation_id
+    if found is None:
+        raise none_yet(definition)
+    return found.conversation_id
+
+
+def new_id() -> str:
+    """Return an id for a new conversation that is easy to type."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
+def none_yet(definition: str | None = None) -> Failure:
+    """Return the error for `--last` where nothing is stored."""
+    return Failure(f"there is no conversation{f' of {definition!r}' if definition else ''} in this store yet")
 
 
 def unknown(conversation_id: str) -> Failure:

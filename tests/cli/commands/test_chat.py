@@ -456,7 +456,7 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
 
 def wanted(**changes: object) -> Wanted:
     values = dict.fromkeys(("file", "model", "base_url", "db", "context", "id", "resume", "save_test"))
-    return Wanted(**{**values, "terminal": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
+    return Wanted(**{**values, "terminal": False, "last": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

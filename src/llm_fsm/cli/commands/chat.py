@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,14 +22,25 @@ from llm_fsm.cli import pipe as lines
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
-from llm_fsm.cli.options import Settings, db_option, verbose_option
+from llm_fsm.cli.options import (
+    Settings,
+    base_url_option,
+    context_option,
+    db_option,
+    example,
+    mcp_option,
+    model_option,
+    tools_option,
+    verbose_option,
+)
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import data_folder, open_holding, unknown
+from llm_fsm.cli.stores import data_folder, identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal.prompts import PromptPrinter
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import Observer
@@ -51,6 +62,7 @@ class Wanted:
     context: Mapping[str, Any] | None
     id: str | None
     resume: str | None
+    last: bool
     terminal: bool
     show_prompt: bool
     save_test: str | None
@@ -58,19 +70,22 @@ class Wanted:
     mcp: str | None = None
 
 
-@click.command()
+@click.command(
+    epilog=example(
+        "llm-fsm chat", "llm-fsm chat order --model offline", "llm-fsm chat flow.json -m openai/gpt-4o-mini --last"
+    )
+)
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
-@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@model_option
+@base_url_option
 @db_option
-@click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@context_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
-@click.option("--resume", metavar="ID", help="Go on with a stored conversation.")
-@click.option(
-    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
-)
-@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@click.option("--resume", metavar="ID", help="Go on with a stored conversation; the beginning of its id will do.")
+@click.option("--last", is_flag=True, help="Go on with the conversation that was used last, with FILE of that machine.")
+@tools_option
+@mcp_option
 @click.option(
     "--save-test", metavar="FILE", help="At the end, write the conversation as a test: FILE.test.json."
 )
@@ -89,6 +104,7 @@ def chat(
     context: str | None,
     conversation_id: str | None,
     resume: str | None,
+    last: bool,
     tools: tuple[str, ...],
     mcp: str | None,
     save_test: str | None,
@@ -107,10 +123,13 @@ def chat(
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
-    if conversation_id is not None and resume is not None:
-        raise click.UsageError("--id names a new conversation, --resume a stored one: give one of them", ctx)
-    if context is not None and resume is not None:
-        raise click.UsageError("--context belongs to a new conversation, not to --resume", ctx)
+    stored = "--resume" if resume is not None else "--last" if last else None
+    if resume is not None and last:
+        raise click.UsageError("--resume and --last each name a conversation: give one of them", ctx)
+    if conversation_id is not None and stored:
+        raise click.UsageError(f"--id names a new conversation, {stored} a stored one: give one of them", ctx)
+    if context is not None and stored:
+        raise click.UsageError(f"--context belongs to a new conversation, not to {stored}", ctx)
     fault = None if save_test is None else saved_test.refusal(save_test)
     if fault is not None:
         raise click.UsageError(f"--save-test: {fault}", ctx)
@@ -122,6 +141,7 @@ def chat(
         context=None if context is None else context_of(context),
         id=conversation_id,
         resume=resume,
+        last=last,
         terminal=not plain and is_terminal(),
         show_prompt=show_prompt,
         save_test=save_test,
@@ -155,8 +175,9 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
     with ExitStack() as stack:
         out = None if wanted.terminal else stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
-        store = open_holding(wanted.db, wanted.resume)
+        store = open_holding(wanted.db, wanted.resume, last=wanted.last)
         stack.callback(lambda: runner.run(store.close()))
+        wanted = runner.run(_settled(wanted, store))
         path = _path(wanted, store, runner, ctx)
         if path is None:
             return exits.OK
@@ -195,6 +216,18 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         return code if saved else code or exits.OUTPUT
 
 
+async def _settled(wanted: Wanted, store: Store) -> Wanted:
+    """Return what is wanted with the whole id of the conversation, and with a model for the menu. Raises Failure."""
+    if wanted.resume is not None:
+        return replace(wanted, resume=await identified(store, wanted.resume))
+    if wanted.last:
+        file = None if wanted.file is None else choice.located(wanted.file, definition_paths())
+        return replace(wanted, resume=await latest(store, None if file is None else load(file).name))
+    if wanted.file is None and not is_configured(wanted):
+        return replace(wanted, model="offline")
+    return wanted
+
+
 def _is_saved(talk: Talk, name: str) -> bool:
     """Write the conversation as a test, and say so, or why not."""
     try:
@@ -223,7 +256,12 @@ def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Conte
         names = f", or the name of a shipped definition: {', '.join(shipped)}" if shipped else ""
         raise click.UsageError(f"name a definition FILE{names}", ctx)
     _checked_model(wanted)
-    return choice.chosen(shipped)
+    return choice.chosen(shipped, wanted.model or os.environ.get("LLM_FSM_MODEL", ""))
+
+
+def is_configured(wanted: Wanted) -> bool:
+    """Return True if a model or its address is named, by an option or in the environment."""
+    return (wanted.model or wanted.base_url) is not None or bool(os.environ.get("LLM_FSM_MODEL", "").strip())
 
 
 def _checked_model(wanted: Wanted) -> None:
@@ -279,7 +317,7 @@ def _conversation(
     wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
 ) -> AsyncConversation:
     def start(hear: Observer | None = None) -> AsyncConversation:
-        return runner.run(machine.start(wanted.context, wanted.id, hear=hear))
+        return runner.run(machine.start(wanted.context, new_id() if wanted.id is None else wanted.id, hear=hear))
 
     try:
         if wanted.resume is not None:

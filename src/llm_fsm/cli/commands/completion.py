@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.terminal import escape as printing
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.command()
+@click.command(epilog=example('eval "$(llm-fsm completion bash)"'))
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @verbose_option
 @click.pass_context

@@ -9,7 +9,7 @@ import click
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.convert.chart import ConversionError, Note
@@ -27,7 +27,7 @@ from llm_fsm.documents.convert.registry import convert as converted
 from llm_fsm.documents.discovery import file_of
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm convert flow.scxml -o flow.json"))
 @click.argument("file")
 @click.option("--from", "given", type=click.Choice(FORMS), help="The form of FILE; by default found out.")
 @click.option(

@@ -10,7 +10,7 @@ import click
 
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition.models import Definition
@@ -36,7 +36,7 @@ class Live:
     by_change: tuple[int, ...]
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm diff old.json new.json --exit-code"))
 @click.argument("old")
 @click.argument("new")
 @click.option(

@@ -12,19 +12,25 @@ import click
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.fleet import Brought, Fleet
-from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.options import (
+    base_url_option,
+    db_option,
+    example,
+    mcp_option,
+    model_option,
+    tools_option,
+    verbose_option,
+)
 from llm_fsm.cli.stores import open_store
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm mcp order --model openai/gpt-4o-mini"))
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @db_option
-@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
-@click.option(
-    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
-)
-@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@model_option
+@base_url_option
+@tools_option
+@mcp_option
 @verbose_option
 @click.pass_context
 def mcp(

@@ -10,13 +10,13 @@ import click
 
 from llm_fsm.cli import templates as starter
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.terminal import escape as printing
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm new table-booking"))
 @click.argument("name")
 @click.option(
     "--dir", "folder", metavar="DIR", default=".", help="Where the new folder goes; here by default."

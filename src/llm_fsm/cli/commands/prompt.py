@@ -16,7 +16,7 @@ from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.commands.chat import context_of
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import context_option, example, verbose_option
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import definition_paths
@@ -44,10 +44,10 @@ class _Said:
     message: str
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm prompt flow.json --state pay --context '{\"total\": 12}'"))
 @click.argument("file")
 @click.option("--state", metavar="ID", help="The state to show; without it all that talk, by their sizes.")
-@click.option("--context", metavar="JSON", help="What is known, as a JSON object.")
+@context_option
 @click.option("--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].')
 @click.option("--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says.")
 @click.option(

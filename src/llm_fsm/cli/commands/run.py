@@ -6,10 +6,9 @@ import asyncio
 import os
 import shlex
 import sys
-import uuid
 from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,9 +20,19 @@ from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.commands.chat import context_of
-from llm_fsm.cli.options import Settings, db_option, verbose_option
+from llm_fsm.cli.options import (
+    Settings,
+    base_url_option,
+    context_option,
+    db_option,
+    example,
+    mcp_option,
+    model_option,
+    tools_option,
+    verbose_option,
+)
 from llm_fsm.cli.output import own_output
-from llm_fsm.cli.stores import open_holding, unknown
+from llm_fsm.cli.stores import identified, latest, new_id, open_holding, unknown
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
@@ -62,6 +71,7 @@ class Wanted:
     background: Mapping[str, Any] | None
     id: str | None
     resume: str | None
+    last: bool
     answer: Any
     tools: tuple[str, ...]
     mcp: str | None
@@ -179,28 +189,27 @@ class RunSession:
         return printing.one_line(shlex.join(parts))
 
 
-@click.command()
+@click.command(epilog=example('llm-fsm run flow.json --input "a text" --tools tools.py'))
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @click.option(
     "--input", "given", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
 )
-@click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@context_option
 @click.option(
     "--background",
     metavar="JSON",
     help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
 )
-@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@model_option
+@base_url_option
 @db_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new run.")
-@click.option("--resume", metavar="ID", help="Go on with a run that was parked, or that waits.")
-@click.option("--answer", metavar="JSON", help="With --resume: the answer that the run waits for.")
-@click.option(
-    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
-)
-@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@click.option("--resume", metavar="ID", help="Go on with a run that was parked or waits; its id, or how it begins.")
+@click.option("--last", is_flag=True, help="Go on with the run of FILE that was used last.")
+@click.option("--answer", metavar="JSON", help="With --resume or --last: the answer that the run waits for.")
+@tools_option
+@mcp_option
 @click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
 @verbose_option
@@ -218,6 +227,7 @@ def run(
     db: str | None,
     conversation_id: str | None,
     resume: str | None,
+    last: bool,
     answer: str | None,
     tools: tuple[str, ...],
     mcp: str | None,
@@ -228,7 +238,7 @@ def run(
 
     FILE is a definition file, or the name of a shipped definition. On a terminal you watch its states, tool calls
     and key results; through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C parks
-    the run, --resume ID goes on with it. --tools runs the Python file that it names: name only your own.
+    the run, --resume ID or --last goes on with it. --tools runs the Python file that it names: name only your own.
 
     Exit codes: 0 passed, 1 failed, exhausted or limited, or the definition is at fault, 2 usage, 3 model or
     provider, 4 store, 5 paused, 130 interrupted.
@@ -236,7 +246,7 @@ def run(
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)
     new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
-    _check_options(ctx, resume, new, answer)
+    _check_options(ctx, resume, new, answer, last=last)
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
@@ -251,6 +261,7 @@ def run(
         background=None if background is None else host.object_of(background, "--background"),
         id=conversation_id,
         resume=resume,
+        last=last,
         answer=NOTHING if answer is None else host.json_of(answer, "--answer"),
         tools=tools,
         mcp=mcp,
@@ -262,13 +273,16 @@ def run(
 
 
 def _check_options(
-    ctx: click.Context, resume: str | None, new: Mapping[str, str | None], answer: str | None
+    ctx: click.Context, resume: str | None, new: Mapping[str, str | None], answer: str | None, *, last: bool
 ) -> None:
+    if resume is not None and last:
+        raise click.UsageError("--resume and --last each name a run: give one of them", ctx)
+    stored = "--resume" if resume is not None else "--last" if last else None
     for name, value in new.items():
-        if value is not None and resume is not None:
-            raise click.UsageError(f"{name} belongs to a new run, not to --resume", ctx)
-    if answer is not None and resume is None:
-        raise click.UsageError("--answer goes to a run that waits: name it with --resume", ctx)
+        if value is not None and stored:
+            raise click.UsageError(f"{name} belongs to a new run, not to {stored}", ctx)
+    if answer is not None and not stored:
+        raise click.UsageError("--answer goes to a run that waits: name it with --resume or --last", ctx)
 
 
 def _run(wanted: Wanted) -> int:
@@ -288,11 +302,15 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
     brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
-        store = open_holding(wanted.db, wanted.resume)
+        store = open_holding(wanted.db, wanted.resume, last=wanted.last)
         stack.callback(lambda: runner.run(store.close()))
+        if wanted.resume is not None:
+            wanted = replace(wanted, resume=runner.run(identified(store, wanted.resume)))
+        elif wanted.last:
+            wanted = replace(wanted, resume=runner.run(latest(store, definition.name)))
         machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
-        name = wanted.resume or wanted.id or uuid.uuid4().hex
+        name = wanted.resume or (new_id() if wanted.id is None else wanted.id)
         view = _view(wanted, machine, out)
 
         def show(who: str, event: Event) -> None:

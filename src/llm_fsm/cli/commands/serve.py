@@ -20,7 +20,16 @@ import click
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.fleet import Brought, Fleet
-from llm_fsm.cli.options import Settings, db_option, verbose_option
+from llm_fsm.cli.options import (
+    Settings,
+    base_url_option,
+    db_option,
+    example,
+    mcp_option,
+    model_option,
+    tools_option,
+    verbose_option,
+)
 from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.errors import ConfigurationError
@@ -50,17 +59,15 @@ class Wanted:
     verbose: int = field(default=0)
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm serve bots --model openai/gpt-4o-mini --port 8000"))
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @db_option
-@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
-@click.option(
-    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
-)
-@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@model_option
+@base_url_option
+@tools_option
+@mcp_option
 @click.option("--cors", metavar="ORIGIN", multiple=True, help="Pages of this origin may call the server.")
 @click.option(
     "--allow-host", "hosts", metavar="NAME", multiple=True, help="A name by which the server is called."

@@ -16,7 +16,7 @@ import click
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition import json_source as source
@@ -62,7 +62,7 @@ class Wish:
     output: str | None
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm show order --conditions", "llm-fsm show flow.json -o flow.svg"))
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
 @click.option(

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import verbose_option
+from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal import excerpt
@@ -41,7 +41,7 @@ class Wish:
     diff: bool = False
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm validate bots --fail-on warning"))
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
     "--format",
@@ -99,10 +99,6 @@ def validate(
     PATH is a file, a folder (every definition below it), a pattern such as "bots/**/*.json", the name of a shipped
     definition, or - for standard input. In a folder, JSON files that cannot be read are reported, too. Settings come
     from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
-
-    \b
-    Example:
-      llm-fsm validate bots --fail-on warning
 
     Exit codes: 0 clean, 1 a finding at or above --fail-on or a file that is no definition, 2 a file that cannot be
     read.

@@ -314,14 +314,15 @@ def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None
 
 
 def _turn(talk: Talk, screen: Screen, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
-    """One turn; what failed is said, and the user may go on. An interrupt goes through; what it left is said."""
+    """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes through."""
     before = talk.data()
     try:
         screen.hear_out(work)
     except KeyboardInterrupt:
-        with suppress(LLMFSMError, KeyboardInterrupt):
-            screen.note(_BROKEN_OFF[talk.left_by_interrupt(before)])
-        raise
+        if not talk.is_idle():  # a second one came before the turn had stopped
+            raise
+        with suppress(LLMFSMError):
+            screen.note(f"Stopped. {_BROKEN_OFF[talk.left_by_interrupt(before)]} Ctrl-C again leaves.")
     except (ModelError, ConversationConflict) as error:
         screen.fault(str(error))
         screen.note(_UNCHANGED)

@@ -75,6 +75,41 @@ def test_the_limit_is_a_limit_and_the_rest_is_counted(desk: Desk) -> None:
     assert desk.run("conversations", "list", "--limit", "0").code == 2
 
 
+def test_the_beginning_of_an_id_will_do_where_no_other_begins_so(desk: Desk) -> None:
+    for name in ("ada", "adam", "bob"):
+        talk(desk, name, HELLO)
+    assert desk.run("conversations", "show", "b") == desk.run("conversations", "show", "bob")
+    assert desk.run("conversations", "show", "ada").code == 0
+    said = "llm-fsm: error: several conversations begin with 'ad': 'ada', 'adam'\n"
+    assert desk.run("conversations", "show", "ad") == Done(2, "", said)
+    assert desk.run("conversations", "fork", "bo", "bertha").err == "llm-fsm: bertha is a copy of bob\n"
+    assert json.loads(desk.run("conversations", "export", "be").out)["conversation"] == "bertha"
+    assert desk.run("conversations", "delete", "be", "--yes").err == "llm-fsm: deleted bertha\n"
+    assert desk.run("chat", "greeter.json", "--resume", "bo", *desk.replies(BYE), stdin=b"Ada").out == "Bye Ada.\n"
+
+
+def test_the_last_conversation_needs_no_id(desk: Desk) -> None:
+    for last in ("show", "chat"):
+        option = ("conversations", "show", "--last") if last == "show" else ("chat", "--last", "--model", "offline")
+        done = desk.run(*option)
+        assert (done.code, done.err) == (2, "llm-fsm: error: there is no conversation in this store yet\n")
+    talk(desk, "a", HELLO)
+    talk(desk, "b", HELLO)
+    assert desk.run("chat", "greeting", "--id", "c", "--model", "offline").code == 0
+    assert desk.run("conversations", "show", "--last") == desk.run("conversations", "show", "c")
+    assert desk.run("chat", "--last", "--model", "offline", stdin=b"I am Ada").code == 0
+    assert "Ada" in desk.run("conversations", "show", "c").out
+    assert desk.run("chat", "greeter.json", "--last", *desk.replies(BYE), stdin=b"Ada").out == "Bye Ada.\n"
+    assert "Bye Ada." in desk.run("conversations", "show", "b").out
+    assert desk.run("chat", "quiz", "--last", "--model", "offline").err.endswith("of 'quiz' in this store yet\n")
+
+
+def test_a_new_conversation_has_an_id_that_is_easy_to_type(desk: Desk) -> None:
+    assert desk.run("chat", "greeter.json", *desk.replies(HELLO)).code == 0
+    [item] = json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
+    assert re.fullmatch("[a-z2-9]{8}", item["id"])
+
+
 def test_a_listed_conversation_in_json(desk: Desk) -> None:
     talk(desk, "ä / \u200f", HELLO)
     [item] = json.loads(desk.run("conversations", "list", "--json").out)["conversations"]

@@ -13,8 +13,17 @@ import click
 
 from llm_fsm.cli import transcript
 from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
-from llm_fsm.cli.options import db_option, verbose_option
-from llm_fsm.cli.stores import known_id, open_existing, open_holding, tell_unlisted, unknown, unlisted
+from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.stores import (
+    identified,
+    known_id,
+    latest,
+    open_existing,
+    open_holding,
+    tell_unlisted,
+    unknown,
+    unlisted,
+)
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.session.turn_record import TurnRecord, parse
@@ -40,7 +49,11 @@ class Conversations(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=Conversations, no_args_is_help=False)
+@click.group(
+    cls=Conversations,
+    no_args_is_help=False,
+    epilog=example("llm-fsm conversations list", "llm-fsm conversations show --last"),
+)
 @verbose_option
 def conversations() -> None:
     """List, show, count, replay, copy, move, migrate, check and delete stored conversations."""
@@ -50,7 +63,7 @@ for command in (export_, import_, fork_, doctor):
     conversations.add_command(command)
 
 
-@conversations.command("list")
+@conversations.command("list", epilog=example("llm-fsm conversations list --limit 5"))
 @db_option
 @json_option
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
@@ -71,17 +84,22 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
     tell_unlisted(left)
 
 
-@conversations.command()
-@click.argument("conversation_id", metavar="ID", type=known_id)
+@conversations.command(epilog=example("llm-fsm conversations show --last"))
+@click.argument("conversation_id", metavar="ID", type=known_id, required=False)
+@click.option("--last", is_flag=True, help="Show the conversation that was used last.")
 @db_option
 @json_option
 @verbose_option
-def show(conversation_id: str, db: str | None, as_json: bool) -> None:
-    """Show a conversation turn by turn: message, reply, moves, tokens."""
-    store = open_existing(db)
-    records, secret = ((), frozenset()) if store is None else asyncio.run(_records(store, conversation_id))
-    if not records:
-        raise unknown(conversation_id)
+@click.pass_context
+def show(ctx: click.Context, *, conversation_id: str | None, last: bool, db: str | None, as_json: bool) -> None:
+    """Show a conversation turn by turn: message, reply, moves, tokens.
+
+    The beginning of an ID will do if no other begins so.
+    """
+    if (conversation_id is None) is not last:
+        raise click.UsageError("name the ID of a conversation, or give --last", ctx)
+    store = open_holding(db, conversation_id, last=last)
+    conversation_id, records, secret = asyncio.run(_records(store, conversation_id))
     turns = transcript.turns(records, secret.__contains__)
     if as_json:
         printing.out(printing.as_json({"conversation": conversation_id, "turns": turns}))
@@ -89,20 +107,18 @@ def show(conversation_id: str, db: str | None, as_json: bool) -> None:
         printing.out("\n\n".join(transcript.plain(turn) for turn in turns))
 
 
-@conversations.command()
+@conversations.command(epilog=example("llm-fsm conversations delete k3f9x2mw"))
 @click.argument("conversation_id", metavar="ID", type=known_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
 @verbose_option
 def delete(conversation_id: str, yes: bool, db: str | None) -> None:
-    """Delete a conversation and everything about it."""
-    store = open_holding(db, conversation_id)
-    if not yes and not _confirmed(conversation_id):
+    """Delete a conversation and everything about it.
+
+    The beginning of an ID will do if no other begins so.
+    """
+    if not asyncio.run(_delete(open_holding(db, conversation_id), conversation_id, yes=yes)):
         printing.note("nothing was deleted")
-        return
-    if not asyncio.run(_delete(store, conversation_id)):
-        raise unknown(conversation_id)
-    printing.note(f"deleted {conversation_id}")
 
 
 def _confirmed(conversation_id: str) -> bool:
@@ -122,16 +138,17 @@ async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
         await store.close()
 
 
-async def _records(store: Store, conversation_id: str) -> tuple[Sequence[TurnRecord], frozenset[str]]:
-    """The records of a conversation, and the secret keys of the definition that it is pinned to."""
+async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], frozenset[str]]:
+    """Return an id, its records and the secret keys of its definition; without `given`, those of the last one."""
     try:
+        conversation_id = await (latest(store) if given is None else identified(store, given))
         records = [parse(text) for text in await store.records(conversation_id)]
         loaded = await store.load(conversation_id)
         pinned = None if loaded is None or loaded.definition_sha is None else loaded.definition_sha
         text = None if pinned is None else await kept_definition(store, pinned)
     finally:
         await store.close()
-    return records, frozenset() if text is None else _secret_keys(text)
+    return conversation_id, records, frozenset() if text is None else _secret_keys(text)
 
 
 def _secret_keys(text: str) -> frozenset[str]:
@@ -140,10 +157,17 @@ def _secret_keys(text: str) -> frozenset[str]:
     return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
 
 
-async def _delete(store: Store, conversation_id: str) -> bool:
+async def _delete(store: Store, given: str, *, yes: bool) -> bool:
+    """Delete a conversation; return False if the user does not confirm it. Raises Failure."""
     try:
+        conversation_id = await identified(store, given)
+        if not yes and not _confirmed(conversation_id):
+            return False
         async with store.lock(conversation_id, 5.0):
-            return await store.delete(conversation_id)
+            if not await store.delete(conversation_id):
+                raise unknown(conversation_id)
+        printing.note(f"deleted {conversation_id}")
+        return True
     finally:
         await store.close()
 

@@ -14,7 +14,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import definition_paths
@@ -40,7 +40,7 @@ class Went:
     damaged: bool = False
 
 
-@click.command("migrate")
+@click.command("migrate", epilog=example("llm-fsm conversations migrate flow.json --map map.json --apply"))
 @click.argument("file", metavar="FILE")
 @click.option(
     "--map",

@@ -14,8 +14,8 @@ import click
 
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.options import db_option, verbose_option
-from llm_fsm.cli.stores import known_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.stores import identified, known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
@@ -34,7 +34,7 @@ _PAGE = 500
 _TIMEOUT = 120.0
 
 
-@click.command("replay")
+@click.command("replay", epilog=example("llm-fsm conversations replay flow.json"))
 @click.argument("file", metavar="FILE")
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @click.option("--model", metavar="NAME", help="Ask this model instead of taking the replies on record.")
@@ -103,7 +103,7 @@ async def _replayed(
 
 async def _wanted(store: Store, program: CompiledMachine, ids: Sequence[str]) -> AsyncGenerator[str, None]:
     for name in ids:
-        yield name
+        yield await identified(store, name)
     query = ListQuery(limit=_PAGE, definition=program.definition.name)
     while not ids and (page := await store.list(query)):
         for item in page:

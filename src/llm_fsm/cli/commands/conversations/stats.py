@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from llm_fsm.cli.options import db_option, verbose_option
+from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.session import events as ev
@@ -103,7 +103,7 @@ def _day(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm conversations stats --definition order --since 2026-01-31"))
 @db_option
 @click.option("--definition", metavar="NAME", help="Only conversations with this definition.")
 @click.option("--since", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]), help="Only turns from this day on (UTC).")

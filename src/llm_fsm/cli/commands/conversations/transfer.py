@@ -11,8 +11,8 @@ from typing import IO
 import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
-from llm_fsm.cli.options import db_option, verbose_option
-from llm_fsm.cli.stores import known_id, listed_id, open_existing, open_store
+from llm_fsm.cli.options import db_option, example, verbose_option
+from llm_fsm.cli.stores import identified, known_id, listed_id, open_existing, open_store
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, take_in
@@ -26,7 +26,7 @@ _PAGE = 500
 _PRINTS = "`conversations export` prints what can be imported"
 
 
-@click.command("export")
+@click.command("export", epilog=example("llm-fsm conversations export > conversations.jsonl"))
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @db_option
 @verbose_option
@@ -46,7 +46,7 @@ def export_(conversation_ids: Sequence[str], db: str | None) -> None:
         raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
 
 
-@click.command("import")
+@click.command("import", epilog=example("llm-fsm conversations import conversations.jsonl"))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--id", "new_id", metavar="ID", help="Keep the one conversation under another id.")
 @db_option
@@ -65,7 +65,7 @@ def import_(file: str, new_id: str | None, db: str | None) -> None:
         asyncio.run(_import(open_store(db), texts, new_id))
 
 
-@click.command("fork")
+@click.command("fork", epilog=example("llm-fsm conversations fork k3f9x2mw what-if --turn 3"))
 @click.argument("conversation_id", metavar="ID", type=known_id)
 @click.argument("new_id", metavar="NEW_ID")
 @click.option(
@@ -79,10 +79,9 @@ def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -
     if store is None:
         raise Failure(f"there is no conversation {conversation_id!r} in this store")
     asyncio.run(_fork(store, conversation_id, new_id, turn))
-    printing.note(f"{printing.one_line(new_id)} is a copy of {printing.one_line(conversation_id)}")
 
 
-@click.command()
+@click.command(epilog=example("llm-fsm conversations doctor --db sqlite:///bots.db"))
 @db_option
 @verbose_option
 def doctor(db: str | None) -> None:
@@ -123,7 +122,7 @@ async def _export(store: Store, names: Sequence[str]) -> int:
 
 async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, None]:
     for name in names:
-        yield name
+        yield await identified(store, name)
     after: str | None = None
     while not names and (page := await store.list(ListQuery(after=after, limit=_PAGE))):
         for line in page:
@@ -163,7 +162,9 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
 
 async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | None) -> None:
     try:
-        await fork(store, conversation_id, new_id, turn)
+        name = await identified(store, conversation_id)
+        await fork(store, name, new_id, turn)
+        printing.note(f"{printing.one_line(new_id)} is a copy of {printing.one_line(name)}")
     except ValueError as error:
         raise Failure(str(error)) from error
     finally:

@@ -23,6 +23,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.commands.test import generate as generation
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.host_code import host_of
+from llm_fsm.cli.options import base_url_option, example, tools_option
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import resolve
@@ -76,9 +77,13 @@ def _codes() -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from error
 
 
-@click.command(cls=_Command, context_settings={"ignore_unknown_options": True})
+@click.command(
+    cls=_Command,
+    context_settings={"ignore_unknown_options": True},
+    epilog=example("llm-fsm test bots -v", "llm-fsm test flow.test.json --record --model openai/gpt-4o-mini"),
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PATH[::NAME]…] [PYTEST OPTIONS]")
-@click.option("--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS.")
+@tools_option
 @click.option("--record", is_flag=True, help="Call a live model and keep its replies beside the file.")
 @click.option("--replay", is_flag=True, help="Play the recordings, also where replies are scripted.")
 @click.option(
@@ -94,7 +99,7 @@ def _codes() -> Iterator[None]:
 @click.option("--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model.")
 @click.option("--user-model", metavar="M", help="The model of the simulated users; by default the same one.")
 @click.option("--model", metavar="M", help="For --live, --record and --simulate: provider/model; else LLM_FSM_MODEL.")
-@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@base_url_option
 @click.option("--coverage", metavar="FILE", help="Report coverage, and write it to a .json file; - writes none.")
 @click.option("--fail-under", metavar="N", type=click.FloatRange(0, 100), help="Fail below N percent coverage.")
 @click.option("--generate", is_flag=True, help="Write tests for definitions, or for what files of tests leave out.")
