@@ -33,6 +33,7 @@ from llm_fsm.turn.repair import actions, corrections
 from llm_fsm.turn.repair.patterns import UNNAMED
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.response import UPDATE
+from llm_fsm.turn.rest import rest
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.turn_state import Part, Run, TurnState
 
@@ -43,7 +44,8 @@ _NOWHERE = AvailableMoves(items=(), valid=(), open=frozenset(), arrivals={})
 
 
 class Decision(NamedTuple):
-    """What a reply leads to. `by`: auto, pattern, model, or refused for a move that a refused value keeps from an end;
+    """What a reply leads to. `by`: auto, pattern, model, or refused where a change of an answer was.
+
     `followed`: its words were written for where it leads.
     """
 
@@ -180,11 +182,12 @@ def _take_reply(
     if theirs and (decision.move is None or decision.move.target != reply.target):
         # no move leads to the definition that these belong to, so this one keeps them
         yield from transitions.apply_update(turn, theirs)
+    decision = _without_refused(turn, decision)
     if decision.by == "pattern":
         yield from actions.repair(turn, reply, available)
         return None
     if decision.by == "refused":
-        _stay_with_refused(turn, reply.target)
+        yield from _go_on_refused(turn, decision.move)
         return None
     move, arrival = decision.move, here
     flows = {flow} if move is None else {flow, _flow_of(turn, move)}
@@ -228,7 +231,7 @@ def _flow_of(turn: TurnState, move: Move) -> str:
 
 
 def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
-    """What follows from a pick, now that its values are kept; or why it does not stand."""
+    """Find what follows from a pick, now that its values are kept; or why it does not stand."""
     here = turn.state
     move = (yield from handlers.first_allowed(turn, here.autos)) if here.autos else None
     if move is not None:
@@ -244,29 +247,39 @@ def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision
     veto = (yield from handlers.vetoed(turn, judged)) if turn.points else None
     if veto is not None:
         return _complaint(turn, reply.target, veto)
-    if _ends_on_refused(turn, judged):
-        return Decision(None, "refused", followed=False)
     return Decision(judged, "model", True)
 
 
-def _ends_on_refused(turn: TurnState, move: Move) -> bool:
-    """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""
-    session = turn.session
-    return (
-        turn.has("correct")
-        and any(session.origins.get(key, (session.turn, ""))[0] < session.turn for key, _ in session.notes)
-        and move.pointer.startswith("/states/")
-        and _state_of(turn, move).kind in ("final", "task")
-    )
+def _without_refused(turn: TurnState, decision: Decision) -> Decision:
+    """Change a decision where a new value for an earlier answer was refused.
+
+    Words that name the new value are not said. The old answer ends nothing, begins no work and enters no other flow.
+    """
+    session, move = turn.session, decision.move
+    refused = [key for key, _ in session.notes if session.origins.get(key, (session.turn, ""))[0] < session.turn]
+    if not refused or not turn.has("correct") or decision.by == "pattern":
+        return decision
+    if move is None:
+        return Decision(None, "refused", followed=False)
+    if not move.pointer.startswith("/states/"):
+        return decision
+    there = rest(turn.root, session, move)
+    if there.talks and there.flow == session.flow:
+        return Decision(move, "refused", followed=False)
+    reasons = "; ".join(f"{key}: {why}" for key, why in session.notes)
+    turn.emit(ev.MoveRefused(target=move.target, reason=f"a changed answer was refused: {reasons}", by="closed"))
+    return Decision(None, "refused", followed=False)
 
 
-def _stay_with_refused(turn: TurnState, target: str) -> None:
-    """Say which change was refused, and why, instead of going on with the old answer."""
-    reasons = "; ".join(f"{key}: {why}" for key, why in turn.session.notes)
-    turn.emit(ev.MoveRefused(target=target, reason=f"a changed answer was refused: {reasons}", by="closed"))
+def _go_on_refused(turn: TurnState, move: Move | None) -> Run:
+    """Say which change was refused, and why, before the question that is open then."""
     asked = response.last_question(turn)
     response.complain(turn)
-    response.say_fixed(turn)
+    if move is None:
+        response.say_fixed(turn)
+    else:
+        asked = ""
+        yield from _arrive(turn, move, "model", None)
     response.ask_again(turn, asked)
 
 
@@ -306,6 +319,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     decision = yield from _decide(turn, reply)
     if isinstance(decision, Complaint):
         return
+    decision = _without_refused(turn, decision)
     if decision.by == "pattern":
         _alone(actions.repair(turn, reply, _NOWHERE))
         if turn.here == place or reply.target not in ("correct", "digress"):  # as for corrections above

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, own_words
@@ -18,8 +20,7 @@ from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
-
-_STEPS = 16
+from llm_fsm.turn.rest import rest
 
 
 def certain_value(
@@ -45,7 +46,11 @@ def certain_value(
     before, after = session.data(), {**session.data(), key: value}
     move = next((move for move in plan.autos if verdict(move, after).holds), None)
     move = move or certain_move(plan, before, after)
-    if move is None or not _speaks(program, move.target, after):
+    if move is None:
+        return None
+    there = rest(root, replace(session, context={**session.context, key: value}), move)
+    speaks = there.kind in ("converse", "final") and there.flow == session.flow
+    if not speaks or program.states[there.state].fixed is None:
         return None
     return None if _means_another(root, session, move, said, key=key, value=value) else (key, value)
 
@@ -103,16 +108,4 @@ def _means_another(root: CompiledMachine, session: Session, move: Move, said: st
         told = folded(" ".join((other.target, other.description, *(guard.description for guard in other.guards))))
         if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", told) for word in words):
             return True
-    return False
-
-
-def _speaks(program: CompiledMachine, target: str, data: Mapping[str, Any]) -> bool:
-    """Return true if the way from here ends in a state with a fixed reply, through states that decide by conditions."""
-    for _ in range(_STEPS):
-        plan = program.states[target]
-        moves = plan.moves if plan.kind == "decide" else plan.autos
-        following = next((move for move in moves if verdict(move, data).holds), None)
-        if following is None:
-            return plan.kind in ("converse", "final") and plan.fixed is not None
-        target = following.target
     return False

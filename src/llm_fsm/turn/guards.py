@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,3 +135,13 @@ def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move |
     if reasons:
         return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
     return Refusal(by="unknown", reason="no transition leads there from this state")
+
+
+def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
+    """Order the moves of a state that worked: those whose label the output names, the default, those without."""
+    label = output.get("_transition") if isinstance(output, dict) else output
+    if label is None or isinstance(label, bool | int | float):
+        label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
+    named = [move for move in moves if isinstance(label, str) and move.on == label.strip()]
+    default = [move for move in moves if move.on == "default"]
+    return (*named, *default, *(move for move in moves if move.on is None))

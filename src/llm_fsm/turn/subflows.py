@@ -12,10 +12,11 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, tasks
-from llm_fsm.turn.corrections import handed_on
+from llm_fsm.turn.corrections import handed_on, reads
 from llm_fsm.turn.effects import Effect, Point, Result
-from llm_fsm.turn.guards import Move
+from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.output_mapping import mapped
+from llm_fsm.turn.rest import rest
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
@@ -68,10 +69,35 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
         _give_back(turn, values, session.origins)
         for event in refused:
             turn.emit(event)
-    if how == "cancelled" and not any(move.on or move.guards for move in turn.state.moves):
-        turn.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
-        return None
-    return (yield from tasks.follow(turn, ended if how != "cancelled" else how))
+    if how != "cancelled":
+        return (yield from tasks.follow(turn, ended))
+    return (yield from _after_cancelling(turn))
+
+
+def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+    """Find the move that follows a cancelled flow: by its label, or by a condition on what the flow gives back.
+
+    Nothing is begun by a way on that says neither.
+    """
+    state = turn.state
+    moves = labelled(state.moves, "cancelled")
+    told = any(move.on or move.guards for move in moves)  # else the one way on is that of a flow that was not cancelled
+    found = yield from handlers.first_allowed(
+        turn,
+        [
+            move
+            for move in moves
+            if move.on == "cancelled"
+            or (
+                told
+                and (not move.guards or reads(move, state.definition.output))
+                and rest(turn.root, turn.session, move).kind != "task"
+            )
+        ],
+    )
+    if found is None:
+        turn.stopped = "stuck"
+    return found
 
 
 def leave(turn: TurnState, how: str) -> None:

@@ -31,7 +31,7 @@ from llm_fsm.turn.effects import (
     Verdicts,
     subject,
 )
-from llm_fsm.turn.guards import Move
+from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.key_results import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
@@ -292,13 +292,7 @@ def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Non
     if not moves:
         turn.stopped = "passed"
         return None
-    label = output.get("_transition") if isinstance(output, dict) else output
-    if label is None or isinstance(label, bool | int | float):
-        label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
-    named = [move for move in moves if isinstance(label, str) and move.on == label.strip()]
-    default = [move for move in moves if move.on == "default"]
-    rest = [move for move in moves if move.on is None]
-    move = yield from handlers.first_allowed(turn, (*named, *default, *rest))
+    move = yield from handlers.first_allowed(turn, labelled(moves, output))
     if move is None:
         turn.stopped = "stuck"
     return move

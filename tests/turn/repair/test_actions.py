@@ -111,6 +111,8 @@ def booking(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
                 "transitions": list(transitions),
             },
             "booked": {"reply": "Booked."},
+            "go": {"kind": "decide", "transitions": [{"target_state": "charge"}]},
+            "charge": {"kind": "task", "purpose": "Charge", "transitions": [{"target_state": "booked"}]},
             "sorry": {"reply": "No booking then. What else?", "transitions": [{"target_state": "booked"}]},
         },
         "patterns": ALL,
@@ -138,6 +140,8 @@ def booking(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
             "No booking",
         ),
         ([{"target_state": "booked", "conditions": needs("day")}], "menu", "What can I do?"),
+        ([{"target_state": "booked", "conditions": needs("_turn")}], "menu", "What can I do?"),
+        ([{"target_state": "booked", "on": "ok"}, {"target_state": "go"}], "menu", "What can I do?"),
         ([{"target_state": "booked"}], "menu", "What can I do?"),
     ],
 )
@@ -322,7 +326,8 @@ def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
     program = machine(states, patterns=["skip"])
     done = say(program, at("ask", program), "skip", reply("skip", "Booked!"))
     assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nWhat now?")
-    assert say(program, at("ask_all", program), "skip", reply("skip", "ok")).session.state == "ask"
+    done = say(program, at("ask_all", program), "skip", reply("skip", "Booked!"))
+    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat now?")
 
 
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:
@@ -336,13 +341,38 @@ def test_who_leaves_an_answer_out_goes_on_and_not_back() -> None:
     states = {
         "what": {"purpose": "What?", "transitions": [{"target_state": "note"}]},
         "note": {"purpose": "Note?", "required_context_keys": ["note"],
-                 "transitions": [{"target_state": "done"}, {"target_state": "what"}]},
+                 "transitions": [{"target_state": "sure"}, {"target_state": "what"}]},
+        "sure": {"purpose": "Sure?", "transitions": [{"target_state": "done"}]},
         "done": {"purpose": "Goodbye"},
     }  # fmt: skip
     program = machine(states, patterns=["correct", "skip"])
     begun = talk(program, "a cake", reply("note", "What shall stand on it?"))
-    done = say(program, begun.session, "nothing", reply("skip", "As you like."))
-    assert (done.session.state, done.session.ended) == ("done", True)
+    done = say(program, begun.session, "nothing", reply("skip", "As you like. Shall we begin?"))
+    assert (done.session.state, done.session.skipped) == ("sure", ("note",))
+
+
+FREE: dict[str, Any] = {"kind": "decide", "transitions": [{"target_state": "done"}]}
+
+
+@pytest.mark.parametrize(
+    ("way", "states"),
+    [
+        ({"target_state": "done"}, {}),
+        ({"target_state": "on"}, {"on": FREE}),
+        ({"target_state": "on"}, {"on": {"purpose": "Wait", "transitions": [{"target_state": "done", "auto": True}]}}),
+        ({"target_state": "on"}, {"on": {"kind": "task", "transitions": [{"target_state": "done"}]}}),
+        ({"target_state": "on", "conditions": [{"logic": {"!=": [{"var": "sure"}, False]}}]},
+         {"on": {"purpose": "Anything else?", "transitions": [{"target_state": "done"}]}}),
+    ],
+)  # fmt: skip
+def test_an_answer_left_out_is_no_yes(way: dict[str, Any], states: dict[str, Any]) -> None:
+    ask = {"purpose": "Shall I save it, and with which note?", "required_context_keys": ["note"], "transitions": [way]}
+    keys = {"note": {"type": "string"}, "sure": {"type": "boolean"}}
+    program = machine({"ask": ask, **states, "done": {"reply": "Saved."}}, context_schema={"properties": keys},
+                      patterns=["skip"])  # fmt: skip
+    done = say(program, start(program, state="ask").session, "I'd rather not", reply("skip", "It is saved!"))
+    assert (done.session.state, done.session.skipped) == ("ask", ())
+    assert done.text == "I am sorry, I cannot go on without that.\n\nShall I save it, and with which note?"
 
 
 # -- not understood
@@ -702,6 +732,47 @@ def test_nothing_is_confirmed_with_the_old_answer_where_the_new_one_was_refused(
     done = say(program, begun.session, f"Yes, but {phone}", reply(target, "Done!", phone=phone))
     assert (done.session.state, done.text, done.usage.calls) == (state, text, 1)
     assert bool(done.of(ev.MoveRefused)) is (state == "check")
+
+
+REST: list[dict[str, Any]] = [
+    {"go": {"kind": "decide", "transitions": [{"target_state": "done"}]}},
+    {"go": {"kind": "decide", "transitions": [{"target_state": "on"}]},
+     "on": {"kind": "decide", "transitions": [{"target_state": "done"}]}},
+    {"go": {"kind": "decide", "transitions": [{"target_state": "book"}]},
+     "book": {"kind": "task", "purpose": "Book it", "transitions": [{"target_state": "done"}]}},
+    {"go": {"purpose": "One moment", "transitions": [{"target_state": "done", "auto": True}]}},
+    {"go": {"kind": "wait", "wait_for": "signature", "transitions": [{"target_state": "done"}]}},
+    {"go": {"kind": "subflow", "flow": "pay", "transitions": [{"target_state": "done"}]}},
+]  # fmt: skip
+PAYING = {"name": "pay", "initial_state": "card", "states": {
+    "card": {"reply": "Which card?", "transitions": [{"target_state": "paid"}]},
+    "paid": {"reply": "Paid."}}}  # fmt: skip
+TOO_LONG = 'That does not fit (telephone number): "1234567" is longer than 5 characters.'
+
+
+@pytest.mark.parametrize("states", REST)
+def test_a_refused_change_goes_nowhere_that_a_move_comes_to_rest_without_the_user(states: dict[str, Any]) -> None:
+    check = {**CONFIRMED["check"], "transitions": [{"target_state": "go"}]}
+    form = {"name": "form", "initial_state": "name", "states": {**CONFIRMED, "check": check, **states},
+            "context_schema": SCHEMA, "patterns": ["correct"]}  # fmt: skip
+    program = nested(form, pay=PAYING)
+    begun = say(program, start(program, state="name").session, "Ada, 123", reply("check", "", name="Ada", phone="123"))
+    done = say(program, begun.session, "Yes, but 1234567", reply("go", "1234567 it is.", phone="1234567"))
+    assert (done.session.state, done.session.flow, done.session.pause) == ("check", "", None)
+    assert done.text == f"{TOO_LONG}\n\nAda, 123. Right?"
+    assert [event.target for event in done.of(ev.MoveRefused)] == ["go"]
+
+
+@pytest.mark.parametrize("target", ["check", "more"])
+def test_a_refused_change_is_told_where_the_user_is_asked_next(target: str) -> None:
+    more = {"purpose": "Anything else?", "transitions": [{"target_state": "done"}]}
+    check = {"purpose": "Right?", "transitions": [{"target_state": "more"}]}
+    program = machine({**CONFIRMED, "check": check, "more": more}, context_schema=SCHEMA, patterns=["correct"])
+    begun = say(program, start(program, state="name").session, "x", reply("check", "Right?", name="Ada", phone="123"))
+    done = say(program, begun.session, "Yes, but 1234567", reply(target, "1234567 it is. More?", phone="1234567"))
+    question = {"check": "Right?", "more": "Anything else?"}[target]
+    assert done.session.state == target
+    assert done.text == f"{TOO_LONG}\n\n{question}"
 
 
 def test_a_first_answer_that_was_refused_keeps_nobody_from_the_end() -> None:

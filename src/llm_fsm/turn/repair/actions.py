@@ -11,16 +11,18 @@ from typing import Any
 
 from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import has
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import handlers, response, subflows, transitions
 from llm_fsm.turn.compiled import AvailableMoves
-from llm_fsm.turn.corrections import own_moves
+from llm_fsm.turn.corrections import own_moves, reads
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import Reply
+from llm_fsm.turn.rest import rest
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
@@ -46,7 +48,7 @@ def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
 def _way_on(turn: TurnState) -> Move | None:
     """The way on where the message has answered the open question; no end and no work begins that nobody picked."""
     move = corrections.only_way(turn) if response.keys_asked_for(turn) else None
-    return None if move is None or turn.machine.states[move.target].kind in ("final", "task") else move
+    return move if move is not None and rest(turn.root, turn.session, move).talks else None
 
 
 def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
@@ -198,17 +200,13 @@ def _restart(turn: TurnState, message: str) -> Run:
 
 
 def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
-    """Leave out what is asked here, and go on where one way is open without it."""
+    """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
-    moves = [move for move in own_moves(turn.state) if not move.returns and verdict(move, data).holds]
-    if not keys:  # then what is asked is for words to tell, and leaving it out is not saying them
-        moves = [move for move in moves if not (move.judged and (move.description or move.guards))]
+    ways = [move for move in own_moves(turn.state) if verdict(move, data).holds]
+    if not keys or _waits_for_yes(turn) or not all(rest(turn.root, turn.session, move).talks for move in ways):
+        ways = []
     past = {state for state, _ in turn.session.path}
-    targets = list(dict.fromkeys(move.target for move in moves if move.target not in past))
-    going_on = [name for name in targets if turn.machine.states[name].kind != "final"]
-    closed = {move.target for move in own_moves(turn.state)} - set(targets) - past
-    if len(targets) > 1 or closed:
-        targets = going_on  # nobody ends a conversation by leaving an answer out
+    targets = list(dict.fromkeys(move.target for move in ways if move.target not in past))
     if not targets and turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="skip", how="left"))
         _say(turn, "skip", words=message)
@@ -231,7 +229,7 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
         response.say_fixed(turn)
         response.ask_again(turn, "")
         return
-    move = next(move for move in moves if move.target == targets[0])
+    move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
         response.ask_again(turn, response.last_question(turn))
@@ -244,6 +242,20 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
     yield from response.complete_words(turn, spoken_for=foreseen)
     if foreseen and turn.state.kind == "converse" and not turn.stopped:
         response.ask_again(turn, "")
+
+
+def _waits_for_yes(turn: TurnState) -> bool:
+    """True where a way on depends on a yes or a no that nobody has said."""
+    keys, context = turn.machine.keys, turn.session.context
+    asked = [key for key in keys.offered if _yes_or_no(keys.schema(key)) and not has(context, key)]
+    return any(reads(move, asked) for move in own_moves(turn.state))
+
+
+def _yes_or_no(schema: Mapping[str, Any]) -> bool:
+    """True for the schema of a key that takes true or false."""
+    kind = schema.get("type", ())
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(isinstance(one, bool) for one in values)
 
 
 def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
