@@ -73,7 +73,19 @@ def chosen(*moves: Written) -> Written:
     return machine({"w": wait}, {"a": {"type": "string"}})
 
 
+def confirm(*moves: Written, keys: tuple[str, ...] = ("ok",), reply: str = "Shall I book?", **more: Any) -> Written:
+    """A state that asks the user to agree, behind one that collects the city."""
+    schema = {"ok": {"type": "boolean"}, "pay": {"enum": ["yes", "no"]}, "city": {"type": "string"}}
+    states = {
+        "a": {"required_context_keys": ["city"], "transitions": [to("q", when(None, "city"))]},
+        "q": {"required_context_keys": list(keys), "reply": reply, "transitions": list(moves)},
+    }
+    return machine(states, schema, **more)
+
+
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
+Q = "/states/q/transitions"
+READ_BACK = {"keys": (), "reply": "To {{ city }}, is that right?"}
 D = "/states/d/transitions"
 
 BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
@@ -303,9 +315,27 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ("odd-operation", one(TEXT, when({"!": {"has_context": var("name")}})), [("warning", LOGIC + "/!/has_context")]),
     ("odd-operation", one(TEXT, when({"missing": ["a", var("name")]})), [("warning", LOGIC + "/missing")]),
     ("decide-gap", chosen(to("b", when(is_("a", "yes")))), [("warning", "/states/w/transitions")]),
+    ("one-way-confirmation", confirm(to("b", when(is_("ok", True)))), [("warning", Q)]),
+    ("one-way-confirmation", confirm(to("b", when(var("ok"))), keys=()), [("warning", Q)]),
+    ("one-way-confirmation", confirm(to("b", when(var("ok"))), to("q", when(is_("ok", False)))), [("warning", Q)]),
+    ("one-way-confirmation", confirm(to("b", when(is_("pay", "yes"))), keys=("pay",)), [("warning", Q)]),
+    ("one-way-confirmation", confirm(to("b"), **READ_BACK), [("warning", Q)]),
+    (
+        "one-way-confirmation",
+        confirm(to("b", when(var("ok"))), global_transitions=[to("b", **{"return": True})]),
+        [("warning", Q)],
+    ),
 ]
 
 GOOD: list[tuple[str, Written]] = [
+    ("one-way-confirmation", confirm(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
+    ("one-way-confirmation", confirm(to("b", when(is_("ok", True))), to("c"))),
+    ("one-way-confirmation", confirm(to("b", when(None, "ok")))),
+    ("one-way-confirmation", confirm(to("b", when(var("ok"))), patterns=["cancel"])),
+    ("one-way-confirmation", confirm(to("b", when(var("ok"))), global_transitions=[to("c")])),
+    ("one-way-confirmation", confirm(to("b"), to("c"), **READ_BACK)),
+    ("one-way-confirmation", confirm(to("b"), keys=(), reply="To {{ city }} it is.")),
+    ("one-way-confirmation", confirm(to("b", when(None, "city")), keys=("city",), reply="Not {{ city }}?")),
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
     ("decide-gap", answered(to("b", when(is_("ok", True))), to("c"))),
     ("decide-gap", answered(to("b", when(is_("ok", True)), on="yes"))),

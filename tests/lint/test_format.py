@@ -77,7 +77,7 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
         [("warning", A + "/required_context_keys/1")],
     ),
     ("confusable-ids", {**one(), "tools": {"seаrch": {"registered": "f"}}}, [("warning", "/tools/seаrch")]),
-    ("reserved-name", machine({"a": {}, "stay": {}}), [("warning", "/states/stay")]),
+    ("reserved-name", machine({"a": {}, "continue": {}}), [("warning", "/states/continue")]),
     ("reserved-name", keys({"target_state": {}}), [("warning", PROPERTIES + "/target_state")]),
     ("duplicate-name", result({"name": "k"}, {"name": "k"}), [("error", A + "/key_results/1/name")]),
     (
@@ -140,6 +140,11 @@ GOOD: list[tuple[str, Written]] = [
     ("bad-answer-schema", one(kind="wait", answer_schema={"type": ["string", "null"]})),
     ("confusable-ids", machine({"ask": {}, "task": {}, "ask2": {}}, {"ask": {}, "naïve": {}})),
     ("reserved-name", machine({"start": {}, "message_2": {}}, {"message": {}})),
+    (
+        "reserved-name",
+        machine({"a": {}, **{name: {} for name in ("stay", "none", "null", "true", "message", "transition", "Raise")}}),
+    ),
+    ("reserved-name", keys({"null": {}, "context_update": {}, "raise": {}})),
     ("duplicate-name", result({"name": "k"}, {"name": "K"})),
     ("repeated-entry", one(required_context_keys=["x", "y"], tools=["x"])),
     ("bad-key-setting", keys({"n": {"x-source": "tool", "x-secret": False, "x-fast": True}})),

@@ -56,6 +56,25 @@ def round_trip(*collected: str) -> Written:
 
 MOVE = "/states/a/transitions/0"
 
+
+def seats(*moves: Written, **more: Any) -> Written:
+    """A state that collects the city, with these ways on, and one behind it that collects the seat."""
+    states = {
+        "a": {"required_context_keys": ["city"], "transitions": list(moves), **more},
+        "b": {"required_context_keys": ["seat"], "transitions": [to("c", when(None, "seat")), to("a")]},
+    }
+    return machine(states, TWO)
+
+
+def sorted_early(*moves: Written) -> Written:
+    """A state that decides before the seat is asked for."""
+    asks = {"required_context_keys": ["seat"], "transitions": [to("c", when(None, "seat"))]}
+    decides = {"kind": "decide", "transitions": list(moves)}
+    return machine({"a": {"transitions": [to("d")]}, "d": decides, "b": asks}, TWO)
+
+
+IS_AISLE = when({"==": [{"var": "seat"}, "aisle"]})
+
 GEO: Written = {
     "type": "object",
     "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}},
@@ -97,6 +116,13 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     ),
     ("never-asked-for", trip("Bye", TWO, "city", "seat"), [("info", MOVE)]),
     ("never-asked-for", round_trip("city"), [("info", "/states/s/transitions/0")]),
+    ("asked-for-later", seats(to("b", when(None, "city", "seat"))), [("warning", MOVE)]),
+    ("asked-for-later", seats(to("b", IS_AISLE)), [("warning", MOVE)]),
+    ("asked-for-later", seats(to("b", when({"!=": [{"var": "seat"}, "aisle"]}))), [("warning", MOVE)]),
+    ("asked-for-later", {**seats(to("b", IS_AISLE)), "context_schema": None}, [("warning", MOVE)]),
+    ("asked-for-later", sorted_early(to("c", IS_AISLE), to("b")), [("warning", "/states/d/transitions/0")]),
+    ("used-before-set", sorted_early(to("c", IS_AISLE), to("b")), []),
+    ("never-asked-for", seats(to("b", when(None, "city", "seat"))), []),
     ("mapping-never-fits", answering({"ok": {"type": "string"}}), [("warning", "/states/w/output/ok")]),
     (
         "mapping-never-fits",
@@ -214,6 +240,13 @@ GOOD: list[tuple[str, Written]] = [
     ("used-before-set", trip("{% if seat %}{{ seat }}{% endif %}", TWO)),
     ("used-before-set", trip("{{ seat }}", TWO, purpose="Ask for city and seat.")),
     ("used-before-set", trip("{{ seat }}", {**TWO, "seat": {"x-source": "host"}})),
+    ("asked-for-later", seats(to("b", when(None, "city")))),
+    ("asked-for-later", seats(to("b", IS_AISLE), required_context_keys=["city", "seat"])),
+    ("asked-for-later", seats(to("b", when({"!": {"var": "seat"}})))),
+    ("asked-for-later", seats(to("c", when(None, "seat")), to("b"))),  # a short cut for those who say it early
+    ("asked-for-later", seats(to("c", IS_AISLE), to("b"))),  # the way leads back here
+    ("asked-for-later", sorted_early(to("c", when(None, "seat")), to("b"))),
+    ("asked-for-later", {**seats(to("b", IS_AISLE)), "initial_state": "b"}),
     ("never-asked-for", trip("Bye", CITY, "city")),
     ("never-asked-for", round_trip("city", "seat")),
     ("mapping-never-fits", answering({"ok": {"type": "boolean"}})),

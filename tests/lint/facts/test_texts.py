@@ -47,6 +47,11 @@ BAD: list[tuple[str, Written, list[tuple[str, str]]]] = [
     (
         "missing-description",
         choice(plain("b"), plain("c")),
+        [("warning", "/states/a/transitions")],
+    ),
+    (
+        "missing-description",
+        choice(plain("b", conditions=[when(None, "k")]), plain("c")),
         [("info", "/states/a/transitions")],
     ),
     ("missing-description", choice(to("b"), global_transitions=[plain("a"), plain("b")]), []),

@@ -100,6 +100,17 @@ def test_what_was_not_touched_is_listed_with_the_shortest_way_there(tmp_path: Pa
     }
 
 
+def test_a_transition_to_the_state_itself_cannot_be_missed(tmp_path: Path) -> None:
+    ask = SHOP["states"]["ask"]
+    again = {"target_state": "ask", "description": "Unsure", "conditions": [{"logic": {"<": [{"var": "age"}, 1]}}]}
+    states = {**SHOP["states"], "ask": {**ask, "transitions": [again, *ask["transitions"]]}}
+    found = covered(tmp_path, {**SHOP, "states": states}, age(20), age(3))
+    assert missing(found.coverage) == {
+        "states": ["/states/left"],
+        "transitions": ["/states/ask/transitions/2", "/global_transitions/0"],
+    }
+
+
 def test_conversations_add_up(tmp_path: Path) -> None:
     leave = {"name": "leaves", "steps": [{"say": "x", "reply": {"to": "left"}}]}
     found = covered(tmp_path, SHOP, age(20), age(3), leave)

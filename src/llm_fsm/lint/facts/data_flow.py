@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.definition.graph import gathered, path_in, search_tree
+from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
@@ -145,6 +145,30 @@ class DataFlow:
     def asked_for(self, key: str, state: str) -> bool:
         """Whether a state, or one on some path to it, asks for a key or sets it."""
         return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
+
+    def is_asked_after(self, key: str, state: str) -> bool:
+        """True when every state that asks for a key or sets it can be entered only after another state."""
+        asking = self.setters(key) & self.document.reached
+        return key in self.collected and bool(asking) and asking.isdisjoint(self._entered_without(state))
+
+    def _entered_without(self, state: str) -> frozenset[str]:
+        """The states that some path enters without this one; this one too, and all once many were asked for."""
+        if state not in self._without and len(self._without) < _TREES:
+            graph = {name: targets for name, targets in self.document.graph.items() if name != state}
+            before = {state} if self.document.initial is None else {state, self.document.initial}
+            self._without[state] = frozenset(reachable(graph, before))
+        return self._without.get(state, self.document.reached)
+
+    @cached_property
+    def _without(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def leads_round(self, state: str, key: str, pointer: str) -> bool:
+        """True when a way out of a state comes to one that asks for a key, without this transition or demanding it."""
+        others = [arc for arc in self.document.arcs_from[state] if arc.placed.pointer != pointer]
+        starts = {arc.target for arc in others if arc.target in self.document.states and key not in self.demands(arc)}
+        starts.update(target for target, _ in self.asides(state))
+        return not self.setters(key).isdisjoint(reachable(_Without(self._demands, key), starts - {state}))
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:

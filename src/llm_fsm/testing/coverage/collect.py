@@ -88,7 +88,8 @@ def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
             place = _named(name, f"/states{step(state_id)}")
             yield "states", place
             for move in plan.moves:
-                if not move.pointer.startswith((_SHARED, _PATTERNS)):
+                stays = plan.kind == "converse" and move.target == state_id and not move.auto
+                if not stays and not move.pointer.startswith((_SHARED, _PATTERNS)):
                     yield from _of_move(name, move)
             for key in ("on_timeout", "on_exhausted"):
                 target = getattr(plan.definition, key)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.solver.outcomes import variable
 
 _OTHERS = ("host", "tool", "answer")
 
@@ -124,13 +126,15 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
     """
     if document.keys is None:
         return
-    flow = data_flow(document)
+    flow, late = data_flow(document), asked_late(document)
     for arc in document.own:
         if arc.auto or document.kind_of(arc.source) != "converse":
             continue
         for name in sorted(flow.demands(arc)):
             key = flow.declared(name)
             if key is None or document.source_of(key) != "model" or arc.source not in document.reached:
+                continue
+            if (arc.placed.pointer, name) in late:
                 continue
             asked = flow.asked_for(key, arc.source)
             path = flow.path_unasked(arc.source, key) if asked else document.path_to(arc.source)
@@ -142,3 +146,82 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
                     hint=f'add it to the "required_context_keys" of state {quoted(arc.source)}',
                     path=path,
                 )
+
+
+@lint_rule("K319", "warning")
+def asked_for_later(document: Document) -> Iterator[Finding]:
+    """A condition tests a key that is asked for only in states that come later.
+
+    Why it is bad:
+    When the condition is looked at, nobody has asked for the key yet: the transition stays closed, or the wrong one is
+    taken.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "place", "conditions": [{"requires_context_keys": ["city", "seat"]}]}]},
+            "place": {"purpose": "Which seat?", "required_context_keys": ["seat"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["seat"]}]}]},
+            "bye": {"kind": "final", "purpose": "Say goodbye"}}
+
+    Fix:
+    Ask for the key in this state or in one before, or move the condition behind the state that asks for it.
+    """
+    for (pointer, name), (state, asking) in asked_late(document).items():
+        yield asked_for_later.finding(
+            f"this transition of state {quoted(state)} tests {quoted(name)}, which only later states ask for: "
+            f"{listed(map(quoted, sorted(asking)), 4)}",
+            pointer=pointer,
+            hint=f'add it to the "required_context_keys" of state {quoted(state)}, or test it after it was asked for',
+            path=document.path_to(state),
+        )
+
+
+Late = Mapping[tuple[str, str], tuple[str, frozenset[str]]]
+"""(pointer of a transition, name that it tests) to its state and the states that ask for the name."""
+
+
+def asked_late(document: Document) -> Late:
+    """The names that transitions test before any state has asked for them; made once."""
+    return document.once(_asked_late)
+
+
+def _asked_late(document: Document) -> Late:
+    flow = data_flow(document)
+    found = {}
+    for arc in document.own:
+        state, pointer = arc.source, arc.placed.pointer
+        for name in dict.fromkeys(flow.condition_names(arc.placed)) if state in document.reached else ():
+            key = root_of(name) if document.keys is None else flow.declared(name)
+            if key is None or document.source_of(key) != "model" or not flow.is_asked_after(key, state):
+                continue
+            compared = _compares(arc, name)
+            if not compared and name not in flow.demands(arc):
+                continue
+            # Past a way round, a test of presence is a short cut; so is any test in a state that is entered again.
+            if flow.leads_round(state, key, pointer) and (not compared or flow.asked_for(key, state)):
+                continue
+            found[pointer, name] = (state, flow.setters(key))
+    return found
+
+
+def _compares(arc: Arc, name: str) -> bool:
+    """True when a transition tests more of a key than its presence."""
+    return any(_compared(condition.value.get("logic"), name) for condition in arc.conditions)
+
+
+_PRESENCE = frozenset({"!", "!!", "and", "or", "if", "missing", "missing_some", "has_context"})
+
+
+def _compared(rule: object, name: str) -> bool:
+    if isinstance(rule, list):
+        return any(_compared(item, name) for item in rule)
+    if not isinstance(rule, dict):
+        return False
+    for operator, given in rule.items():
+        arguments = given if isinstance(given, list) else [given]
+        if operator not in _PRESENCE and None not in arguments and name in map(variable, arguments):
+            return True
+        if _compared(given, name):
+            return True
+    return False

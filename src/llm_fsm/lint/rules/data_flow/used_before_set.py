@@ -9,6 +9,7 @@ from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
 
 
 @lint_rule("K305", "warning")
@@ -34,6 +35,8 @@ def used_before_set(document: Document) -> Iterator[Finding]:
         key = flow.declared(use.key)
         state = use.state
         if key is None or state is None or state not in document.reached or document.source_of(key) != "model":
+            continue
+        if (use.pointer.removesuffix("/conditions"), use.key) in asked_late(document):
             continue
         if use.key in flow.must[state] or key in flow.must[state] or flow.may_be_set(key, state):
             continue

@@ -63,40 +63,37 @@ def bad_key(document: Document) -> Iterator[Finding]:
                 yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED)
 
 
-_REPLY = frozenset({"transition", "target_state", "context_update", "message", "reasoning"})
-_STATES = frozenset({"null", "none", "true", "false", "stay", "undefined", "raise", "continue"})
-_KEYS = frozenset({"context_update", "target_state", "null", "undefined"})
+_OUTCOMES = frozenset({"raise", "continue"})
+_TARGET = "target_state"
 
 
 @lint_rule("S113", "warning", at_key=True)
 def reserved_name(document: Document) -> Iterator[Finding]:
-    """A state or context key has the name of something that the reply or the format uses itself.
+    """A state or context key has a name that has a meaning of its own where it is written.
 
     Why it is bad:
-    The model writes `stay`, `null` or `context_update` in other places of its reply, and mixes them up with a
-    state or key of that name.
+    `on_exhausted` and `on_timeout` read `raise` and `continue` as what to do: they never lead to a state of that name.
+    A reply in which a context key is called `target_state`, too, cannot be repaired.
 
     Example:
-        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "null"}]},
-                   "null": {"purpose": "Say goodbye"}}
+        "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state": "continue"}]},
+                   "continue": {"purpose": "Go on"}}
 
     Fix:
     Choose a word that says what the state or the key is.
     """
-    for name, state in document.states.items():
-        if name.casefold() in _STATES | _REPLY:
-            yield reserved_name.finding(
-                f"a state called {quoted(name)} is easily mixed up with a word of the reply or the format",
-                pointer=state.pointer,
-                hint="choose a word for what the state is there for",
-            )
-    for key in document.keys or ():
-        if key.casefold() in _KEYS:
-            yield reserved_name.finding(
-                f"a context key called {quoted(key)} is easily mixed up with a word of the reply",
-                pointer="/context_schema/properties" + step(key),
-                hint="choose a word for what the key holds",
-            )
+    for name in [name for name in document.states if name in _OUTCOMES]:
+        yield reserved_name.finding(
+            f'"on_exhausted" and "on_timeout" never lead to a state called {quoted(name)}: it is a word of theirs',
+            pointer=document.states[name].pointer,
+            hint="choose a word for what the state is there for",
+        )
+    if _TARGET in (document.keys or ()):
+        yield reserved_name.finding(
+            f"a context key called {quoted(_TARGET)} is mixed up with the target of a reply",
+            pointer="/context_schema/properties" + step(_TARGET),
+            hint="choose a word for what the key holds",
+        )
 
 
 SOURCES = ("model", "host", "tool", "answer")

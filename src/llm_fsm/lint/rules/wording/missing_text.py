@@ -92,7 +92,7 @@ def missing_description(document: Document) -> Iterator[Finding]:
                     f" {'does not say when it is' if len(own) == 1 else 'do not say when they are'} to be taken",
                     pointer=document.states[name].pointer + "/transitions",
                     hint='write a "description" for each',
-                    level="info",
+                    level="info" if len({arc.target for arc in own} - {name}) < 2 else "warning",
                 )
         for arc in silent:
             where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"

@@ -1,0 +1,95 @@
+"""Questions with two answers of which only one leads on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.facts.data_flow import data_flow
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.solver.solver import Reasoning, reasoning
+from llm_fsm.lint.solver.value_sets import SET
+from llm_fsm.turn.repair.questions import asks
+
+_HINT = "add a transition for the other answer, or a global one with which users can leave"
+
+
+@lint_rule("C222", "warning")
+def one_way_confirmation(document: Document) -> Iterator[Finding]:
+    """A state asks the user to agree, and no way leads on for those who do not.
+
+    Why it is bad:
+    Whoever says no stays in the state and is asked again. The only way out is to agree.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"agreed": {"type": "boolean"}}},
+        "states": {"confirm": {"purpose": "Ask whether to book", "required_context_keys": ["agreed"], "transitions": [
+                {"target_state": "booked", "conditions": [{"logic": {"==": [{"var": "agreed"}, true]}}]}]},
+            "booked": {"kind": "final", "reply": "It is booked."}}
+
+    Fix:
+    Add a transition for the other answer, to a state that changes or cancels. A global transition or the pattern
+    `cancel` will do as well.
+    """
+    if any(name == "cancel" for _, name in document.root.texts("patterns")):
+        return
+    known = reasoning(document)
+    for name, state in document.states.items():
+        if document.kind_of(name) != "converse" or any(True for _ in document.left_for(name)):
+            continue
+        ways = [arc for arc in document.arcs_from[name] if arc.target != name and _leaves(arc)]
+        shut = next(_shut(known, name, ways), None) if ways else None
+        if shut is not None:
+            key, value = shut
+            yield one_way_confirmation.finding(
+                f"state {quoted(name)} asks for {quoted(key)}, and no transition leads on when it is {_shown(value)}",
+                pointer=state.pointer + "/transitions",
+                hint=_HINT,
+            )
+        elif len({arc.target for arc in ways}) == 1 and _reads_back(document, name):
+            yield one_way_confirmation.finding(
+                f"the reply of state {quoted(name)} reads back what was said and asks, but one way alone leads on",
+                pointer=state.pointer + "/transitions",
+                hint=_HINT,
+            )
+
+
+def _leaves(arc: Arc) -> bool:
+    return arc.placed.value.get("return") is not True
+
+
+def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, Any]]:
+    """The keys of two values that a state asks for, and the value of each with which no way is open."""
+    flow = data_flow(known.document)
+    asked = {key for key, places in flow.collected.items() if any(place == state for place, _ in places)}
+    if not asked:
+        tested = {key for arc in ways for key in flow.condition_names(arc.placed)}
+        asked = {key for key in tested if flow.setters(key) <= {state} and known.document.source_of(key) == "model"}
+    for key in sorted(asked):
+        values = (known.domain(key) & SET).finite(2) or []
+        shut = [value for value in values if not any(_opens(known, arc, key, value) for arc in ways)]
+        if len(values) == 2 and len(shut) == 1:
+            yield key, shut[0]
+
+
+def _opens(known: Reasoning, arc: Arc, key: str, value: Any) -> bool:
+    guard = known.guard(arc.placed)
+    if guard is None or guard.holds is None:
+        return True
+    return any(key not in case.sets or case.sets[key].has(value) for case in guard.holds)
+
+
+def _reads_back(document: Document, name: str) -> bool:
+    """True for a state that collects nothing, whose fixed reply asks and shows keys, and whose ways are words alone."""
+    state = document.states[name]
+    shown = any(mention.shown for mention in data_flow(document).replies.get(name, ()))
+    worded = not any(arc.auto or arc.conditions for arc in document.own_from[name])
+    return shown and worded and asks(state.text("reply")) and not state.value.get("required_context_keys")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:60]
