@@ -23,9 +23,9 @@ from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, model, response, tool_loop, transitions
 from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.compiled import AvailableMoves, CompiledState
-from llm_fsm.turn.corrections import divided
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Move, Refusal, judge

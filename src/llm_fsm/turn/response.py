@@ -21,8 +21,8 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
+from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
-from llm_fsm.turn.corrections import holds
 from llm_fsm.turn.fixed_replies import own_question, sentence
 from llm_fsm.turn.prompt.render import is_whole, turn_prompt
 from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens

@@ -12,7 +12,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, tasks
-from llm_fsm.turn.corrections import handed_on, reads
+from llm_fsm.turn.backtracking import handed_on, reads
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.output_mapping import mapped

@@ -13,7 +13,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import handlers, response, subflows, summaries, tasks
-from llm_fsm.turn.corrections import Correction, correction, outside
+from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Move
 from llm_fsm.turn.turn_state import Run, TurnState

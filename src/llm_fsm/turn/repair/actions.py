@@ -14,8 +14,8 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import handlers, response, subflows, transitions
+from llm_fsm.turn.backtracking import own_moves, reads
 from llm_fsm.turn.compiled import AvailableMoves
-from llm_fsm.turn.corrections import own_moves, reads
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.repair import corrections

@@ -9,7 +9,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, response, subflows, transitions
-from llm_fsm.turn.corrections import Correction, apart, correction, onward, outside, own_moves
+from llm_fsm.turn.backtracking import Correction, apart, correction, onward, outside, own_moves
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
