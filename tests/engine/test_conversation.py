@@ -125,3 +125,18 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
     await again.undo()
     turn = await chat.send("third")
     assert (turn.number, turn.context) == (2, {"city": "Rome"})
+
+
+@pytest.mark.parametrize(
+    ("declared", "outcome"),
+    [({}, "passed"), ({"outcome": "failed"}, "failed"), ({"outcome": "sold"}, "sold")],
+)
+async def test_a_final_state_says_how_the_conversation_ended(declared: dict[str, str], outcome: str) -> None:
+    states = {
+        "ask": {"purpose": "Ask", "transitions": [{"target_state": "end"}]},
+        "end": {"kind": "final", **declared},
+    }
+    definition = {"name": "deal", "initial_state": "ask", "states": states}
+    machine = AsyncMachine.from_dict(definition, model=ScriptedLLM([reply("end", "Bye.")]))
+    turn = await (await machine.start(greet=False)).send("well")
+    assert (turn.ended, turn.outcome) == (True, outcome)

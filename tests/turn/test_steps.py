@@ -454,7 +454,7 @@ def test_decide_in_which_nothing_holds_ends_the_run_as_stuck() -> None:
     assert done.text == "Sorry, I cannot continue with this."
 
 
-def test_endless_decisions_stop_at_the_limit_and_the_conversation_goes_on() -> None:
+def test_endless_decisions_end_the_conversation_at_the_limit() -> None:
     states = {
         "a": {"transitions": [{"target_state": "x"}]},
         "x": {"kind": "decide", "transitions": [{"target_state": "y"}]},
@@ -463,7 +463,7 @@ def test_endless_decisions_stop_at_the_limit_and_the_conversation_goes_on() -> N
     done = talk(machine(states), "m", reply("x"))
     assert done.of(ev.LimitReached) == [ev.LimitReached(limit="auto_steps", value=25)]
     assert len(done.of(ev.StateEntered)) == 26
-    assert not done.session.ended
+    assert (done.session.ended, done.session.outcome) == (True, "limited")
 
 
 def test_call_limit_of_the_definition_forbids_the_second_call() -> None:

@@ -31,7 +31,7 @@ CODES: Mapping[str, int] = {
     "cancelled": FAILED,
     "handover": FAILED,
 }
-"""Outcome to exit code; "" is a run that has come to a state which talks and waits for a user."""
+"""Outcome to exit code. Words that final states declare are 0. "" is a run that has come to a state which talks."""
 
 _SHORT = 100
 

@@ -17,7 +17,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions.compiler import Rule, compile_rule
-from llm_fsm.definition.names import LANGUAGE_PATTERN, STATE_ID_PATTERN, TIMEZONE_PATTERN, Kind, PatternName
+from llm_fsm.definition.names import (
+    LANGUAGE_PATTERN,
+    OUTCOME_PATTERN,
+    STATE_ID_PATTERN,
+    TIMEZONE_PATTERN,
+    Kind,
+    PatternName,
+)
 
 
 def _join_lines(value: object) -> object:
@@ -219,6 +226,8 @@ class State(_Model):
     """A fixed text (Jinja2 expressions over context keys) instead of a model's words."""
     choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
     """The user's choices here, as labels or as {label, value}; without it those of the one key that is asked for."""
+    outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
+    """How the run ended, for a final state: `failed` or another word."""
     context_scope: Scope | None = None
     """Narrows what the model is shown of the context."""
     model: ModelSettings = ModelSettings()

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
 """Context keys that an author may name; those that begin with `_` belong to the system."""
+OUTCOME_PATTERN = r"^([A-Za-z][A-Za-z0-9_-]{0,63})?$"
 LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$"
 """A language tag of BCP 47, such as `en` or `pt-BR`."""
 TIMEZONE_PATTERN = r"^([A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*)?$"

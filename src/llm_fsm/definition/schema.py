@@ -46,6 +46,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "example_dialogue": [[{"user": "A table for two"}, {"system": "Gladly! For which day?"}]],
         "reply": ["Your order {{ order_id }} is on its way."],
         "choices": [["small", {"label": "Large (1 l)", "value": "large"}]],
+        "outcome": ["failed"],
         "context_scope": [{"read": ["name", "date"]}],
         "key_results": [[{"name": "long enough", "check": {">=": [{"len": [{"var": "output"}]}, 200]}}]],
     },

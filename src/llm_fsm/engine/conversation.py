@@ -39,8 +39,8 @@ class Turn:
         events: All events of the turn.
         output: The output of the last task, or the last answer to a state that waits.
         outcome: How the run ended or stands: passed (or a final state was reached), paused, exhausted, limited,
-            failed (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), or
-            "".
+            failed (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), the
+            `outcome` of the final state, or "".
         conversation_id: Id of the conversation.
         choices: What the user can choose now, for buttons; `send` takes one of them. Empty for turns read from the
             record.
@@ -109,7 +109,7 @@ def turn_of(outcome: Outcome) -> Turn:
         usage=record.usage,
         events=record.events,
         output=session.input,
-        outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", ""),
+        outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", session.outcome or ""),
         conversation_id=session.conversation_id,
         choices=outcome.choices,
     )

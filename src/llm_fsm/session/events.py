@@ -194,8 +194,8 @@ class HistoryTrimmed(Event, frozen=True, kw_only=True):
 class Ended(Event, frozen=True, kw_only=True):
     """The conversation is over.
 
-    `outcome` is final, stuck, host, passed, exhausted, limited or expired. A repair pattern gives cancelled, handover,
-    given_up or silent.
+    `outcome` is final, stuck, host, passed, exhausted, limited or expired, or the word of the final state. A repair
+    pattern gives cancelled, handover, given_up or silent.
     """
 
     outcome: str

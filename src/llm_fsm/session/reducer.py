@@ -179,7 +179,7 @@ def _paused(session: Session, event: ev.Paused) -> Session:
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
     turn = session.turn + 1
-    return replace(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
+    return replace(session, pause=None, silence=None, reminders=(), settled=(id, how), time=time, turn=turn)
 
 
 def _answered(session: Session, event: ev.Answered) -> Session:

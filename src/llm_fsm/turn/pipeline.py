@@ -18,7 +18,7 @@ from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
-from llm_fsm.turn import decide, handlers, model, response, summaries, tasks, tool_loop, transitions
+from llm_fsm.turn import decide, handlers, model, response, subflows, summaries, tasks, tool_loop, transitions
 from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
@@ -75,7 +75,9 @@ class Answer:
     step: bool = False
 
 
-_OUTCOMES = frozenset({"stuck", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"})
+_OUTCOMES = frozenset(
+    {"stuck", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"}
+)
 _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "handover"}
 """The outcome of ending in a definition's own state for a pattern."""
 
@@ -209,7 +211,7 @@ def due(turn: TurnState, time: float) -> Run:
     pause, state = turn.session.pause, turn.state.definition
     if pause is None:
         if turn.session.silence is not None:
-            _break_silence(turn, turn.session.silence, time)
+            yield from _break_silence(turn, turn.session.silence, time)
             yield from _finish(turn)
         return
     turn.spent_before = turn.session.spent
@@ -232,11 +234,22 @@ def due(turn: TurnState, time: float) -> Run:
     yield from _finish(turn)
 
 
-def _break_silence(turn: TurnState, silence: Silence, time: float) -> None:
-    """Nobody says anything: remind, or close."""
+def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
+    """Nobody says anything: remind, go where the definition's own state leads, or close."""
     closes = silence.closes is not None and silence.closes <= time
-    piece, whose = _silence_source(turn)
+    piece, whose, place = _silence_source(turn)
     plan = piece.states["silence"]
+    elsewhere = plan.definition.on_timeout
+    if closes and elsewhere is not None and place is not None and piece.states[elsewhere].kind != "final":
+        turn.emit(ev.TimedOut(id="silence", time=time))
+        while len(turn.session.stack) > place:
+            subflows.leave(turn, "silent")
+        if (yield from transitions.step(turn, Move(pointer="/states/silence/on_timeout", target=elsewhere), "timeout")):
+            yield from transitions.settle(turn)
+        if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
+            turn.say("question", response.plain_question(turn, sorry=False))
+        yield from _arrived(turn)
+        return
     asked = response.last_question(turn)
     for due in silence.reminders:
         if due <= time:
@@ -244,19 +257,26 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> None:
     state = plan.id
     if closes:
         turn.stopped = "silent"
-        state = plan.definition.on_timeout or ""
+        state = elsewhere or ""
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})
     turn.say("pattern", words or ("" if closes else response.open_question(turn, asked)))
 
 
-def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session]:
-    """The definition that says what happens when nobody says anything, and the session as that one knows it."""
+def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | None]:
+    """Find the definition that says what happens when nobody says anything.
+
+    Returns:
+        The definition, the session as that one knows it, and its place on the stack; None if it is the shipped one.
+    """
     session = turn.session
-    for place in (session, *map(session.of_caller, session.callers())):
-        if "silence" in turn.root.of(place).own_patterns:
-            return turn.root.of(place), place
-    return turn.machine.patterns.get("silence", turn.machine), session
+    if "silence" in turn.machine.own_patterns:
+        return turn.machine, session, len(session.stack)
+    for place in session.callers():
+        whose = session.of_caller(place)
+        if "silence" in turn.root.of(whose).own_patterns:
+            return turn.root.of(whose), whose, place
+    return turn.machine.patterns.get("silence", turn.machine), session, None
 
 
 def watch_silence(turn: TurnState) -> None:
@@ -300,7 +320,7 @@ def _finish(turn: TurnState) -> Run:
             turn.emit(ev.HistoryTrimmed(dropped=dropped))
     if turn.state.kind == "final" and not turn.session.stack:
         own = turn.state.id if turn.has("cancel" if turn.state.id == "cancelled" else turn.state.id) else ""
-        turn.emit(ev.Ended(outcome=_OF_PATTERNS.get(own, "final")))
+        turn.emit(ev.Ended(outcome=turn.state.definition.outcome or _OF_PATTERNS.get(own, "final")))
     elif turn.stopped in _OUTCOMES:
         turn.emit(ev.Ended(outcome=turn.stopped))
     elif turn.stopped == "limit" and turn.machine.alone:

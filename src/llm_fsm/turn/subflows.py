@@ -21,10 +21,10 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 
 def count_step(turn: TurnState) -> bool:
-    """Count one move without the user; False, and noted, when the limit of such moves is reached."""
+    """Count one move without the user. False when the limit of such moves is reached, which ends the run."""
     most = turn.root.limits.auto_steps
     if turn.auto_steps + turn.spent_before.get("auto_steps", 0) >= most:
-        turn.stopped = "limit"
+        turn.stopped = "limited"
         turn.emit(ev.LimitReached(limit="auto_steps", value=most))
         return False
     turn.auto_steps += 1

@@ -29,7 +29,9 @@ TICK = 0.001
 """Seconds. A limit counts as reached this much earlier, so that rounding clocks cannot miss it."""
 
 Run = Generator[Effect, Result, None]
-Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"]
+Stopped = Literal[
+    "", "stuck", "limit", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"
+]
 
 
 class Part(NamedTuple):

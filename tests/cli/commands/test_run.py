@@ -146,6 +146,14 @@ def test_run_that_failed_all_attempts_is_exit_code_1(work: Desk) -> None:
     assert (done.code, lines(done)[-1]["outcome"]) == (1, "exhausted")
 
 
+@pytest.mark.parametrize(("outcome", "code"), [("failed", 1), ("sold", 0)])
+def test_an_end_that_declares_a_failure_is_exit_code_1(work: Desk, outcome: str, code: int) -> None:
+    states = {**WRITER["states"], "done": {**FINAL, "outcome": outcome}}
+    work.write("writer.json", {**WRITER, "states": states})
+    done = work.run("run", "writer.json", *work.replies("long enough"))
+    assert (done.code, json.loads(done.out.splitlines()[-1])["outcome"]) == (code, outcome)
+
+
 def test_run_that_reached_a_limit_is_exit_code_1(work: Desk) -> None:
     work.write("writer.json", {**WRITER, "limits": {"llm_calls": 1}})
     done = work.run("run", "writer.json", *work.replies("x"))

@@ -511,6 +511,19 @@ def test_a_state_of_the_definition_says_when_to_remind() -> None:
     assert (closed.text, closed.session.outcome) == ("Bye then.", "silent")
 
 
+def test_silence_goes_on_in_a_state_that_does_not_end() -> None:
+    states = {
+        **STATES,
+        "silence": {"kind": "wait", "timeout": 9, "on_timeout": "offer"},
+        "offer": {"reply": "Would you like a list?", "transitions": [{"target_state": "mail"}]},
+    }
+    program = machine(states, patterns=["silence"])
+    session = at("mail", program)
+    there = due(program, session, session.time + 10)
+    assert (there.text, there.session.state, there.session.ended) == ("Would you like a list?", "offer", False)
+    assert due_rows(there.session) == ((session.time + 19, "expire"),)
+
+
 # -- corrections
 
 TRIP: dict[str, Any] = {

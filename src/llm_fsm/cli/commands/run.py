@@ -106,12 +106,12 @@ class RunSession:
             return self._broken(error)
         self.view.ended(turn)
         if self.wanted.db == _FORGETS:
-            return report.CODES[turn.outcome]
+            return report.CODES.get(turn.outcome, exits.OK)
         if turn.paused is not None:
             printing.note(f"to go on: {self.again()} --answer JSON")
         elif not turn.outcome:
             printing.note(f"it waits for a user: {self.again('chat')}")
-        return report.CODES[turn.outcome]
+        return report.CODES.get(turn.outcome, exits.OK)
 
     def _begun(self) -> Turn:
         wanted, machine = self.wanted, self.machine

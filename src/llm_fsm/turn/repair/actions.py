@@ -128,7 +128,7 @@ def _cancel(turn: TurnState, message: str) -> Run:
     while turn.session.stack:
         frame = turn.session.stack[-1]
         going = yield from transitions.return_from(turn, "cancelled")
-        if turn.stopped == "limit":
+        if turn.stopped == "limited":
             return
         if frame.kind == "digression":
             yield from _back_from(turn, frame)
@@ -156,7 +156,7 @@ def _step_back(turn: TurnState) -> Run:
     """Leave a digression before its end."""
     frame = turn.session.stack[-1]
     yield from transitions.return_from(turn, "cancelled")
-    if turn.stopped != "limit":
+    if turn.stopped != "limited":
         yield from _back_from(turn, frame)
 
 

@@ -152,6 +152,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "timeout": ("wait",),
     "on_timeout": ("wait",),
     "remind": ("wait",),
+    "outcome": ("final",),
     "required_context_keys": ("converse", "final", "task"),
     "example_dialogue": ("converse", "final", "task"),
     "choices": ("converse",),
