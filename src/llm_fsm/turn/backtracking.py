@@ -1,4 +1,4 @@
-"""Where a corrected answer leads back to: the step of the way that must be decided again.
+"""Find the step of the way that a corrected answer decides again.
 
 The way is the session's `path`: (state, transition) pairs of the current definition, without rounds. A step of it
 is decided again when its conditions read the corrected key and would now decide otherwise.

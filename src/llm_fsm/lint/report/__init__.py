@@ -1,1 +1,1 @@
-"""Report."""
+"""Findings as text, JSON, GitHub annotations, SARIF and JUnit XML."""

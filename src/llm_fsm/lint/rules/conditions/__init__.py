@@ -1,1 +1,1 @@
-"""Conditions."""
+"""Rules about conditions and decisions."""

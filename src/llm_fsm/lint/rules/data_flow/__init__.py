@@ -1,1 +1,1 @@
-"""Data_flow."""
+"""Rules about keys: who sets them, and who reads them."""

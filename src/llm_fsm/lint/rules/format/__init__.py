@@ -1,1 +1,1 @@
-"""Format."""
+"""Rules about the form of a file."""

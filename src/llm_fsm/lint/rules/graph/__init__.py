@@ -1,1 +1,1 @@
-"""Graph."""
+"""Rules about states and the ways between them."""

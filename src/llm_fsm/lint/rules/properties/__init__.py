@@ -1,1 +1,1 @@
-"""Properties."""
+"""Rules about the properties that an author declares."""

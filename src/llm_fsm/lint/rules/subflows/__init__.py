@@ -1,1 +1,1 @@
-"""Subflows."""
+"""Rules about definitions that call others."""

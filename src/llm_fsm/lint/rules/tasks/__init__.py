@@ -1,1 +1,1 @@
-"""Tasks."""
+"""Rules about tasks, waits and tools."""

@@ -1,1 +1,1 @@
-"""Wording."""
+"""Rules about the words of a definition."""
