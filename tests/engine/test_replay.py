@@ -51,6 +51,20 @@ DESK: dict[str, Any] = {
 }
 
 
+async def test_keys_that_the_definition_sets_are_set_again() -> None:
+    states = {
+        "a": {"set": {"n": {"+": [{"var": ["n", 0]}, 1]}}, "transitions": [{"target_state": "b", "clear": ["x"]}]},
+        "b": {"set": {"at": {"var": "_timestamp"}}, "transitions": [{"target_state": "a"}]},
+    }
+    document = {"name": "count", "initial_state": "a", "states": states}
+    machine = AsyncMachine.from_dict(document, model=ScriptedLLM([reply("b"), reply("a")]))
+    chat = await machine.start(context={"x": 1}, greet=False)
+    await chat.send("one")
+    assert (await chat.send("two")).context["n"] == 2
+    found = await retake(machine.program, kit_of(machine.program), chat.id, await machine._engine.records(chat.id))
+    assert (found.turns, found.divergence) == (3, None)
+
+
 async def recorded() -> tuple[AsyncMachine, Any]:
     """A conversation with a tool, a handler, a turn taken back and an answer."""
     bought = calls(("price", {"item": "lamp"}))

@@ -94,6 +94,10 @@ class Transition(_Model):
     """Global transitions only: a digression that comes back when it is done."""
     on: str | None = None
     """The label by which a task state routes its output."""
+    sets: dict[str, JsonValue] = Field(default={}, alias="set")
+    """Context key to the JsonLogic rule that gives its value when the transition is taken."""
+    clear: list[str] = []
+    """Context keys that are cleared when the transition is taken."""
 
 
 class HistorySettings(_Model):
@@ -228,6 +232,10 @@ class State(_Model):
     """The user's choices here, as labels or as {label, value}; without it those of the one key that is asked for."""
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
     """How the run ended, for a final state: `failed` or another word."""
+    sets: dict[str, JsonValue] = Field(default={}, alias="set")
+    """Context key to the JsonLogic rule that gives its value when the state is entered."""
+    clear: list[str] = []
+    """Context keys that are cleared when the state is entered."""
     context_scope: Scope | None = None
     """Narrows what the model is shown of the context."""
     model: ModelSettings = ModelSettings()

@@ -106,6 +106,21 @@ class Arc(NamedTuple):
         return tuple(self.placed.items("conditions"))
 
 
+class Assigned(NamedTuple):
+    """A key that a definition sets. `state`: whose it is, None for a global transition. `owner`: what has the `set`."""
+
+    state: str | None
+    owner: Placed
+    key: str
+    pointer: str
+    logic: Any
+
+
+def _members(placed: Placed, key: str) -> Mapping[str, Any]:
+    inner = placed.value.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
 @dataclass(frozen=True)
 class Document:
     """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
@@ -327,7 +342,7 @@ class Document:
         return iter(self._transitions)
 
     def logics(self) -> Iterator[tuple[str, Any]]:
-        """(pointer, rule as written) of every condition that has logic."""
+        """(pointer, rule as written) of every condition that has logic, and of every key that is set."""
         return iter(self._logics)
 
     @cached_property
@@ -338,7 +353,24 @@ class Document:
                 logic = condition.value.get("logic")
                 if logic is not None:
                     found.append((condition.pointer + "/logic", logic))
-        return tuple(found)
+        return (*found, *((given.pointer, given.logic) for given in self.assignments))
+
+    @cached_property
+    def assigned(self) -> frozenset[str]:
+        """The keys that the definition sets or clears itself, somewhere."""
+        owners = (*self.states.values(), *(placed for _, placed in self.transitions()))
+        cleared = (key for owner in owners for _, key in owner.texts("clear"))
+        return frozenset((*(given.key for given in self.assignments), *cleared))
+
+    @cached_property
+    def assignments(self) -> tuple[Assigned, ...]:
+        """Every rule under a `set`, as it stands."""
+        owners = (*((name, state) for name, state in self.states.items()), *self.transitions())
+        return tuple(
+            Assigned(state, placed, key, f"{placed.pointer}/set{step(key)}", logic)
+            for state, placed in owners
+            for key, logic in _members(placed, "set").items()
+        )
 
 
 @dataclass(frozen=True, slots=True)

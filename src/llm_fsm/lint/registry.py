@@ -24,6 +24,7 @@ from llm_fsm.lint.rules.conditions import (
     value_mismatch,
 )
 from llm_fsm.lint.rules.data_flow import (
+    bad_set,
     mapping_never_fits,
     reply_key_may_be_missing,
     scope_hides_required,
@@ -116,6 +117,7 @@ MODULES: tuple[ModuleType, ...] = (
     shadowed_transition,
     unjudged_words,
     value_mismatch,
+    bad_set,
     mapping_never_fits,
     reply_key_may_be_missing,
     scope_hides_required,

@@ -97,7 +97,7 @@ class MovePicked(Event, frozen=True, kw_only=True):
 class ContextSet(Event, frozen=True, kw_only=True):
     """Values were accepted, and keys were removed.
 
-    `source` is model, host, tool, answer, or user if no model was asked.
+    `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was asked.
     """
 
     source: str

@@ -43,9 +43,13 @@ def _following(
     """
     there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0}
     found: list[tuple[Move, bool]] = []
+
+    def is_free(key: str) -> bool:
+        return key.partition(".")[0] in machine.assigned or machine.keys.is_free(key)  # may be set on the way
+
     for move in _onward(state):
-        if may_hold(move, there, machine.keys.is_free):
-            found.append((move, surely_holds(move, there, machine.keys.is_free)))
+        if may_hold(move, there, is_free):
+            found.append((move, surely_holds(move, there, is_free)))
             if found[-1][1]:
                 break
     return tuple(found)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from llm_fsm._json import step
 from llm_fsm._text import escaped, estimate
-from llm_fsm.conditions.compiler import ConditionError, compile_rule
+from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.definition.names import PATTERNS
@@ -20,7 +21,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
-from llm_fsm.turn.guards import Guard, Move
+from llm_fsm.turn.guards import Assignment, Guard, Move
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
 from llm_fsm.turn.prompt.render import (
     Prompts,
@@ -75,7 +76,28 @@ def _move(transition: Transition, pointer: str) -> Move:
         auto=transition.auto,
         on=transition.on,
         returns=transition.returns,
+        assignment=_assignment(transition, pointer),
     )
+
+
+def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
+    """What a state or a transition sets and clears; None where it does neither."""
+    rules: dict[str, Rule] = {}
+    for key, logic in owner.sets.items():
+        try:
+            rules[key] = compile_rule(logic)
+        except ConditionError as error:
+            place = f"{pointer}/set{step(key)}{error.pointer}"
+            raise _fault(place, error.reason, "C201", "bad-condition") from error
+    return Assignment(rules=rules, clear=tuple(owner.clear)) if rules or owner.clear else None
+
+
+def _assigned(definition: Definition) -> frozenset[str]:
+    """The keys that a definition sets or clears itself, somewhere."""
+    states = definition.states.values()
+    moves = (move for state in states for move in state.transitions)
+    owners: tuple[State | Transition, ...] = (*states, *moves, *definition.global_transitions)
+    return frozenset(key for owner in owners for key in (*owner.sets, *owner.clear))
 
 
 def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
@@ -160,6 +182,7 @@ def _plan(
         },
         glimpse=glimpse(definition, state_id, endings),
         model=model,
+        assignment=_assignment(state, f"/states/{state_id}"),
         checks=tuple(
             _check(result, f"/states/{state_id}/key_results/{number}")
             for number, result in enumerate(state.key_results)
@@ -394,6 +417,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         definition=definition,
         patterns=patterns,
         own_patterns=own,
+        assigned=_assigned(definition),
         asides=tuple(asides),
         states=states,
         keys=keys,

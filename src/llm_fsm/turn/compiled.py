@@ -14,7 +14,7 @@ from llm_fsm.session.messages import LLMRequest, ReplySchema
 from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
-from llm_fsm.turn.guards import Move
+from llm_fsm.turn.guards import Assignment, Move
 from llm_fsm.turn.prompt.render import Prompts
 from llm_fsm.turn.prompt.state_summary import StateWords
 from llm_fsm.turn.recognize import Recogniser
@@ -58,6 +58,8 @@ class CompiledState:
     glimpse: Mapping[str, Any]
     """What prompts show of this one whose system message does not have its words."""
     model: ModelSettings
+    assignment: Assignment | None = None
+    """What it sets and clears when it is entered."""
     checks: tuple[Check, ...] = ()
     """The key results of a task."""
     calls: str = ""
@@ -127,6 +129,8 @@ class CompiledMachine:
     """Keys with `x-fast` and what recognises their values."""
     own_patterns: frozenset[str] = frozenset()
     """Those for which it has one."""
+    assigned: frozenset[str] = frozenset()
+    """Keys that the definition sets or clears itself, somewhere."""
     document: str = ""
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""

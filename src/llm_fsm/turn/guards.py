@@ -30,6 +30,14 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Keys that a definition writes itself: each by a compiled rule over the context, and keys that it clears."""
+
+    rules: Mapping[str, Rule]
+    clear: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
 
@@ -48,6 +56,7 @@ class Move:
     returns: bool = False
     caller: int | None = None
     place: int | None = None
+    assignment: Assignment | None = None
 
     @property
     def judged(self) -> bool:

@@ -128,11 +128,16 @@ def mapped(
 
 
 def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:
-    if key.startswith("_"):
-        return "names that begin with _ belong to the system"
     owner = keys.sources.get(key, "model")
     if owner not in ("model", source):
         return f"only {owner} may write this key"
+    return value_fault(keys, key, value)
+
+
+def value_fault(keys: Keys, key: str, value: Any) -> str | None:
+    """Return why a key cannot have a value, whoever writes it; None if it can."""
+    if key.startswith("_"):
+        return "names that begin with _ belong to the system"
     try:
         plain = to_json_value(value)
     except ValueFault as fault:

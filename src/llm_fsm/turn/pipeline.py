@@ -18,7 +18,18 @@ from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
-from llm_fsm.turn import decide, handlers, model, response, subflows, summaries, tasks, tool_loop, transitions
+from llm_fsm.turn import (
+    assignments,
+    decide,
+    handlers,
+    model,
+    response,
+    subflows,
+    summaries,
+    tasks,
+    tool_loop,
+    transitions,
+)
 from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
@@ -116,6 +127,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             shared=initial_shared(opening.shared),
         )
     )
+    yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.START_CONVERSATION)
     if opening.hold:
         return

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from llm_fsm.definition.names import Kind
 from llm_fsm.session import events as ev
-from llm_fsm.session.reducer import apply
+from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
+from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.guards import Move, labelled, verdict
+from llm_fsm.turn.guards import Assignment, Move, labelled, verdict
 from llm_fsm.turn.output_mapping import mapped
 
 
@@ -43,7 +44,7 @@ def rest(root: CompiledMachine, session: Session, move: Move) -> Rest:
     if place is not None:  # what was left open talks
         flow = session.flow_at(place)
         return Rest(flow, move.target, root.named(flow).states[move.target].kind)
-    following: Session | None = _entered(session, move)
+    following: Session | None = _entered(root, session, move)
     for _ in range(root.limits.auto_steps):
         if following is None:
             break
@@ -52,11 +53,19 @@ def rest(root: CompiledMachine, session: Session, move: Move) -> Rest:
     return Rest(session.flow, session.state, root.of(session).states[session.state].kind)
 
 
-def _entered(session: Session, move: Move) -> Session:
+def _entered(root: CompiledMachine, session: Session, move: Move) -> Session:
     if move.returns and not session.is_in(move.target):
         begun = ev.FlowPushed(kind="digression", state=session.state, entered=move.target, caller=move.caller)
         session = apply(session, begun)
-    return apply(session, ev.StateEntered(state=move.target, previous=session.state, by="auto", transition=""))
+    session = apply(session, ev.StateEntered(state=move.target, previous=session.state, by="auto", transition=""))
+    return _set(root, _set(root, session, move.assignment), root.of(session).states[session.state].assignment)
+
+
+def _set(root: CompiledMachine, session: Session, assignment: Assignment | None) -> Session:
+    """Return the session after keys were set and cleared."""
+    if assignment is None:
+        return session
+    return fold(session, changes(root.of(session).keys, session.context, session.data(), assignment))
 
 
 def _next(root: CompiledMachine, session: Session) -> Session | None:
@@ -70,7 +79,7 @@ def _next(root: CompiledMachine, session: Session) -> Session | None:
     moves = () if state.kind == "task" else state.moves if state.kind == "decide" else state.autos
     data = session.data()
     move = next((move for move in moves if verdict(move, data).holds), None)
-    return None if move is None else _entered(session, move)
+    return None if move is None else _entered(root, session, move)
 
 
 def _called(root: CompiledMachine, session: Session) -> Session:
@@ -79,9 +88,8 @@ def _called(root: CompiledMachine, session: Session) -> Session:
     called = root.flows[state.calls]
     values, _ = mapped(called.keys, machine.keys, session.context, state.definition.input)
     initial = called.definition.initial_state
-    return apply(
-        session, ev.FlowPushed(kind="subflow", state=state.id, flow=state.calls, entered=initial, context=values)
-    )
+    begun = ev.FlowPushed(kind="subflow", state=state.id, flow=state.calls, entered=initial, context=values)
+    return _set(root, apply(session, begun), called.states[initial].assignment)
 
 
 def _returned(root: CompiledMachine, session: Session) -> Session | None:
@@ -98,4 +106,4 @@ def _returned(root: CompiledMachine, session: Session) -> Session | None:
     session = apply(session, ev.ContextSet(source="model", values=values))
     data = session.data()
     move = next((move for move in labelled(state.moves, ended) if verdict(move, data).holds), None)
-    return None if move is None else _entered(session, move)
+    return None if move is None else _entered(root, session, move)

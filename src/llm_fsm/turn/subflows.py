@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 from llm_fsm.session import events as ev
 from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
-from llm_fsm.turn import handlers, tasks
+from llm_fsm.turn import assignments, handlers, tasks
 from llm_fsm.turn.backtracking import handed_on, reads
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import Move, labelled
@@ -51,6 +51,7 @@ def begin(turn: TurnState) -> Run:
     )
     for event in refused:
         turn.emit(event)
+    yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
 
 

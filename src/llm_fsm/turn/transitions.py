@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn import handlers, response, subflows, summaries, tasks
+from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Move
@@ -123,6 +123,7 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
         )
     if given:
         yield from apply_update(turn, given)
+    yield from assignments.run(turn, move.assignment, None if place is not None else turn.state.assignment)
     if turn.points:
         yield from handlers.run(turn, Point.POST_TRANSITION)
     response.say_fixed(turn)
@@ -189,6 +190,7 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
     if dropped:
         turn.emit(ev.ContextSet(source="model", removed=dropped))
     turn.emit(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
+    yield from assignments.run(turn, turn.state.assignment, kept=changed)
     yield from handlers.run(turn, Point.POST_TRANSITION)
 
 

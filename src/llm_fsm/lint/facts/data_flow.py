@@ -88,6 +88,9 @@ class DataFlow:
         for name, keys in self.written.items():
             for key in keys:
                 found.setdefault(key, set()).add(name)
+        for placed in self.document.root.items("global_transitions"):
+            for key in _set_by(placed):
+                found.setdefault(key, set()).update(filter(self.document.offers, self.document.states))
         return {key: frozenset(states) for key, states in found.items()}
 
     @cached_property
@@ -99,6 +102,8 @@ class DataFlow:
             keys = _keys_of(state)
             for _, tool in state.texts("tools"):
                 keys |= tools.get(tool, {})
+            for transition in (state, *state.items("transitions")):
+                keys |= dict.fromkeys(_set_by(transition))
             found[name] = tuple(keys)
         return found
 
@@ -208,7 +213,7 @@ class DataFlow:
             if self.shares(name):
                 own.append((_SHARED, frozenset()))  # one more place, through which all of them come to its targets
         ways[_SHARED] = self.global_ways.items
-        found[initial] = frozenset()
+        found[initial] = _set_by(self.document.states[initial])
         queue = deque([initial])
         waiting = {initial}
         while queue:
@@ -232,7 +237,7 @@ class DataFlow:
     def global_ways(self) -> GlobalTransitions[Way]:
         """The ways that global transitions open in each state that `shares` them."""
         arcs = [arc for arc in self.document.shared if arc.target in self.document.states and self.known.may_hold(arc)]
-        return GlobalTransitions((arc.priority, arc.target, (arc.target, self.demands(arc))) for arc in arcs)
+        return GlobalTransitions((arc.priority, arc.target, (arc.target, self._gained(arc))) for arc in arcs)
 
     def shares(self, state: str) -> bool:
         """True where global transitions lead on as they do elsewhere: none is covered, and nothing is set besides."""
@@ -245,7 +250,7 @@ class DataFlow:
         made = frozenset(key for key, _ in mapped(document.states[state]))
         arcs = (document.own_from if self.shares(state) else document.arcs_from)[state]
         going = [arc for arc in arcs if arc.target in document.states and self.known.takeable(arc)]
-        return [(arc.priority, (arc.target, made | self.demands(arc))) for arc in going]
+        return [(arc.priority, (arc.target, made | self._gained(arc))) for arc in going]
 
     def asides(self, state: str) -> list[Way]:
         """The ways from a state that are no transitions: by repair patterns, on time-outs and when it is exhausted."""
@@ -257,7 +262,11 @@ class DataFlow:
         if document.offers(state):
             told.update(other for other in others if other in document.shared_to and other != state)
         found = dict.fromkeys([*(other for other in others if other not in told), *document.left_for(state)])
-        return [(target, frozenset()) for target in found]
+        return [(target, _set_by(document.states[target])) for target in found]
+
+    def _gained(self, arc: Arc) -> frozenset[str]:
+        """The keys that are set once an arc was taken: those that it demands, and those that are set then."""
+        return self.demands(arc) | _set_by(arc.placed) | _set_by(self.document.states[arc.target])
 
     def demands(self, arc: Arc) -> frozenset[str]:
         """The keys that are set whenever an arc is taken."""
@@ -323,6 +332,9 @@ class DataFlow:
         for names in self.replies.values():
             found.update(mention.name for mention in names)
         found.update(use.key for use in self.inputs)
+        for given in self.document.assignments:
+            rule = self.document.rules.get(given.pointer)
+            found.update(rule.reads - {given.key} if rule is not None else ())
         found.update(_split(self.document.root.text("persona")), _split(self.document.root.text("description")))
         for state in self.document.states.values():
             found.update(_words(state))
@@ -386,6 +398,12 @@ def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
 def _keys_of(placed: Placed) -> dict[str, None]:
     """The keys that an `output` mapping sets, in their order."""
     return dict.fromkeys(key for key, _ in mapped(placed))
+
+
+def _set_by(placed: Placed) -> frozenset[str]:
+    """The keys that a transition or a state sets by its `set`."""
+    rules = placed.value.get("set")
+    return frozenset(key for key, rule in rules.items() if rule is not None) if isinstance(rules, dict) else frozenset()
 
 
 def _words(state: Placed) -> Iterator[str]:

@@ -312,7 +312,8 @@ class Routes:
         for name, bit in self._bits.items():
             key = self.flow.declared(name)
             source = "model" if key is None else document.source_of(key)
-            if not (name.startswith("_") or source == "host" or (key is None and document.keys is not None)):
+            outside = source == "host" or root_of(name) in document.assigned
+            if not (name.startswith("_") or outside or (key is None and document.keys is not None)):
                 steady |= bit
                 told |= bit if source == "model" else 0
             for part in {name, root_of(name)}:

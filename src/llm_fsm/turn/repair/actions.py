@@ -13,7 +13,7 @@ from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn import handlers, response, subflows, transitions
+from llm_fsm.turn import assignments, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import own_moves, reads
 from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import Point
@@ -138,6 +138,7 @@ def _cancel(turn: TurnState, message: str) -> Run:
             turn.stopped = ""
             going = True
             turn.emit(ev.StateEntered(state=before, previous=turn.session.state, by="cancel"))
+            yield from assignments.run(turn, turn.state.assignment)
             response.say_fixed(turn)
         if going:
             yield from transitions.settle(turn)
@@ -189,6 +190,7 @@ def _restart(turn: TurnState, message: str) -> Run:
     turn.emit(ev.Repaired(pattern="restart"))
     turn.emit(ev.Restarted(state=initial, context=kept))
     turn.emit(ev.StateEntered(state=initial, previous=left, by="restart"))
+    yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
     turn.say("pattern", response.pattern_words(turn, piece, "restart", {"words": message}))
     response.say_fixed(turn)

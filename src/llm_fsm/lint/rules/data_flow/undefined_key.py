@@ -24,7 +24,7 @@ _READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 @lint_rule("C213", "warning")
 def unknown_condition_key(document: Document) -> Iterator[Finding]:
-    """A condition reads a key that is not declared.
+    """A condition, or a rule under `set`, reads a key that is not declared.
 
     Why it is bad:
     Where there is a `context_schema`, no reply can write the key, so for the condition it is never set.
@@ -56,12 +56,30 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
                     )
                 elif (fault := member_fault(flow, name)) is not None:
                     yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
+    for given in document.assignments:
+        rule = document.rules.get(given.pointer)
+        for name in sorted(rule.reads) if rule is not None else ():
+            yield from _in_assignment(flow, name, given.pointer)
     for read in reads(document):
         path = f"{read.key}[]"
         fault = missing_member(flow, read.schema, path, root_of(read.name))
         if fault is not None and not any(word in read.schema for word in OPEN):
             hint = None if fault[1] is None else fault[1].replace(f"{path}.", "")
             yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
+
+
+def _in_assignment(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
+    """A name that a rule under `set` reads."""
+    if name.startswith("_"):
+        if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
+            yield _system(name, pointer)
+    elif flow.document.keys is None:
+        yield from _near_miss(flow, name, pointer)
+    elif flow.declared(name) is None:
+        message = f'this rule reads {quoted(name)}, which "context_schema" does not declare'
+        yield unknown_condition_key.finding(message, pointer=pointer, hint=_hint(flow, name))
+    elif (fault := member_fault(flow, name)) is not None:
+        yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
 
 
 def _hint(flow: DataFlow, name: str) -> str | None:
@@ -228,8 +246,8 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 @lint_rule("K309", "warning")
 def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
-    """An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare, or a
-    path that leads nowhere.
+    """An `input` or `output` mapping, a `context_scope`, `set` or `clear` names a key that `context_schema` does not
+    declare, or a path that leads nowhere.
 
     Why it is bad:
     Nothing is passed on, or what comes back is stored under a name that nothing else knows.
@@ -299,6 +317,10 @@ def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
             yield pointer, key
     for use in flow.inputs:
         yield use.pointer, use.key
+    for given in flow.document.assignments:
+        yield given.pointer, given.key
+    for owner in (*flow.document.states.values(), *(placed for _, placed in flow.document.transitions())):
+        yield from owner.texts("clear")
     for state in flow.document.states.values():
         scope = state.value.get("context_scope")
         if isinstance(scope, dict):

@@ -44,7 +44,7 @@ def collected_never_read(document: Document) -> Iterator[Finding]:
 
 @lint_rule("K307", "info", at_key=True)
 def set_never_used(document: Document) -> Iterator[Finding]:
-    """An output mapping sets a key that nothing in the file reads.
+    """An output mapping or `set` writes a key that nothing in the file reads.
 
     Why it is bad:
     The result is stored and, as far as the file shows, forgotten; perhaps the key is misspelt.
@@ -58,13 +58,14 @@ def set_never_used(document: Document) -> Iterator[Finding]:
     Use the key in a condition or a reply, or take the mapping out.
     """
     flow = data_flow(document)
-    for placed in (*document.states.values(), *document.root.members("tools")):
-        for key, pointer in mapped(placed):
-            if (document.keys is None or key in document.keys) and key not in flow.read:
-                yield set_never_used.finding(
-                    f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it",
-                    pointer=pointer,
-                )
+    owners = (*document.states.values(), *document.root.members("tools"))
+    by_mapping = [written for placed in owners for written in mapped(placed)]
+    for key, pointer in (*by_mapping, *((given.key, given.pointer) for given in document.assignments)):
+        if (document.keys is None or key in document.keys) and key not in flow.read:
+            yield set_never_used.finding(
+                f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it",
+                pointer=pointer,
+            )
 
 
 @lint_rule("K316", "info", at_key=True, needs_form=True)

@@ -90,8 +90,12 @@ def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list
 
 
 def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
-    """True where a guard reads a key that only the program writes."""
-    return any(known.document.source_of(name.split(".", 1)[0]) == "host" for name in read_names(guards))
+    """True where a guard reads a key that only the program writes, or that the definition sets or clears."""
+    document = known.document
+    return any(
+        document.source_of(name) == "host" or name in document.assigned
+        for name in (name.split(".", 1)[0] for name in read_names(guards))
+    )
 
 
 def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Iterator[_Way]:
