@@ -883,3 +883,16 @@ async def test_each_handler_of_the_words_is_given_those_of_the_one_before_it() -
     async with AsyncMachine.from_dict(GREETER, model=model, handlers=made) as machine:
         turn = await (await machine.start(greet=False)).send("Hi")
     assert (turn.text, seen) == ("Code ••• – your bot", ["Code •••"])
+
+
+async def test_handlers_hear_only_of_values_that_changed() -> None:
+    heard: list[object] = []
+    hear = create_handler("h").at("context_update").when_keys_updated("name").do(
+        lambda occasion: heard.append(occasion.context["name"])
+    )
+    replies = [reply("hello", name="Ada"), reply("hello", name="Ada"), reply("hello", name="Ida")]
+    machine = AsyncMachine.from_dict(GREETER, model=ScriptedLLM(replies), handlers=[hear])
+    chat = await machine.start(greet=False)
+    turns = [await chat.send(text) for text in ("Ada", "Ada", "Ida")]
+    assert heard == ["Ada", "Ida"]
+    assert [sum(isinstance(event, ev.ContextSet) for event in turn.events) for turn in turns] == [1, 0, 1]

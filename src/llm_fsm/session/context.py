@@ -290,7 +290,7 @@ def accept_reply(
         begun: Parts of incomplete objects from earlier replies.
 
     Returns:
-        At most one ContextSet, and a ContextRefused for each refusal.
+        At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
     if any("." in key for key in update):
@@ -314,8 +314,9 @@ def accept_reply(
         old = context.get(EXTRA) or {}
         extra = {**{name: old[name] for name in old if name not in sorted_.dropped}, **sorted_.extra}
         values, removed = ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
-    if values or removed:
-        events.append(ContextSet(source="model", values=values, removed=removed))
+    changed = {key: value for key, value in values.items() if not _is_same(context.get(key, _MISSING), value)}
+    if changed or removed:
+        events.append(ContextSet(source="model", values=changed, removed=removed))
     return (*events, *sorted_.refused)
 
 
@@ -379,11 +380,16 @@ def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, An
         reason, plain = _host_value(keys, key, value)
         if reason is not None:
             refused.append(ContextRefused(key=str(key)[:200], reason=reason, source="host"))
-        elif context.get(key, _MISSING) != plain or type(context.get(key)) is not type(plain):
+        elif not _is_same(context.get(key, _MISSING), plain):
             values[key] = plain
     if values or removed:
         return (ContextSet(source="host", values=values, removed=tuple(removed)), *refused)
     return tuple(refused)
+
+
+def _is_same(old: object, new: object) -> bool:
+    """True if a value is what the context holds already: that changes nothing."""
+    return type(old) is type(new) and old == new
 
 
 def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any]:

@@ -137,6 +137,7 @@ def _answers_at_once(turn: TurnState, move: Move) -> bool:
 
 def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
     """Keep what a reply says, as far as the definition at work lets it."""
+    turn.keep_secrets(update)
     changed: set[str] = set()
     for event in accept_reply(turn.machine.keys, turn.session.context, update, turn.session.begun):
         turn.emit(event)

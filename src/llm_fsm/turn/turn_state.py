@@ -66,6 +66,8 @@ class TurnState:
     """Hashes of the results of tasks in this turn; one that repeats is no progress."""
     left_secrets: frozenset[str] = frozenset()
     """Secret values of flows that this turn has left."""
+    given_secrets: frozenset[str] = frozenset()
+    """Every value that this turn was given for a secret key, and that it replaced, refused or removed."""
     reopened: Frame | None = None
     """The place that a digression came back to."""
     turned_back: bool = False
@@ -104,6 +106,9 @@ class TurnState:
         if change is None:
             return
         before = self.session
+        if type(event) is ev.ContextSet and self.machine.keys.secrets:
+            self.keep_secrets(event.values)
+            self.keep_secrets(before.context)
         after = change(before, event)
         if after.state is before.state and after.flow is before.flow:
             self.session = after
@@ -147,12 +152,16 @@ class TurnState:
         """Seconds since the epoch, as far as a turn knows: its beginning and what it waited for."""
         return self.session.time + self.usage.seconds + self.elapsed
 
+    def keep_secrets(self, values: Mapping[str, Any]) -> None:
+        """Remember values of secret keys, so that what this turn leaves behind does not show them."""
+        self.given_secrets |= {*self.machine.keys.secret_values(values)}
+
     def secrets(self) -> tuple[str, ...]:
-        """Return the values of secret keys known now or in flows left in this turn, longest first."""
+        """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""
         known = self.machine.keys.secret_values(self.session.context)
-        if not self.left_secrets:
+        if not (self.left_secrets or self.given_secrets):
             return known
-        return tuple(sorted({*known, *self.left_secrets}, key=len, reverse=True))
+        return tuple(sorted({*known, *self.left_secrets, *self.given_secrets}, key=len, reverse=True))
 
     def redacted(self, messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
         """Return messages without the values of secrets, in plain text and in JSON."""
