@@ -92,7 +92,7 @@ async def simulate(
     Tools, functions, handlers, context and time are those of the file; `host` does what it does not play.
     """
     player = Player(loaded, host=host, timeout=TIMEOUT)
-    setup = merged(loaded.suite, Case())
+    setup = merged(loaded.shared, Case())
     try:
         rates = []
         for number, user in enumerate(loaded.users if users is None else users, start=1):

@@ -162,7 +162,7 @@ class _Maker:
         """Return the case of a plan and its turns; no turns if it could not be played."""
         skeleton = self._skeleton(plan)
         case = Case.model_validate(skeleton)
-        play = Play(name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.suite, case))
+        play = Play(name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.shared, case))
         machine = self.player.prepared(play.setup)
         spoken = [state for state, execute in self._tasks.items() if execute is None]
         model = Improviser(self._tasks, spoken, plan)

@@ -14,7 +14,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.testing.scenarios.models import Case, Expect, Setup, Step, Suite, WordsExpected
+from llm_fsm.testing.scenarios.models import Case, Expect, Step, WordsExpected, script
 from llm_fsm.testing.scenarios.problems import Fault, Text, in_order, meant, quoted
 
 _OWN_KEYS = ("_extra",)
@@ -43,7 +43,7 @@ class Sense(NamedTuple):
     keys: Keys
 
 
-def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
+def sense_of(flows: Flows, cases: Iterable[Case]) -> Sense:
     """What can be in the conversations of these cases, on a definition and those that it calls."""
     definition, every = flows.root.definition, definitions_of(flows)
     declared = (
@@ -51,7 +51,7 @@ def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
     )
     outputs = {key for one in every for ref in one.tools.values() for key in ref.output}
     outputs |= {key for one in every for state in one.states.values() for key in state.output}
-    for setup in (suite, *cases):
+    for setup in cases:
         outputs |= set(setup.context) | {key for item in setup.handlers for key in item.set}
         outputs |= {key for given in setup.functions.values() for item in given for key in item.set}
     states = frozenset(state_id for one in every for state_id in one.states)
@@ -98,8 +98,8 @@ def function_names(definition: Definition) -> dict[str, bool]:
     return found
 
 
-def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
-    """What cannot be in the settings of a file or of a case."""
+def nonsense(sense: Sense, setup: Case, pointer: str, *, shared: bool = False) -> Iterator[Nonsense]:
+    """What cannot be in a case, or in what a file gives to all its cases."""
     if setup.state is not None:
         yield from _states(sense, [setup.state], f"{pointer}/state")
     for name in setup.tools:
@@ -114,10 +114,9 @@ def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
             )
     for number, handler in enumerate(setup.handlers):
         yield from _states(sense, handler.state or (), f"{pointer}/handlers/{number}/state")
-    if isinstance(setup, Case):
-        yield from _case(sense, setup, pointer)
-        if not isinstance(setup, Suite) and (setup.start is None or setup.start.expect is None):
-            yield from _given(sense, setup.context, f"{pointer}/context")
+    yield from _case(sense, setup, pointer)
+    if not shared and (setup.start is None or setup.start.expect is None):
+        yield from _given(sense, setup.context, f"{pointer}/context")
 
 
 def _given(sense: Sense, values: Mapping[str, Any], pointer: str) -> Iterator[Nonsense]:
@@ -140,8 +139,8 @@ def _case(sense: Sense, case: Case, pointer: str) -> Iterator[Nonsense]:
 
 def _replies(sense: Sense, played: Step, pointer: str) -> Iterator[Nonsense]:
     """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
-    script = played.script
-    to = script[0].to if len(script) == 1 else None
+    replies = script(played)
+    to = replies[0].to if len(replies) == 1 else None
     if to is not None and to not in sense.patterns:
         place = f"{pointer}/reply/to" if played.reply is not None else f"{pointer}/replies/0/to"
         yield from _states(sense, [to], place, "the reply moves to {}, which is no state of the definition")

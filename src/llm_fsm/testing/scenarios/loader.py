@@ -54,10 +54,11 @@ class Play:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A file of tests, read. `folder`: what paths in it are relative to; `definition_file`: None for an inline one."""
+    """A file of tests, read. `shared`: what it gives to all its cases; `definition_file`: None for an inline one."""
 
     text: Text
-    suite: Suite
+    shared: Case
+    users: Sequence[User]
     definition: Definition
     definition_file: str | None
     flows: Flows
@@ -67,11 +68,6 @@ class Loaded:
     def file(self) -> str:
         """The name of the file as it was given."""
         return self.text.file
-
-    @property
-    def users(self) -> Sequence[User]:
-        """The simulated users."""
-        return self.suite.users
 
 
 def read_suite(path: FilePath) -> Loaded:
@@ -96,19 +92,20 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
         hint = "to make tests of it: llm-fsm test --generate"
         raise SuiteError([Fault(message=said, hint=hint, file=file, line=1, column=1)])
     reader = _Reader(Text(file=file, text=text), document)
-    suite = reader.suite()
-    plays = reader.plays(suite or Suite(definition=""))
+    suite, shared = reader.suite()
+    plays = reader.plays(shared or Case(), with_users=suite is not None and bool(suite.users))
     definition, place = reader.definition()
     flows = None if definition is None else reader.flows(definition, place)
-    if suite is not None and flows is not None:
-        reader.sense(flows, suite, plays)
+    if suite is not None and shared is not None and flows is not None:
+        reader.sense(flows, shared, plays)
     if not drafts and not reader.faults:
         reader.idle(plays)
-    if reader.faults or suite is None or definition is None or flows is None:
+    if reader.faults or suite is None or shared is None or definition is None or flows is None:
         raise SuiteError(in_order(reader.faults))
     return Loaded(
         text=reader.text,
-        suite=suite,
+        shared=shared,
+        users=suite.users,
         definition=definition,
         definition_file=place,
         flows=flows,
@@ -173,23 +170,24 @@ class _Reader:
 
     # -- the form
 
-    def suite(self) -> Suite | None:
-        """The file without its cases, which may be tables."""
+    def suite(self) -> tuple[Suite | None, Case | None]:
+        """The file without its cases, which may be tables, and what it gives to all of them."""
         outer = dict(self.document)
         if isinstance(outer.get("cases"), list):
             outer["cases"] = []
         if isinstance(outer.get("table"), list):
             rows = outer.pop("table")
             outer = {**_first(outer, rows), "table": rows}
-        return self.valid(Suite, outer, "")
+        of_file = {key: outer.pop(key) for key in Suite.known_keys() if key in outer}
+        return self.valid(Suite, of_file, ""), self.valid(Case, outer, "")
 
-    def plays(self, suite: Suite) -> Sequence[Play]:
+    def plays(self, shared: Case, *, with_users: bool) -> Sequence[Play]:
         """Every case of the file, each row of a table as one."""
         raw = self.document.get("cases")
         listed = [
             (f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])
         ]
-        if suite.model_fields_set & {"steps", "start", "expect", "table"}:
+        if shared.model_fields_set & {"steps", "start", "expect", "table"}:
             if listed:
                 self.fault("a file has steps of its own or cases, not both", "/cases", at_key=True)
             own = {key: self.document[key] for key in Case.known_keys() if key in self.document}
@@ -197,9 +195,9 @@ class _Reader:
         plays: list[Play] = []
         for number, (pointer, case) in enumerate(listed, start=1):
             plays += self.rows(
-                suite, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file))
+                shared, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file))
             )
-        if not plays and not suite.users and not self.faults:
+        if not plays and not with_users and not self.faults:
             self.fault(
                 "there is no case in this file", "", hint='write "steps": [{"say": "…", "expect": "…"}]'
             )
@@ -213,7 +211,7 @@ class _Reader:
                 said, hint = "this case plays nothing", 'write "steps": [{"say": "…", "expect": "…"}]'
                 self.fault(said, f"{play.pointer}/steps", hint=hint)
 
-    def rows(self, suite: Suite, case: Any, pointer: str, default: str) -> Iterator[Play]:
+    def rows(self, shared: Case, case: Any, pointer: str, default: str) -> Iterator[Play]:
         rows = case.get("table") if isinstance(case, dict) else None
         if rows == []:
             self.fault("the table has no rows", f"{pointer}/table")
@@ -221,7 +219,7 @@ class _Reader:
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             found = self.valid(Case, case, pointer)
             if found is not None:
-                yield self.play(suite, found, pointer, found.name or default)
+                yield self.play(shared, found, pointer, found.name or default)
             return
         wrong = list(lacking(case, rows))
         for inner, message in wrong:
@@ -232,10 +230,10 @@ class _Reader:
         made = [self.valid(Case, expanded(template, row), pointer) for row in rows]
         cases = [one for one in made if one is not None]
         names = named_apart([one.name or default for one in cases])
-        yield from (self.play(suite, one, pointer, name) for one, name in zip(cases, names, strict=True))
+        yield from (self.play(shared, one, pointer, name) for one, name in zip(cases, names, strict=True))
 
-    def play(self, suite: Suite, case: Case, pointer: str, name: str) -> Play:
-        return Play(name=name, case=case, pointer=pointer, setup=merged(suite, case))
+    def play(self, shared: Case, case: Case, pointer: str, name: str) -> Play:
+        return Play(name=name, case=case, pointer=pointer, setup=merged(shared, case))
 
     def same_names(self, plays: Sequence[Play]) -> None:
         seen: dict[str, str] = {}
@@ -267,7 +265,7 @@ class _Reader:
             self.fault(
                 f'unknown key "{key[:60]}"',
                 f"{place}/{context['pointer']}",
-                hint=meant(key, context["known"]),
+                hint=meant(key, [*context["known"], *(() if place else sorted(Suite.known_keys()))]),
                 at_key=True,
             )
         elif kind == "choice":
@@ -293,12 +291,14 @@ class _Reader:
         else:
             self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
 
-    def sense(self, flows: Flows, suite: Suite, plays: Sequence[Play]) -> None:
+    def sense(self, flows: Flows, shared: Case, plays: Sequence[Play]) -> None:
         """Note what the definition, with those that it calls, makes impossible."""
-        known = sense_of(flows, suite, [play.case for play in plays])
-        for setup, pointer in ((suite, ""), *((play.case, play.pointer) for play in plays)):
-            for found in nonsense(known, setup, pointer):
-                self.fault(found.message, found.pointer, hint=found.hint, at_key=found.at_key)
+        known = sense_of(flows, [shared, *(play.case for play in plays)])
+        wrong = list(nonsense(known, shared, "", shared=True))
+        for play in plays:
+            wrong += nonsense(known, play.case, play.pointer)
+        for found in wrong:
+            self.fault(found.message, found.pointer, hint=found.hint, at_key=found.at_key)
 
     # -- the definition
 

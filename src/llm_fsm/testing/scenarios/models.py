@@ -3,7 +3,7 @@
 The loader validates with these models, and the published JSON Schema is generated from them. A model replaces a
 short form by the long one before it validates: `"expect": "done"` becomes `"expect": {"state": "done"}`.
 `Suite` is the file, `Case` a conversation, `Step` one message or answer in it, `Reply` what the model says and
-`Expect` what must be true then.
+`Expect` what must be true then. The keys of a `Case` may stand in a file, too: they are for all its cases.
 """
 
 from __future__ import annotations
@@ -397,38 +397,15 @@ def _moment(value: object) -> object:
 Moment = Annotated[float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_schema_input_type=str | float)]
 
 
-class Setup(Written):
-    """The setting before the first message."""
-
-    context: JsonObject = Field(default_factory=dict)
-    """The context at the start."""
-    state: str | None = None
-    """The state to begin in; without it the definition's own."""
-    greet: bool | None = None
-    """True to begin with a greeting; by default if there is a `start`."""
-    time: Moment | None = None
-    """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by `wait`."""
-    input: JsonValue = None
-    """For a machine without a user: the input of the first task."""
-    background: JsonObject = Field(default_factory=dict)
-    """For a machine without a user: the background of the work."""
-    model: str | None = None
-    """A model without a key that answers instead of scripted replies: offline, or scripted:FILE."""
-    tools: dict[str, ToolFixture] = Field(default_factory=dict)
-    """The results of each tool."""
-    functions: dict[str, FunctionFixture] = Field(default_factory=dict)
-    """The results of each registered function."""
-    handlers: list[HandlerFixture] = Field(default_factory=list)
-    """The handlers of the host."""
-
-
 def _whole(value: object) -> object:
     if isinstance(value, str | dict):
         return value
     raise wrong("a definition is a path or an object")
 
 
-class _Scripted(Written):
+class Start(Written):
+    """How the conversation begins: the greeting, or a run until it first waits."""
+
     reply: Reply | None = None
     """The reply of the model: an exact text, or an object."""
     replies: list[Reply] = Field(default_factory=list)
@@ -436,22 +413,19 @@ class _Scripted(Written):
     expect: Expect | None = None
     """The expectations: a state, or an object."""
 
-    @property
-    def script(self) -> tuple[Reply, ...]:
-        """All replies."""
-        return (*(() if self.reply is None else (self.reply,)), *self.replies)
-
-
-class Start(_Scripted):
-    """How the conversation begins: the greeting, or a run until it first waits."""
-
 
 _HAPPENS = frozenset({"say", "answer", "wait", "end"})
 
 
-class Step(_Scripted):
+class Step(Written):
     """One event from outside: exactly one of `say`, `answer`, `wait` and `end`."""
 
+    reply: Reply | None = None
+    """The reply of the model: an exact text, or an object."""
+    replies: list[Reply] = Field(default_factory=list)
+    """The successive replies of the model; all of them must be used."""
+    expect: Expect | None = None
+    """The expectations: a state, or an object."""
     say: str | None = None
     """The user's message."""
     answer: JsonValue = None
@@ -478,9 +452,34 @@ class Step(_Scripted):
         return self
 
 
-class Case(Setup):
+def script(step: Start | Step) -> tuple[Reply, ...]:
+    """List all replies of a step, or of the start."""
+    return (*(() if step.reply is None else (step.reply,)), *step.replies)
+
+
+class Case(Written):
     """One conversation and what is expected of it."""
 
+    context: JsonObject = Field(default_factory=dict)
+    """The context at the start."""
+    state: str | None = None
+    """The state to begin in; without it the definition's own."""
+    greet: bool | None = None
+    """True to begin with a greeting; by default if there is a `start`."""
+    time: Moment | None = None
+    """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by `wait`."""
+    input: JsonValue = None
+    """For a machine without a user: the input of the first task."""
+    background: JsonObject = Field(default_factory=dict)
+    """For a machine without a user: the background of the work."""
+    model: str | None = None
+    """A model without a key that answers instead of scripted replies: offline, or scripted:FILE."""
+    tools: dict[str, ToolFixture] = Field(default_factory=dict)
+    """The results of each tool."""
+    functions: dict[str, FunctionFixture] = Field(default_factory=dict)
+    """The results of each registered function."""
+    handlers: list[HandlerFixture] = Field(default_factory=list)
+    """The handlers of the host."""
     name: str = ""
     """The name, unique in the file."""
     description: str = ""
@@ -518,7 +517,7 @@ class User(Written):
     """The state to begin in."""
 
 
-class Suite(Case):
+class Suite(Written):
     """A file of conversation tests: one definition, shared settings, and the cases.
 
     A file with `steps` of its own is one case.
@@ -534,15 +533,22 @@ class Suite(Case):
     """Allowed and ignored."""
 
 
-def merged(suite: Setup, case: Setup) -> Mapping[str, Any]:
+_SETTINGS = (
+    *("context", "state", "greet", "time", "input"),
+    *("background", "model", "tools", "functions", "handlers"),
+)
+"""The keys of a case that a file may give to all its cases."""
+
+
+def merged(shared: Case, case: Case) -> Mapping[str, Any]:
     """Merge the settings of a case over those of its file: objects are merged, lists joined."""
     found: dict[str, Any] = {}
-    for name in Setup.model_fields:
-        own, shared = getattr(case, name), getattr(suite, name)
-        if isinstance(shared, dict) and isinstance(own, dict):
-            found[name] = {**shared, **own}
-        elif isinstance(shared, list) and isinstance(own, list):
-            found[name] = [*shared, *own]
+    for name in _SETTINGS:
+        own, given = getattr(case, name), getattr(shared, name)
+        if isinstance(given, dict) and isinstance(own, dict):
+            found[name] = {**given, **own}
+        elif isinstance(given, list) and isinstance(own, list):
+            found[name] = [*given, *own]
         else:
-            found[name] = own if name in case.model_fields_set else shared
+            found[name] = own if name in case.model_fields_set else given
     return found

@@ -65,7 +65,7 @@ class Player:
 
     def _made(self, *, handlers: bool) -> AsyncMachine:
         loaded = self.loaded
-        setups = [merged(loaded.suite, Case()), *(play.setup for play in loaded.plays)]
+        setups = [merged(loaded.shared, Case()), *(play.setup for play in loaded.plays)]
         played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
         definition = without_servers(loaded.definition)
         every = [definition, *definitions_of(loaded.flows)[1:]]

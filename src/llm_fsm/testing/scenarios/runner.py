@@ -11,7 +11,7 @@ from llm_fsm.errors import LLMFSMError
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Expect, Step
+from llm_fsm.testing.scenarios.models import Expect, Step, script
 from llm_fsm.testing.scenarios.redaction import confided
 from llm_fsm.testing.scenarios.results import Said
 from llm_fsm.testing.scenarios.scripted_model import Model
@@ -57,7 +57,7 @@ class CaseRunner:
         """The greeting, or a run until it first waits."""
         start, setup = self.play.case.start, self.play.setup
         pointer = f"{self.play.pointer}/start"
-        self.model.step(0, () if start is None else start.script)
+        self.model.step(0, () if start is None else script(start))
         greet = setup["greet"] if setup["greet"] is not None else start is not None
         error: str | None = None
         turn: Turn | None = None
@@ -93,7 +93,7 @@ class CaseRunner:
     async def take(self, number: int, step: Step) -> None:
         """One step, whatever became of those before it."""
         assert self.chat is not None
-        self.model.step(number, step.script)
+        self.model.step(number, script(step))
         turn: Turn | None = None
         error: str | None = None
         try:

@@ -16,12 +16,12 @@ ID = "urn:llm-fsm:tests"
 def suite_schema() -> dict[str, Any]:
     """The JSON Schema of a file of conversation tests. Keys that begin with `x-` are free."""
     schema = Suite.model_json_schema(by_alias=True, mode="validation")
-    shapes = schema.pop("$defs")
-    shapes = {"Suite": schema, **shapes}
-    for model in _models():
+    shapes = {"Suite": schema, **schema.pop("$defs")}
+    for model in Written.__subclasses__():
         if model.__name__ in shapes:
             _dress(shapes[model.__name__], model)
     whole = shapes.pop("Suite")
+    whole["properties"] = {**shapes["Case"]["properties"], **whole["properties"]}
     described = {key: value for key, value in whole.items() if key not in ("title", "description")}
     return {
         "$schema": DRAFT,
@@ -33,16 +33,8 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
-def _models(above: type[Written] = Written) -> list[type[Written]]:
-    """Every model, those that it builds on first."""
-    return [found for model in above.__subclasses__() for found in (model, *_models(model))]
-
-
 def _dress(shape: dict[str, Any], model: type[Written]) -> None:
-    texts: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if issubclass(base, Written) and base is not Written:
-            texts.update(docstrings(base))
+    texts = docstrings(model)
     properties = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
@@ -59,7 +51,7 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
 
 def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     """A shape together with the short form that stands for it."""
-    model = {model.__name__: model for model in _models()}.get(name)
+    model = {model.__name__: model for model in Written.__subclasses__()}.get(name)
     if name == "Reply":
         return {"description": shape["description"], "anyOf": [{"type": "string"}, shape, {"type": "object"}]}
     if name == "ToolFixture":

@@ -20,6 +20,7 @@ from llm_fsm.testing.coverage.collect import KINDS, Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite
+from llm_fsm.testing.scenarios.models import script
 from llm_fsm.testing.scenarios.player import Host, Player
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural
 from llm_fsm.testing.scenarios.results import Result
@@ -197,7 +198,7 @@ def _models(loaded: Loaded) -> dict[str, Model]:
 
 def _is_scripted(play: Play) -> bool:
     steps = (*(() if play.case.start is None else (play.case.start,)), *play.case.steps)
-    return any(step.script for step in steps)
+    return any(script(step) for step in steps)
 
 
 def _old_cassette(loaded: Loaded) -> Cassette:
