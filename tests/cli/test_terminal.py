@@ -48,7 +48,13 @@ TOOLS = [wait]
 class Terminal:
     """The command on a pseudo-terminal. `screen` is everything shown so far, without escape sequences."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None, job: bool = False) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        job: bool = False,
+        size: tuple[int, int] = (40, 200),
+    ) -> None:
         """`job`: it runs in a shell, which says when it is put into the background and takes it back."""
         command = [sys.executable, "-m", "llm_fsm", *arguments]
         if job:
@@ -57,9 +63,9 @@ class Terminal:
         self._answered = 0
         self.pid, self._master = pty.fork()
         if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", **(env or {})})
+            os.environ.update({"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **(env or {})})
             os.execv(command[0], command)
-        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
 
     @property
     def screen(self) -> str:
@@ -496,3 +502,25 @@ def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Termina
     again.type('{"by": "Ada"}' + ENTER)
     again.wait_for("Bye Ada.")
     assert again.code() == 0
+
+
+def test_a_drawing_has_bold_ids_and_lines_that_break_between_words(terminals: list[Terminal]) -> None:
+    terminal = Terminal("show", "order", "--conditions", size=(40, 60))
+    terminals.append(terminal)
+    assert terminal.code() == 0
+    assert "-> \x1b[1mplaced\x1b[0m:" in terminal.raw
+    assert "\x1b[1mconfirm\x1b[0m" in terminal.raw
+    assert "[pizza,\n     size and quantity are known]" in terminal.screen
+    assert max(map(len, terminal.screen.splitlines())) <= 60
+
+
+def test_a_report_has_colours_that_obey_no_color(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.write("bad.json", {**GREETER, "initial_state": "helo"})
+    coloured, bare = (
+        opened(terminals, "validate", "bad.json", env={"NO_COLOR": value}) for value in ("", "1")
+    )
+    assert (coloured.code(), bare.code()) == (1, 1)
+    assert "\x1b[1;31merror\x1b[0m" in coloured.raw
+    assert "\x1b[1;31m^" in coloured.raw
+    assert "\x1b[1;31m" not in bare.raw
+    assert coloured.screen == bare.screen

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from cli_command import GREETER, Desk
+from llm_fsm.cli.commands.show import with_bold_ids
 
 
 @pytest.fixture
@@ -152,3 +153,11 @@ def test_what_is_called_is_drawn_behind_it(desk: Desk) -> None:
     alone, both = desk.run("show", "outer.json").out, desk.run("show", "outer.json", "--called").out
     assert both == f"{alone.rstrip()}\n\n\n{desk.run('show', 'inner.json').out}"
     assert desk.run("show", "outer.json", "--called", "--format", "dot").code == 2
+
+
+def test_ids_stand_out_in_titles_and_in_moves() -> None:
+    drawing = "a (initial)\n  says \"b a\"\n  -> a b: b\n  *-> b\n    -> a ^\n* (in every state)"
+    bold = [part for line in with_bold_ids(drawing, {"a", "a b", "b"}) for part, style in line if style]
+    assert bold == ["a", "a b", "b", "a"]
+    lines = ["".join(part for part, _ in line) for line in with_bold_ids(drawing, {"a", "a b", "b"})]
+    assert "\n".join(lines) == drawing

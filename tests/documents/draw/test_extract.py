@@ -30,7 +30,7 @@ MACHINE: dict[str, Any] = {
 
 
 def test_conditions_are_words_else_expressions() -> None:
-    assert [edge.guards for edge in extract(MACHINE).own] == [("k != null", "is late"), ()]
+    assert [edge.guards for edge in extract(MACHINE).own] == [("k is known and is late",), ()]
     assert extract(MACHINE, Details(rules=True)).own[0].guards == ("k != null && h > 5",)
     assert extract(MACHINE, Details(conditions=False)).own[0].guards == ()
 

@@ -56,7 +56,7 @@ def test_a_machine_as_a_state_diagram() -> None:
         "    s3_pay_now : Pay",
         "    in_any_state : in every state that waits for the user",
         "    [*] --> ask",
-        "    ask --> check : Chosen [n #62; 0]",
+        "    ask --> check : Chosen [n is more than 0]",
         "    check --> s3_pay_now",
         "    in_any_state --> s3_pay_now : The guest#58; pays",
         "    s3_pay_now --> [*]",

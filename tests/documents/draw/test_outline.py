@@ -43,7 +43,7 @@ def test_a_listing_has_states_in_order_of_the_file() -> None:
         '  "What may it be?"',
         "  needs pizza",
         "  tools menu",
-        '  -> pay: chosen [pizza != null && size in ["s", "m"]]',
+        '  -> pay: chosen [pizza is known and size is one of "s", "m"]',
         "",
         "pay (decide)",
         "  -> ask",
@@ -55,6 +55,13 @@ def test_a_listing_has_states_in_order_of_the_file() -> None:
         "* (in every state that waits for the user)",
         "  -> ask: again",
     ]
+
+
+def test_fixed_words_stand_in_place_of_the_purpose() -> None:
+    document = {**MACHINE, "states": {**MACHINE["states"], "pay": {"purpose": "Pay", "reply": "That makes {{ sum }}."}}}
+    for text in (listing(extract(document)), outline(extract(document))):
+        assert 'says "That makes {{ sum }}."' in text
+        assert '"Pay"' not in text
 
 
 def test_an_outline_opens_each_state_once() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import click
@@ -19,6 +20,7 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import styled
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.draw.dot import dot
@@ -43,6 +45,7 @@ SUFFIXES: Mapping[str, str] = {
     ".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png",
 }  # fmt: skip
 _WITH_CALLED = ("text", "outline", "boxes")
+_WITH_IDS = ("text", "outline")
 _PAUSE = 0.3
 _DRAWING_SECONDS = 60
 
@@ -154,10 +157,15 @@ def draw(wish: Wish) -> int:
     if wish.coverage is not None:
         picture = cover(picture, _touched(wish.coverage, picture.name))
     drawing = rendered(picture, wish.form)
-    if isinstance(drawing, str) and wish.called and not document.faulty:
-        others = (str(rendered(other, wish.form)) for other in called(document, wish.file, wish.details))
-        drawing = "\n\n\n".join(one.strip("\n") for one in (drawing, *others)) + "\n"
-    _give(drawing, wish.output)
+    others = list(called(document, wish.file, wish.details)) if wish.called and not document.faulty else []
+    if isinstance(drawing, str) and others:
+        drawings = (drawing, *(str(rendered(other, wish.form)) for other in others))
+        drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
+    if isinstance(drawing, str) and wish.output is None and wish.form in _WITH_IDS:
+        names = {node.id for one in (picture, *others) for node in one.nodes}
+        styled.show(with_bold_ids(printing.words(drawing).rstrip("\n"), names), wrapped=True)
+    else:
+        _give(drawing, wish.output)
     _tell(
         document.findings
         if wish.findings
@@ -221,6 +229,15 @@ def _image(text: str, form: str) -> bytes:
     if done.returncode != 0 or not done.stdout:
         raise Failure(f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}")
     return done.stdout
+
+
+def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[styled.Parts]:
+    """Yield the lines of a drawing; ids at the beginning of a title or a move are bold."""
+    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pattern = re.compile(rf"((?: *\*?-> )?)({longest_first})(?=[ :]|$)(.*)")
+    for line in drawing.split("\n"):
+        found = pattern.fullmatch(line) if names else None
+        yield [(line, "")] if found is None else [(found[1], ""), (found[2], "bold"), (found[3], "")]
 
 
 def _give(drawing: str | bytes, output: str | None) -> None:

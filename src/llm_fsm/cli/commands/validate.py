@@ -16,7 +16,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal import excerpt
+from llm_fsm.cli.terminal import excerpt, styled
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.check import check, check_data
 from llm_fsm.documents.discovery import NoDefinitionError, definitions, file_of, settings_file
@@ -131,9 +131,9 @@ def validate(
     elif findings:
         lines = excerpt.report(findings, partial(_text_of, wish))
         if output is None:
-            excerpt.show(lines)
+            styled.show(lines)
         else:
-            _give("\n".join(map(excerpt.plain, lines)), output)
+            _give("\n".join(map(styled.plain, lines)), output)
     else:
         _give("", output)
     printing.err(summary(len(files), findings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -10,11 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal.styled import Parts
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import route
-
-Parts = list[tuple[str, str]]
-"""A line as pieces, each with its style."""
 
 _LEVELS: Mapping[str, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\w.+-]+|\S')
@@ -76,19 +73,3 @@ def _cells(text: str) -> int:
     """Return the width of a text in cells of a terminal."""
     cells: int = import_module("rich.cells").cell_len(text)
     return cells
-
-
-def show(lines: Iterator[Parts]) -> None:
-    """Write lines to standard output, coloured on a terminal unless NO_COLOR is set."""
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        printing.out("\n".join(plain(line) for line in lines))
-        return
-    console = import_module("rich.console").Console(highlight=False, markup=False, emoji=False)
-    text = import_module("rich.text").Text
-    for line in lines:
-        console.print(text.assemble(*line), soft_wrap=True)
-
-
-def plain(line: Parts) -> str:
-    """Return a line without its styles."""
-    return "".join(text for text, _ in line)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from llm_fsm.conditions import infix
+from llm_fsm.conditions.words import in_words, known
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
 
@@ -39,11 +40,12 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A state. `label` is its purpose; `level` is its mark."""
+    """A state. `label` is its purpose, `reply` its fixed words; `level` is its mark."""
 
     id: str
     kind: str
     label: str = ""
+    reply: str = ""
     keys: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     pointer: str = ""
@@ -53,8 +55,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A move, or what a time-out or a failed task does. `guards` are its conditions, in words or as an expression.
+    """A move, or what a time-out or a failed task does.
 
+    `guards` are its conditions: one text in words, or one expression and then those that are only words.
     `how`: `picked` by the model, `auto`, or `timeout` and `exhausted`. `source` of a global one is EVERYWHERE.
     """
 
@@ -144,6 +147,7 @@ def _node(document: Document, name: str, placed: Placed, shown: Details) -> Node
         id=_id(name),
         kind=document.kind_of(name),
         label=one_line(label),
+        reply=one_line(placed.text("reply")),
         keys=_names(placed, "required_context_keys") if shown.keys else (),
         tools=_names(placed, "tools") if shown.tools else (),
         pointer=placed.pointer,
@@ -177,23 +181,29 @@ def _edge(source: str, placed: Placed, shown: Details) -> Edge:
         source=_id(source),
         target=_id(target) if isinstance(target, str) else "?",
         label=one_line(label),
-        guards=tuple(rules(placed) if shown.rules else guards(placed)) if shown.conditions else (),
+        guards=_guards(placed, shown) if shown.conditions else (),
         how="auto" if placed.value.get("auto") is True else "picked",
         pointer=placed.pointer,
     )
 
 
+def _guards(transition: Placed, shown: Details) -> tuple[str, ...]:
+    if shown.rules:
+        return tuple(rules(transition))
+    words = " and ".join(guards(transition))
+    return (words,) if words else ()
+
+
 def guards(transition: Placed) -> Iterator[str]:
-    """The conditions of a transition as short texts: the author's words, else the rule as an expression."""
+    """Yield the conditions of a transition in words: the author's, else ours for what is asked."""
     for condition in transition.items("conditions"):
-        words = one_line(condition.text("description"))
-        if words:
+        if words := one_line(condition.text("description")):
             yield words
             continue
-        yield from (f"{key} != null" for key in _names(condition, "requires_context_keys"))
-        logic = condition.value.get("logic")
-        if logic is not None:
-            yield one_line(infix.write(logic, loose=True) or "")
+        if keys := _names(condition, "requires_context_keys"):
+            yield known(keys)
+        if (logic := condition.value.get("logic")) is not None:
+            yield one_line(in_words(logic))
 
 
 def rules(transition: Placed) -> Iterator[str]:

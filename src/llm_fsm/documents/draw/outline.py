@@ -114,7 +114,9 @@ def _title(node: Node, picture: Picture) -> str:
 
 
 def _about(node: Node) -> Iterator[str]:
-    if node.label:
+    if node.reply:
+        yield f'says "{_cut(node.reply)}"'
+    elif node.label:
         yield f'"{_cut(node.label)}"'
     if node.keys:
         yield f"needs {', '.join(node.keys)}"
