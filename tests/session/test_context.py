@@ -242,6 +242,10 @@ def test_why_a_lone_item_of_a_list_is_refused_is_said() -> None:
         ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": 4.0}, {"n": 4}),
         ({"type": "number"}, 3.0, 3.0),
         ({"type": "integer"}, 1e30, 1e30),
+        ({"type": "integer"}, "+1E2", 100),
+        ({"type": "array", "items": {"type": "integer"}}, "1e2", [100]),
+        ({"const": 2}, "2.0", 2),
+        ({"oneOf": [{"const": 1}, {"const": 2}]}, 2.0, 2),
     ],
 )
 def test_whole_number_is_kept_as_one(schema: Any, sent: Any, kept: Any) -> None:
@@ -317,3 +321,33 @@ def test_parts_that_are_too_long_together_do_not_wait() -> None:
     played = say(made, session, "y", reply("ask", k={"b": "y" * 9_000}))
     assert list(played.session.begun["k"]) == ["a"]
     assert ["characters long" in one.reason for one in played.events if isinstance(one, ContextRefused)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("schema", "known", "sent", "kept"),
+    [
+        ({"type": "object", "properties": {"a": {}, "b": {}}}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
+        ({"type": "object"}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
+        ({"type": "object"}, {"a": {"x": 1, "y": 2}}, {"a": {"x": None, "y": 3}}, {"a": {"x": 1, "y": 3}}),
+        ({}, {"a": 1}, {"a": None}, {"a": 1}),
+        ({}, {"a": 1}, '{"a": null, "b": 2}', '{"a": null, "b": 2}'),
+        ({"type": "object"}, {"a": 1, "c": 3}, '{"a": null, "b": 2}', {"a": 1, "b": 2, "c": 3}),
+        ({"type": "array"}, [1], [{"a": 1, "b": None}], [{"a": 1}]),
+        ({"type": "object"}, None, {"a": None, "b": {"c": None}}, None),
+        ({"allOf": [{"properties": {"a": {}, "b": {}}}]}, {"a": 1, "b": 2}, {"a": None, "b": 3}, {"a": 1, "b": 3}),
+    ],
+)
+def test_null_inside_an_object_means_not_mentioned(schema: Any, known: Any, sent: Any, kept: Any) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": schema}})
+    played = say(made, start(made, context={} if known is None else {"k": known}).session, "x", reply("ask", k=sent))
+    assert played.session.context.get("k") == kept
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_part_is_taken_back_by_its_dotted_name_with_and_without_a_schema(declared: bool) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, **({"context_schema": {"properties": {"card": {"type": "object"}}}} if declared else {}))
+    session = start(made, context={"card": {"number": "1", "phone": "2"}}).session
+    played = say(made, session, "x", reply("ask", card={"number": "5", "phone": None}, _clear=["card.phone"]))
+    assert played.session.context == {"card": {"number": "5"}}

@@ -25,6 +25,8 @@ from llm_fsm.session.dotted_keys import (
     completed,
     declared,
     joined,
+    nulls,
+    only_nulls,
     paths,
     reserved,
     reserved_fault,
@@ -172,15 +174,19 @@ class _Update:
     def let_go(self, name: str) -> None:
         """Remove a fact under `_extra`, or a part of an object by its dotted name."""
         key, _, path = name.partition(".")
-        rest = without_part(self.values.get(key, self.context.get(key)), path) if self.keys.writable(key) else None
+        whole = self.values.get(key, self.context.get(key, self.begun.get(key)))
+        rest = without_part(whole, path) if self.keys.writable(key) else None
         if name in (self.context.get(EXTRA) or {}):
             self.dropped.add(name)
         elif rest is None:
-            self.refuse(name, "a reply cannot clear this key")
-        elif (reason := self.keys.fault(key, rest)) is not None:
-            self.refuse(name, reason, told=True)
-        else:
+            if not self.keys.writable(name):
+                self.refuse(name, "a reply cannot clear this key")
+        elif (reason := self.keys.fault(key, rest)) is None:
             self.values[key] = rest
+        elif key not in self.values and key not in self.context:
+            self.refuse(key, reason, begun=rest)
+        else:
+            self.refuse(name, reason, told=True)
 
     def refuse(self, key: str, reason: str, **more: Any) -> None:
         if self.keys.is_secret(key):
@@ -189,22 +195,26 @@ class _Update:
 
     def take(self, key: str, value: object) -> None:
         try:
-            self.sort(key, _bounded(from_strict(self.keys.schema(key), value)))
+            bounded = _bounded(value)
+            if not only_nulls(bounded):
+                self.sort(key, bounded)
         except ValueFault as fault:
             self.refuse(key, str(fault), told=True)
 
-    def sort(self, key: str, plain: Any) -> None:
-        """Accept or refuse a JSON value.
+    def sort(self, key: str, value: Any) -> None:
+        """Accept or refuse a JSON value. Its parts that are null stay what they were.
 
         Raises:
             ValueFault: The value is text for an object that exceeds the limits.
         """
+        plain, unmentioned = from_strict(self.keys.schema(key), value), nulls(value)
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
         if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
-            found = from_strict(self.keys.schema(key), next(normalised(self.keys.schema(key), plain, None)))
+            found = next(normalised(self.keys.schema(key), plain, None))
             if isinstance(found, dict):
-                plain = _bounded(found)
+                found = _bounded(found)
+                plain, unmentioned = from_strict(self.keys.schema(key), found), nulls(found)
                 reason = self.keys.fault(key, plain)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
@@ -217,7 +227,7 @@ class _Update:
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
-            self.values[key] = self.completed(key, plain)
+            self.values[key] = self.completed(key, plain, unmentioned)
 
     def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
         """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of secrets are not kept.
@@ -238,10 +248,10 @@ class _Update:
                 begun = {}
         self.refuse(key, reason, told=told, begun=begun or None)
 
-    def completed(self, key: str, value: Any) -> Any:
-        """Add the object's known parts if a part is missing that the definition names."""
-        wanted = self.keys.parts.get(key)
-        if wanted is None or (whole := completed(value, self.context.get(key), wanted)) is value:
+    def completed(self, key: str, value: Any, unmentioned: Iterable[Path]) -> Any:
+        """Add the object's known parts if a part is missing that the definition names, or that was null."""
+        wanted = (*self.keys.parts.get(key, ()), *unmentioned)
+        if not wanted or (whole := completed(value, self.context.get(key), wanted)) is value:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
@@ -250,7 +260,7 @@ class _Update:
         faults = []
         for found in normalised(self.keys.schema(key), value, old):
             with suppress(ValueFault):
-                if (plain := _bounded(found)) is None:
+                if (plain := from_strict(self.keys.schema(key), _bounded(found))) is None:
                     continue
                 if (fault := self.keys.fault(key, plain)) is None:
                     return plain, None
@@ -270,7 +280,10 @@ class _Update:
             self.refuse(key, "its name is longer than 200 characters")
             return
         try:
-            self.extra[key] = _bounded(value)
+            bounded = _bounded(value)
+            if only_nulls(bounded):
+                return
+            self.extra[key] = completed(from_strict({}, bounded), old.get(key), nulls(bounded))
         except ValueFault as fault:
             self.refuse(key, str(fault))
             return
@@ -360,9 +373,9 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
     for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
-        elif not update.keys.writable(name) or name in (update.context.get(EXTRA) or {}).keys() - update.context.keys():
+        elif not update.keys.writable(name) or not (name in update.context or name in update.begun):
             update.let_go(name)
-        elif (name in update.context or name in update.begun) and name not in update.values and name not in removed:
+        elif name not in update.values and name not in removed:
             removed.append(name)
     return tuple(removed)
 

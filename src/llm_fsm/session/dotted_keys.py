@@ -77,6 +77,17 @@ def joined(value: Any, old: object) -> Any:
     return {**old, **{name: joined(item, old.get(name)) for name, item in said.items()}}
 
 
+def nulls(value: object) -> Iterator[Path]:
+    """Yield the paths of all null parts of an object."""
+    for name, item in value.items() if _is_object(value) else ():
+        yield from ((name,),) if item is None else ((name, *path) for path in nulls(item))
+
+
+def only_nulls(value: object) -> bool:
+    """True if null is all that an object says, at any depth: nothing in it was mentioned."""
+    return value is None or (_is_object(value) and bool(value) and all(map(only_nulls, value.values())))
+
+
 def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
     """Set a part of an object by its dotted name; None if the schema has no such part."""
     properties = schema.get("properties")

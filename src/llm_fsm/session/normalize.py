@@ -61,7 +61,7 @@ _GROUP_DIGITS = 6
 """Most digits of one group. Two numbers in a row have longer groups."""
 _SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
 """Full-width signs and the typographic minus."""
-_PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?")
+_PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?")
 """A number, with leading zeros or a plus if it has them; JSON accepts neither."""
 _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)?")
 """A number with the Arabic thousands separator."""
@@ -86,27 +86,25 @@ def pairs(value: object) -> dict[str, Any] | None:
     return None
 
 
-def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
+def from_strict(schema: Mapping[str, Any], value: object) -> Any:
     """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
 
-    Only a part that an object must have, and that may be null, is null.
+    Only a part that an object must have, and that may be null, is null. The value nests within the limits of a context.
     """
-    if depth >= MAX_DEPTH:
-        return value
     if isinstance(value, dict):
         properties, required = schema.get("properties"), schema.get("required", ())
         parts = properties if isinstance(properties, Mapping) else {}
         return {
-            name: from_strict(_sub(parts, name), item, depth + 1)
+            name: from_strict(_sub(parts, name), item)
             for name, item in value.items()
             if item is not None or (name in required and _takes_null(_sub(parts, name)))
         }
     if isinstance(value, list) and schema.get("type") == "object":
         found = pairs(value)
-        return value if found is None else found
-    items = schema.get("items")
-    if isinstance(value, list) and isinstance(items, Mapping):
-        return [from_strict(items, item, depth + 1) for item in value]
+        return value if found is None else from_strict(schema, found)
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
     return _whole(schema, value)
 
 
@@ -114,8 +112,8 @@ def _whole(schema: Mapping[str, Any], value: Any) -> Any:
     """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
     if type(value) is not float or not value.is_integer() or abs(value) >= _EXACT:
         return value
-    enum = schema.get("enum")
-    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in _listed(enum))
+    listed = (*_listed(schema.get("enum")), schema.get("const"))
+    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in listed)
     return int(value) if whole else value
 
 
@@ -244,7 +242,7 @@ def _number(text: str) -> int | float | None:
         return float(f"{whole}.{part}")
     if plain == text and (_GROUPED.fullmatch(text) or not _PLAIN.fullmatch(text)):
         return None
-    return float(plain) if "." in plain else int(plain)
+    return int(plain) if plain.lstrip("+-").isdecimal() else float(plain)
 
 
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
