@@ -68,6 +68,14 @@ def test_what_is_wrong_with_what_is_set_is_found(document: Written, rule: str, p
     assert pointer in [found.pointer for found in found_by(rule, document)]
 
 
+def test_counts_of_the_system_are_known_and_those_of_unknown_keys_are_found() -> None:
+    good = [when({">=": [{"var": "_misses"}, 2]}), when({">=": [{"var": "_refusals.tier"}, 2]})]
+    assert names(machine({"a": {"purpose": "A", "transitions": [to("b", *good), to("c")]}}, KEYS)) == []
+    bad = when({">=": [{"var": "_refusals.teir"}, 2]})
+    [found] = found_by("unknown-condition-key", machine({"a": {"purpose": "A", "transitions": [to("b", bad)]}}, KEYS))
+    assert found.hint == 'did you mean "tier"?'
+
+
 @pytest.mark.parametrize(
     "move", [{"set": {"tier": "gold"}}, {"set": {"done": {"==": [{"var": "pin"}, "1"]}}}, {"set": {"tier": None}}]
 )

@@ -49,7 +49,17 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
 
 
 def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
-    return replace(session, notes=()) if session.notes and event.asked_for == "turn" else session
+    """Drop earlier refusals, and count the message as one that brought nothing until something comes of it."""
+    if event.asked_for != "turn" or session.user_input is None:
+        return session
+    count, turn = session.fruitless or (0, -1)
+    counted = session.fruitless if turn == session.turn else (count + 1, session.turn)
+    return replace(session, notes=(), fruitless=counted)
+
+
+def _fruitful(session: Session) -> Session:
+    """Return the session after something came of a message."""
+    return replace(session, fruitless=(0, session.turn)) if session.fruitless else session
 
 
 def _recognised(session: Session, event: ev.Recognised) -> Session:
@@ -71,12 +81,20 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         for key, parts in session.begun.items()
         if key not in event.values and key not in event.removed
     }
-    return replace(session, context=context, origins=origins, skipped=skipped, begun=begun)
+    refusals = session.refusals and {
+        key: count for key, count in session.refusals.items() if key not in event.values and key not in event.removed
+    }
+    after = replace(session, context=context, origins=origins, skipped=skipped, begun=begun, refusals=refusals)
+    return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if event.begun is not None:
-        session = replace(session, begun={**session.begun, event.key: event.begun})
+        session = _fruitful(replace(session, begun={**session.begun, event.key: event.begun}))
+    if event.told and event.source == "model":
+        count, turn = session.refusals.get(event.key, (0, -1))
+        if turn != session.turn:
+            session = replace(session, refusals={**session.refusals, event.key: (count + 1, session.turn)})
     return replace(session, notes=(*session.notes, (event.key, event.reason))) if event.told else session
 
 
@@ -86,6 +104,8 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
         state=event.state,
         previous_state=event.previous,
         turns_in_state=0,
+        asides=0,
+        fruitless=session.fruitless and (0, session.turn),
         path=_way(session, event) if event.on_path else session.path,
     )
 
@@ -239,17 +259,20 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         state=event.entered,
         previous_state=None,
         turns_in_state=0,
+        asides=0,
         context=dict(event.context),
         origins={key: (session.turn, source) for key, source in event.sources.items()},
         window=(),
         notes=(),
         summary="",
         begun={},
+        refusals={},
     )
 
 
 def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
     across, main = event.caller is not None, not session.in_digression()
+    session = _fruitful(replace(session, asides=session.asides + 1))
     frame = Frame(
         kind="digression",
         saved=session.fields(OF_FLOW if across else OF_PLACE),
@@ -285,7 +308,7 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
         waits = frames[frame.caller]
         made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, saved={**waits.saved, **made})
-    return replace(session, stack=tuple(frames), **frame.saved)
+    return _fruitful(replace(session, stack=tuple(frames), **frame.saved))
 
 
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
@@ -297,7 +320,14 @@ def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
         "origins": {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
     }
     frames[event.frame] = replace(frame, saved=kept)
-    return replace(session, stack=tuple(frames))
+    return _fruitful(replace(session, stack=tuple(frames)))
+
+
+def _repaired(session: Session, event: ev.Repaired) -> Session:
+    """A digression that is answered aside is no message of the state; not to be understood brings nothing."""
+    if event.pattern == "digress":
+        session = replace(session, asides=session.asides + 1)
+    return session if event.pattern == "cannot_handle" else _fruitful(session)
 
 
 def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
@@ -364,6 +394,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.FlowReturned: _flow_returned,
     ev.AnswersChanged: _answers_changed,
     ev.KeysSkipped: _keys_skipped,
+    ev.Repaired: _repaired,
     ev.Missed: _missed,
     ev.Restarted: _restarted,
     ev.SilenceWatched: _silence_watched,

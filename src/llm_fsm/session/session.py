@@ -15,9 +15,12 @@ from msgspec.structs import replace
 from llm_fsm.session.history import Exchange
 from llm_fsm.session.messages import Paused
 
-OF_PLACE = ("state", "previous_state", "turns_in_state")
+OF_PLACE = ("state", "previous_state", "turns_in_state", "asides")
 """The fields that a digression within its own definition restores."""
-OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path", "begun")
+OF_FLOW = (
+    *(*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path", "begun"),
+    "refusals",
+)
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 
 
@@ -27,6 +30,7 @@ class Saved(TypedDict, total=False):
     state: str
     previous_state: str | None
     turns_in_state: int
+    asides: int
     flow: str
     context: Mapping[str, Any]
     origins: Mapping[str, tuple[int, str]]
@@ -36,6 +40,7 @@ class Saved(TypedDict, total=False):
     skipped: tuple[str, ...]
     path: tuple[tuple[str, str], ...]
     begun: Mapping[str, Any]
+    refusals: Mapping[str, tuple[int, int]]
     memory: Mapping[str, Any]
     shared: Mapping[str, Any]
 
@@ -149,6 +154,12 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     silence: Silence | None = None
     begun: Mapping[str, Any] = {}
     """Key to a partial object, which waits for the parts that its schema requires."""
+    asides: int = 0
+    """How many of the messages in this state were for a digression."""
+    fruitless: tuple[int, int] | None = None
+    """How many messages in a row brought nothing, and the last turn that was counted."""
+    refusals: Mapping[str, tuple[int, int]] = {}
+    """Key to the number of turns in which a value for it was refused, and the last of them; none since it was kept."""
 
     @property
     def ended(self) -> bool:
@@ -245,7 +256,9 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "_previous_state": self.previous_state,
             "_user_input": self.user_input,
             "_turn": self.turn,
-            "_turns_in_state": self.turns_in_state,
+            "_turns_in_state": max(0, self.turns_in_state - self.asides),
+            "_misses": 0 if self.fruitless is None else self.fruitless[0],
+            "_refusals": {key: count for key, (count, _) in self.refusals.items()},
             "_timestamp": self.time,
         }
 

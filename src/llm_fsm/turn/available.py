@@ -41,7 +41,7 @@ def _following(
 
     `left`: the state that it is reached from.
     """
-    there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0}
+    there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0, "_misses": 0}
     found: list[tuple[Move, bool]] = []
 
     def is_free(key: str) -> bool:

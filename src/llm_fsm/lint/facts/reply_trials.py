@@ -34,7 +34,8 @@ _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
 _SYSTEM: Mapping[str, Any] = {
     **dict.fromkeys(("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"),
-    **dict.fromkeys(("_turn", "_turns_in_state", "_timestamp"), 1),
+    **dict.fromkeys(("_turn", "_turns_in_state", "_misses", "_timestamp"), 1),
+    "_refusals": {},
     "_extra": {},
 }
 _ANYTHING: tuple[Any, ...] = ("text", 2, ["text"], {"name": "text"}, True)

@@ -17,7 +17,7 @@ from llm_fsm.lint.solver.value_sets import NUMBERS, SET, ValueSet, points
 _ORDERED_FORMATS = ("date", "date-time", "time")
 
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-_FIXED = frozenset({"_turn", "_turns_in_state", "_timestamp", "_current_state", "_previous_state"})
+_FIXED = frozenset({"_turn", "_turns_in_state", "_misses", "_timestamp", "_current_state", "_previous_state"})
 """System names whose types are known."""
 
 Kind = Literal["case", "value", "type"]

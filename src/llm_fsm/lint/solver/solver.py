@@ -34,6 +34,7 @@ _SYSTEM: Mapping[str, ValueSet] = {
     "_user_input": TEXTS | UNSET,
     "_turn": _COUNTED,
     "_turns_in_state": _COUNTED,
+    "_misses": _COUNTED,
     "_timestamp": NUMBERS,
 }
 _TRIED_CONTEXTS = 64

@@ -23,7 +23,7 @@ BEGINNING = 1893456000.0
 SAID = "Go on."
 """The message of the user."""
 
-COUNTED = ("_turn", "_turns_in_state")
+COUNTED = ("_turn", "_turns_in_state", "_misses")
 """System names that grow with each message."""
 
 _DAYS = ("2030-05-17", "2030-05-18", "2029-12-30", "2029-12-31", *(f"2030-01-{day:02}" for day in range(1, 8)))

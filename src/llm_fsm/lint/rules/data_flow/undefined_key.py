@@ -46,6 +46,7 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
                 if name.startswith("_"):
                     if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
                         yield _system(name, pointer)
+                    yield from _refused(flow, name, pointer)
                 elif document.keys is None:
                     yield from _near_miss(flow, name, pointer)
                 elif flow.declared(name) is None:
@@ -73,6 +74,7 @@ def _in_assignment(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]
     if name.startswith("_"):
         if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
             yield _system(name, pointer)
+        yield from _refused(flow, name, pointer)
     elif flow.document.keys is None:
         yield from _near_miss(flow, name, pointer)
     elif flow.declared(name) is None:
@@ -122,6 +124,16 @@ def _system(name: str, pointer: str) -> Finding:
         pointer=pointer,
         hint=f"did you mean {quoted(meant)}?" if meant else f"they are {', '.join(sorted(SYSTEM_NAMES))}",
     )
+
+
+def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
+    """`_refusals` of a key that no reply can write: nothing is refused there."""
+    root, _, key = name.partition(".")
+    keys = flow.document.keys
+    if root == "_refusals" and key and keys is not None and key not in keys:
+        message = f'nothing is ever refused for {quoted(key)}, which "context_schema" does not declare'
+        hint = flow.document.speller.hint(key, keys, "declared keys")
+        yield unknown_condition_key.finding(message, pointer=pointer, hint=hint)
 
 
 def _near_miss(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
