@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,6 +33,11 @@ def root_of(name: str) -> str:
     return name.split(".", 1)[0]
 
 
+def is_system(name: str) -> bool:
+    """True for names that are not keys of the context."""
+    return name in SYSTEM_NAMES or name.startswith("_")
+
+
 Way = tuple[str, frozenset[str]]
 """(state, keys that are set when it is come to)."""
 
@@ -45,12 +50,15 @@ class Use(NamedTuple):
     pointer: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataFlow:
     """The ways of keys through one machine."""
 
     document: Document
     known: Reasoning
+    _trees: dict[str, Mapping[str, str | None]] = field(default_factory=dict)
+    _unasked: list[None] = field(default_factory=list)
+    _without: dict[str, frozenset[str]] = field(default_factory=dict)
 
     # -- names
 
@@ -58,10 +66,6 @@ class DataFlow:
         """The declared key that a name means or looks into; None if there is none, or no schema."""
         keys = self.document.keys or {}
         return name if name in keys else root_of(name) if root_of(name) in keys else None
-
-    def is_system(self, name: str) -> bool:
-        """True for names that are not keys of the context."""
-        return name in SYSTEM_NAMES or name.startswith("_")
 
     def is_secret(self, name: str) -> bool:
         """True when the value must not be shown."""
@@ -163,10 +167,6 @@ class DataFlow:
             before = {state} if self.document.initial is None else {state, self.document.initial}
             self._without[state] = frozenset(reachable(graph, before))
         return self._without.get(state, self.document.reached)
-
-    @cached_property
-    def _without(self) -> dict[str, frozenset[str]]:
-        return {}
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:
         """True when a way out of a state comes to one that asks for a key, without this transition or demanding it."""
@@ -290,18 +290,10 @@ class DataFlow:
         """
         asking = self.setters(key) | self.tested.get(key, frozenset()) - {state}
         initial = self.document.initial
-        if initial is None or state in asking or initial in asking or self._searched[0] >= _TREES:
+        if initial is None or state in asking or initial in asking or len(self._unasked) >= _TREES:
             return ()
-        self._searched[0] += 1
+        self._unasked.append(None)
         return path_in(search_tree(_Without(self._demands, key, asking), initial, whole=True), state)
-
-    @cached_property
-    def _searched(self) -> list[int]:
-        return [0]
-
-    @cached_property
-    def _trees(self) -> dict[str, Mapping[str, str | None]]:
-        return {}
 
     # -- who reads a key
 
@@ -312,17 +304,6 @@ class DataFlow:
         return {name: names for name, names in found.items() if names}
 
     @cached_property
-    def inputs(self) -> tuple[Use, ...]:
-        """The keys that are passed to called machines."""
-        found = []
-        for name, state in self.document.states.items():
-            mapping = state.value.get("input")
-            for key, value in mapping.items() if isinstance(mapping, dict) else ():
-                if isinstance(value, str):
-                    found.append(Use(name, value, f"{state.pointer}/input{step(key)}"))
-        return tuple(found)
-
-    @cached_property
     def read(self) -> frozenset[str]:
         """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
         found: set[str] = set()
@@ -331,7 +312,7 @@ class DataFlow:
             found.update(_split(transition.text("description")))
         for names in self.replies.values():
             found.update(mention.name for mention in names)
-        found.update(use.key for use in self.inputs)
+        found.update(use.key for use in inputs(self.document))
         for given in self.document.assignments:
             rule = self.document.rules.get(given.pointer)
             found.update(rule.reads - {given.key} if rule is not None else ())
@@ -386,6 +367,15 @@ class _Without(Mapping[str, Sequence[str]]):
 
     def __len__(self) -> int:
         return len(self.ways)
+
+
+def inputs(document: Document) -> Iterator[Use]:
+    """The keys that are passed to called machines."""
+    for name, state in document.states.items():
+        mapping = state.value.get("input")
+        for key, value in mapping.items() if isinstance(mapping, dict) else ():
+            if isinstance(value, str):
+                yield Use(name, value, f"{state.pointer}/input{step(key)}")
 
 
 def mapped(placed: Placed) -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
                 found = schema if name == "" else _members(schema).get(name)
                 if not isinstance(found, dict) or not math.isnan(number_of(Meter(None), literal)):
                     continue
-                why = refusal(Part("", found, key, known.definitions), literal)
+                why = refusal(Part("", found, key, known.keys.definitions), literal)
                 if why is not None:
                     what = f'"{name}" of an element' if name else "an element"
                     yield f"{pointer}/{place}", f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300]
@@ -57,7 +57,7 @@ def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, s
     for inner in parts(document).values() if document.keys is not None else ():
         for pointer, _, operator, arguments, _ in inner:
             key = variable(arguments[0]) if operator in _LOOPS and len(arguments) == 2 else None
-            schema = None if key is None else known.schema(key)
+            schema = None if key is None else known.keys.schema(key)
             items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
             if key is not None and isinstance(items, dict):
                 yield key, items, arguments[1], f"{pointer}/{operator}/1"

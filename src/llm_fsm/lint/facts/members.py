@@ -41,7 +41,7 @@ def missing_member(
         return None
     if not types & {"object", "array"}:
         return (
-            f"{quoted(path)} is {type_word(flow.known.domain(path))} and has no member {quoted(step)}",
+            f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member {quoted(step)}",
             None,
         )
     if "object" not in types:

@@ -211,8 +211,8 @@ class Routes:
     def there(self, state: str, name: str) -> ValueSet:
         """The values that a key may have when a state is left."""
         found = [known.get(name) for stop, known in self.travelled.known.items() if state_of(stop) == state]
-        sets = [self.flow.known.domain(name) if values is None else values for values in found]
-        return reduce(ValueSet.__or__, sets) if sets else self.flow.known.domain(name)
+        sets = [self.flow.known.keys.domain(name) if values is None else values for values in found]
+        return reduce(ValueSet.__or__, sets) if sets else self.flow.known.keys.domain(name)
 
     def _explored(self, initial: str) -> Travelled | None:
         """Stops in order of distance; None when there are too many."""

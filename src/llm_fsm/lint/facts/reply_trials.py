@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, root_of
 from llm_fsm.lint.solver.samples import samples
 from llm_fsm.lint.solver.value_sets import domain, points
 
@@ -74,7 +74,7 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     names = list(dict.fromkeys(root_of(mention.name) for mention in flow.replies.get(state, ())))
     literals = _literals(code)
     offered = {name: _values(flow, name, literals) for name in names}
-    typed = all(flow.is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names)
+    typed = all(is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
     failed = [

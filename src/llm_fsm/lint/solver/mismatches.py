@@ -58,16 +58,16 @@ def _mismatch(
     known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
 ) -> Mismatch | None:
     """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
-    schema = {} if comparison.key in _FIXED else known.schema(comparison.key)
+    schema = {} if comparison.key in _FIXED else known.keys.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
         return None
     if comparison.ordering and is_number(literal) and _never(known, comparison, tests):
         return Mismatch("value", comparison, (), why=_bounds(schema))
-    if known.domain(comparison.key).has(literal):
+    if known.keys.domain(comparison.key).has(literal):
         why = None if literal == "" else _refused(known, comparison, schema)
         return None if why is None else Mismatch("value", comparison, (), why=why)
-    values = known.domain(comparison.key) & SET
+    values = known.keys.domain(comparison.key) & SET
     if values.empty:
         return None
     listed = _listed(schema)
@@ -77,7 +77,7 @@ def _mismatch(
     if comparison.ordering:
         return None
     if not listed:
-        why = refusal(Part("", schema, "", known.definitions), literal)
+        why = refusal(Part("", schema, "", known.keys.definitions), literal)
         return None if why is None else Mismatch("value", comparison, (), why=why)
     if comparison.key not in folded:
         folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
@@ -87,13 +87,13 @@ def _mismatch(
 
 def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
     """True for an ordering in a larger condition that never holds, as the numbers of its key lie elsewhere."""
-    values = known.domain(comparison.key) & SET
+    values = known.keys.domain(comparison.key) & SET
     if not comparison.positive or not values.numbers or not values.within(NUMBERS):
         return False
     least, most = values.numbers[0][0], values.numbers[-1][1]
     if (least is None or least[0] < comparison.literal) and (most is None or most[0] > comparison.literal):
         return False
-    if not guard_of((), [comparison.rule], known.domain, known=tests).never:
+    if not guard_of((), [comparison.rule], known.keys.domain, known=tests).never:
         return False
     whole = known.guard_of([comparison.owner])
     return whole is not None and not whole.never
@@ -111,7 +111,7 @@ def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]
         schema = {"type": "string", "format": schema["format"]} if formatted else {}
     if isinstance(comparison.literal, list | dict) or exact(schema):
         return None
-    return refusal(Part("", schema, "", known.definitions), comparison.literal)
+    return refusal(Part("", schema, "", known.keys.definitions), comparison.literal)
 
 
 def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:

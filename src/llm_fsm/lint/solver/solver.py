@@ -8,35 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.conditions.coercion import is_number
-from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
-from llm_fsm.lint.facts.schema_parts import answers, unfolds
+from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import arriving
 from llm_fsm.lint.solver.cases import ANY, Case, Cases, Effort, both, contexts, either
-from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.formulas import Tests
 from llm_fsm.lint.solver.guards import SHARE, Guard, guard_of
-from llm_fsm.lint.solver.samples import plain_text, samples
-from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
+from llm_fsm.lint.solver.keys import KeyValues
+from llm_fsm.lint.solver.value_sets import SET
 
-_COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
-_SYSTEM: Mapping[str, ValueSet] = {
-    "_conversation_id": TEXTS,
-    "_current_state": TEXTS,
-    "_previous_state": TEXTS | UNSET,
-    "_user_input": TEXTS | UNSET,
-    "_turn": _COUNTED,
-    "_turns_in_state": _COUNTED,
-    "_misses": _COUNTED,
-    "_timestamp": NUMBERS,
-}
 _TRIED_CONTEXTS = 64
 _GUARDS = 200_000
 """What may be spent on the cases of all guards of a file."""
@@ -47,104 +33,26 @@ _DECISIONS = 200_000
 Context = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reasoning:
     """Guards and decisions of one machine."""
 
     document: Document
-
-    # -- keys
-
-    @cached_property
-    def _domains(self) -> dict[str, ValueSet]:
-        return dict(_SYSTEM)
-
-    @cached_property
-    def definitions(self) -> Mapping[str, Any]:
-        """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
-        schema = self.document.root.value.get("context_schema")
-        found = schema.get("$defs") if isinstance(schema, dict) else None
-        return found if isinstance(found, dict) and unfolds(found) else {}
-
-    def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
-        keys = self.document.keys or {}
-        if name in keys:
-            return keys[name]
-        head, *inner = name.split(".")
-        found: object = keys.get(head)
-        for step in inner:
-            members = found.get("properties") if isinstance(found, dict) else None
-            found = members.get(step) if isinstance(members, dict) else None
-        return found if isinstance(found, dict) else None
-
-    def domain(self, name: str) -> ValueSet:
-        """Every value that a key may have, null for not set among them."""
-        found = self._domains.get(name)
-        if found is None:
-            schema = self.schema(name)
-            found = EVERYTHING if schema is None else domain(schema, self.definitions) | UNSET
-            self._domains[name] = found
-        return found
+    _guards: dict[str, Guard | None] = field(default_factory=dict)
+    _by_place: dict[tuple[str, ...], Guard | None] = field(default_factory=dict)
+    _by_text: dict[str, Guard | None] = field(default_factory=dict)
+    _tests: Tests = field(default_factory=Tests)
+    _decided: dict[str, tuple[Arc, ...]] = field(default_factory=dict)
+    _entries: dict[str, Cases | None] = field(default_factory=dict)
+    _for_guards: Effort = field(default_factory=lambda: Effort(_GUARDS))
+    _for_decisions: Effort = field(default_factory=lambda: Effort(_DECISIONS))
 
     @cached_property
-    def _shapes(self) -> dict[str, Shape | None]:
-        return {}
-
-    def accepts(self, name: str, value: object) -> bool:
-        """True when a key may hold this value; not to be set is always possible.
-
-        A key without a schema may hold values of the types that conditions compare it with.
-        """
-        schema = self.schema(name)
-        if value is None:
-            return True
-        if not schema:
-            types = self.compared.get(name)
-            return types is None or _type_of(value) in types
-        if name not in self._shapes:
-            try:
-                self._shapes[name] = compile_shape(schema, self.definitions or None)
-            except ShapeError:
-                self._shapes[name] = None
-        shape = self._shapes[name]
-        return shape is not None and shape.fault(value) is None
-
-    def _drawn(self, name: str, values: ValueSet) -> list[Any]:
-        """A few of these values that a key may hold; what its schema describes where the usual ones do not fit."""
-        found = [value for value in values.samples() if self.accepts(name, value)]
-        if all(value is None for value in found):
-            schema = self.schema(name) or {}
-            more = islice(samples(schema, self.definitions), 4)
-            found = [*(value for value in more if values.has(value) and self.accepts(name, value)), *found]
-            pattern = schema.get("pattern")
-            text = plain_text(pattern) if isinstance(pattern, str) else None
-            if text is not None and values.has(text) and self.accepts(name, text):
-                return [text, *found]
-        return found
-
-    @cached_property
-    def compared(self) -> Mapping[str, set[str]]:
-        """Key to the types of the literals that conditions compare it with."""
-        found: dict[str, set[str]] = {}
-        for comparison in comparisons(self.document):
-            if comparison.literal is not None:
-                found.setdefault(comparison.key, set()).add(_type_of(comparison.literal))
-        return found
+    def keys(self) -> KeyValues:
+        """The values that its keys may have."""
+        return KeyValues(self.document)
 
     # -- guards
-
-    @cached_property
-    def _guards(self) -> dict[str, Guard | None]:
-        return {}
-
-    @cached_property
-    def _tests(self) -> Tests:
-        return Tests()
-
-    @cached_property
-    def _by_text(self) -> dict[str, Guard | None]:
-        return {}
 
     def guard(self, transition: Placed) -> Guard | None:
         """The guard of a transition object; None when one of its rules does not compile."""
@@ -160,10 +68,6 @@ class Reasoning:
             self._by_place[place] = self._guard_of(conditions)
         return self._by_place[place]
 
-    @cached_property
-    def _by_place(self) -> dict[tuple[str, ...], Guard | None]:
-        return {}
-
     def _guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
         ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
@@ -174,19 +78,11 @@ class Reasoning:
             sound = [rule for rule in rules if rule is not None]
             effort = self._for_guards.part(SHARE, _LEAST)
             self._by_text[text] = (
-                guard_of(keys, logics, self.domain, compiled=sound, known=self._tests, effort=effort)
+                guard_of(keys, logics, self.keys.domain, compiled=sound, known=self._tests, effort=effort)
                 if len(sound) == len(rules)
                 else None
             )
         return self._by_text[text]
-
-    @cached_property
-    def _for_guards(self) -> Effort:
-        return Effort(_GUARDS)
-
-    @cached_property
-    def _for_decisions(self) -> Effort:
-        return Effort(_DECISIONS)
 
     def both(self, first: Cases | None, second: Cases | None) -> Cases | None:
         """The contexts of two answers; None as well once this file had its share of such questions."""
@@ -239,10 +135,6 @@ class Reasoning:
         if state not in self._decided:
             self._decided[state] = self._decided_in(state)
         return self._decided[state]
-
-    @cached_property
-    def _decided(self) -> dict[str, tuple[Arc, ...]]:
-        return {}
 
     def _decided_in(self, state: str) -> tuple[Arc, ...]:
         kind = self.document.kind_of(state)
@@ -304,12 +196,8 @@ class Reasoning:
     def _answered(self, state: str) -> Cases:
         case: Case | None = ANY
         for key, values in answers(self.document.states[state]).items():
-            case = None if case is None else case.having(key, values, self.domain)
+            case = None if case is None else case.having(key, values, self.keys.domain)
         return () if case is None else (case,)
-
-    @cached_property
-    def _entries(self) -> dict[str, Cases | None]:
-        return {}
 
     def _entered(self, state: str, seen: frozenset[str]) -> Cases | None:
         found: Cases | None = (ANY,) if state == self.document.initial else ()
@@ -347,7 +235,7 @@ class Reasoning:
             context
             for case in cases
             if not any(name in SYSTEM_NAMES for name in case.sets)
-            for context in contexts(case, self._drawn)
+            for context in contexts(case, self.keys.drawn)
         )
         for context in islice(drawn, _TRIED_CONTEXTS):
             if all(guard.test(context) for guard in kept) and not any(guard.test(context) for guard in refused):
@@ -360,14 +248,9 @@ class Reasoning:
             return None
         for name in sorted(names):  # the order shows in messages
             cases = tuple(
-                found for case in cases if (found := case.having(name, SET, self.domain)) is not None
+                found for case in cases if (found := case.having(name, SET, self.keys.domain)) is not None
             )
         return cases
-
-
-def _type_of(value: object) -> str:
-    number = is_number(value)
-    return "number" if number else type(value).__name__
 
 
 def described(context: Context, names: Iterable[str]) -> str:

@@ -137,7 +137,7 @@ class Paths:
         bounds = [bound for before in self.known.decided(arc.source) for bound in _numbers(before.placed.value)]
         options = []
         for name in names:
-            fitting = [bound for bound in bounds if self.known.accepts(name, bound)]
+            fitting = [bound for bound in bounds if self.known.keys.accepts(name, bound)]
             options.append([(name, value) for value in (opened.get(name), *self.solver.values(name), *fitting, None)])
         for chosen in ((), *islice(_by_few(options), _TRIED)):
             values = placed(chosen)

@@ -55,7 +55,7 @@ class Solver:
                 if name in SYSTEM_NAMES:
                     continue
                 fitting = [v for v in (*self.values(name), *allowed.samples()) if v is not None and allowed.has(v)]
-                fitting = [value for value in fitting if self.known.accepts(name, value)]
+                fitting = [value for value in fitting if self.known.keys.accepts(name, value)]
                 fitting = sorted(fitting, key=lambda value: value == "")[:4]
                 choices.append([(name, value) for value in fitting] or [(name, None)])
             for chosen in islice(product(*choices), _TRIED):
@@ -117,15 +117,15 @@ class Solver:
                 whole = [self._whole(name, member)] if isinstance(member, dict) else [member]
                 found.setdefault(name, []).extend([whole, *([member] if isinstance(member, str) else [])])
             for name, size in sizes(logic):
-                items = (self.known.schema(name) or {}).get("items")
-                item = next(iter(samples(items, self.known.definitions)), "a") if isinstance(items, dict) else "a"
+                items = (self.known.keys.schema(name) or {}).get("items")
+                item = next(iter(samples(items, self.known.keys.definitions)), "a") if isinstance(items, dict) else "a"
                 found.setdefault(name, []).extend([[item] * size, "a" * size])
         return found
 
     def _whole(self, name: str, member: dict[str, Any]) -> dict[str, Any]:
         """Complete a member of a list by the schema of its key."""
-        items = (self.known.schema(name) or {}).get("items")
-        item = next(iter(samples(items, self.known.definitions)), None) if isinstance(items, dict) else None
+        items = (self.known.keys.schema(name) or {}).get("items")
+        item = next(iter(samples(items, self.known.keys.definitions)), None) if isinstance(items, dict) else None
         return {**item, **member} if isinstance(item, dict) else member
 
     def values(self, name: str) -> list[Any]:
@@ -139,7 +139,7 @@ class Solver:
         return {}
 
     def _values_of(self, name: str) -> list[Any]:
-        schema = self.known.schema(name)
+        schema = self.known.keys.schema(name)
         found: list[Any] = []
         for literal in self.literals.get(name, ()):
             if is_number(literal):
@@ -149,7 +149,7 @@ class Solver:
                 found += _neighbours(literal) if isinstance(literal, str) else []
         found += self._shaped.get(name, ())
         most = min(_MOST_VALUES + len(found) // 2, 3 * _MOST_VALUES)
-        plain = samples(schema, self.known.definitions)[:8] if schema is not None else ["Ada", 1, True]
+        plain = samples(schema, self.known.keys.definitions)[:8] if schema is not None else ["Ada", 1, True]
         texts = [value for value in plain if isinstance(value, str)]
         begun = [value for value in found if isinstance(value, str)]
         found += [begin + whole[len(begin) :] for begin in begun for whole in texts[:2]]
@@ -157,7 +157,7 @@ class Solver:
         if schema is not None and schema.get("format") == "date":
             found += _DAYS
         unique = list({text(value): value for value in found}.values())
-        return [value for value in unique if self.known.accepts(name, value)][:most]
+        return [value for value in unique if self.known.keys.accepts(name, value)][:most]
 
 
 def _neighbours(text: str) -> list[str]:

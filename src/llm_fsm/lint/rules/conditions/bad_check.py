@@ -73,11 +73,11 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
 
 def _key(document: Document, name: str, pointer: str) -> Iterator[Finding]:
     """A key of the context that a check reads."""
-    from llm_fsm.lint.facts.data_flow import data_flow, root_of  # noqa: PLC0415 - slow to load, and few checks read a key
+    from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415 - seldom needed
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 
     keys, flow = document.keys, data_flow(document)
-    if keys is None or flow.is_system(name):
+    if keys is None or is_system(name):
         return
     fault = member_fault(flow, name)
     if flow.declared(name) is None:

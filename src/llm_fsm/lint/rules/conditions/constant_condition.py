@@ -52,7 +52,7 @@ def never_holds(document: Document) -> Iterator[Finding]:
             continue
         if guard.never or _seems_never(known, guard, transition):
             names = read_names([guard])
-            if not any((known.domain(name) & SET).empty for name in names):
+            if not any((known.keys.domain(name) & SET).empty for name in names):
                 yield _finding(known, transition)
 
 
@@ -65,7 +65,9 @@ def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
     usual = {name: found for name in read_names([guard]) if (found := _usual(known, name, by_type)) is not None}
     if not operators <= _USUAL or not any(_is_told_twice(name, guard, ruled) for name in usual):
         return False
-    narrowed = guard_of(guard.keys, ruled, lambda name: usual.get(name) or known.domain(name), compiled=guard.rules)
+    narrowed = guard_of(
+        guard.keys, ruled, lambda name: usual.get(name) or known.keys.domain(name), compiled=guard.rules
+    )
     return narrowed.never and not guard.test(dict.fromkeys(usual, _NO_NUMBER))
 
 
@@ -75,8 +77,8 @@ def _is_told_twice(name: str, guard: Guard, logics: list[Any]) -> bool:
 
 def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> ValueSet | None:
     """The values that a key without a schema is compared with, by type; None for other keys and other types."""
-    types = known.compared.get(name, set())
-    if not types or not types <= by_type.keys() or known.domain(name) != EVERYTHING:
+    types = known.keys.compared.get(name, set())
+    if not types or not types <= by_type.keys() or known.keys.domain(name) != EVERYTHING:
         return None
     return reduce(or_, (by_type[found] for found in types), UNSET)
 
@@ -361,7 +363,7 @@ def _too_long(
 ) -> tuple[str, str | None] | None:
     """(message, hint) where a key has no length, or would have to be longer than its schema allows."""
     other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
-    schema = None if computed[0] != "len" or name is None else reasoning(document).schema(name)
+    schema = None if computed[0] != "len" or name is None else reasoning(document).keys.schema(name)
     kind = str((schema or {}).get("type"))
     if kind in ("integer", "number", "boolean"):
         return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
@@ -386,7 +388,7 @@ def _lengths(other: float) -> list[int]:
 
 
 def _is_text(document: Document, name: str) -> bool:
-    values = reasoning(document).domain(name) & SET
+    values = reasoning(document).keys.domain(name) & SET
     return not values.empty and values.within(TEXTS)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, mapped
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.guards import Guard
@@ -74,7 +74,7 @@ def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
     """A gap that is there only while a key of the program is not set may be closed by the program."""
     if any(name.split(".", 1)[0] in context for name in names):
         return "warning"
-    keys = [flow.declared(name) for name in names if not flow.is_system(name)]
+    keys = [flow.declared(name) for name in names if not is_system(name)]
     asked = any(key is not None and flow.document.source_of(key) == "model" for key in keys)
     return "warning" if asked else "info"
 

@@ -70,7 +70,7 @@ def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, 
         tested = {key for arc in ways for key in flow.condition_names(arc.placed)}
         asked = {key for key in tested if flow.setters(key) <= {state} and known.document.source_of(key) == "model"}
     for key in sorted(asked):
-        values = (known.domain(key) & SET).finite(2) or []
+        values = (known.keys.domain(key) & SET).finite(2) or []
         shut = [value for value in values if not any(_opens(known, arc, key, value) for arc in ways)]
         if len(values) == 2 and len(shut) == 1:
             yield key, shut[0]

@@ -8,7 +8,7 @@ from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.rule import lint_rule
@@ -39,7 +39,7 @@ def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
     risky: dict[str, list[Comparison]] = {}
     passed: dict[tuple[str, bool, str], bool] = {}
     for comparison in comparisons(document):
-        if comparison.ordering and _goes_through(comparison, passed) and not flow.is_system(comparison.key):
+        if comparison.ordering and _goes_through(comparison, passed) and not is_system(comparison.key):
             risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
     if not risky:
         return
@@ -84,7 +84,7 @@ def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
         before = known.guard(earlier.placed)
         left = None if before is None else known.both(left, before.fails)
     cases = guard.holds if left is None else left
-    return any(case.having(key, UNSET, known.domain) is not None for case in cases)
+    return any(case.having(key, UNSET, known.keys.domain) is not None for case in cases)
 
 
 def _finding(flow: DataFlow, state: str, comparison: Comparison) -> Finding:

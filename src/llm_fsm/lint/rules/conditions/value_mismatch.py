@@ -39,7 +39,7 @@ def type_mismatch(document: Document) -> Iterator[Finding]:
         if mismatch.kind != "type":
             continue
         key, literal = mismatch.comparison.key, mismatch.comparison.literal
-        known, given = type_word(reasoning(document).domain(key)), type_word(points([literal]))
+        known, given = type_word(reasoning(document).keys.domain(key)), type_word(points([literal]))
         shown = json.dumps(literal, ensure_ascii=False)[:60]
         effect = "is converted first" if mismatch.harmless else "does not compare as it is meant"
         yield type_mismatch.finding(
@@ -101,11 +101,11 @@ def _in_lists(document: Document) -> Iterator[Finding]:
                 continue
             here = 0 if operator == "in" else 1
             key, literal = variable(arguments[1 - here]), arguments[here]
-            schema = known.schema(key) if key is not None else None
+            schema = known.keys.schema(key) if key is not None else None
             items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
             if key is None or not isinstance(items, dict) or not isinstance(literal, str | int | float):
                 continue
-            why = refusal(Part("", items, key, known.definitions), literal)
+            why = refusal(Part("", items, key, known.keys.definitions), literal)
             if why is not None:
                 shown = json.dumps(literal, ensure_ascii=False)[:60]
                 message = f"the list {quoted(key)} never holds {shown}: {why}"
@@ -117,7 +117,7 @@ def _in_replies(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     for state in document.states.values() if document.keys is not None else ():
         for name, text in _compared(state.text("reply")):
-            schema = known.schema(name) or {}
+            schema = known.keys.schema(name) or {}
             listed = schema.get("enum")
             if isinstance(listed, list) and text not in listed:
                 texts = [value for value in listed if isinstance(value, str)]

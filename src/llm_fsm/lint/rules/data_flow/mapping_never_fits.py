@@ -65,16 +65,16 @@ def _sources(document: Document, placed: Placed, source: str) -> Iterator[Findin
 def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
     for key, brought in answers(state).items():
         if key in (known.document.keys or {}):
-            yield from _compared(brought, known.domain(key), key, f"{state.pointer}/output{step(key)}")
+            yield from _compared(brought, known.keys.domain(key), key, f"{state.pointer}/output{step(key)}")
 
 
 def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
     for option, taker, giver in (("input", there, here), ("output", here, there)):
         mapping = state.value.get(option)
         for key, source_key in mapping.items() if isinstance(mapping, dict) else ():
-            if isinstance(source_key, str) and taker.schema(key) is not None:
+            if isinstance(source_key, str) and taker.keys.schema(key) is not None:
                 pointer = f"{state.pointer}/{option}{step(key)}"
-                yield from _compared(giver.domain(source_key), taker.domain(key), key, pointer)
+                yield from _compared(giver.keys.domain(source_key), taker.keys.domain(key), key, pointer)
 
 
 def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, mapped, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.elements import reads
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member
 from llm_fsm.lint.facts.suggestions import quoted
@@ -327,7 +327,7 @@ def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
     for placed in (*flow.document.states.values(), *flow.document.root.members("tools")):
         for key, pointer in mapped(placed):
             yield pointer, key
-    for use in flow.inputs:
+    for use in inputs(flow.document):
         yield use.pointer, use.key
     for given in flow.document.assignments:
         yield given.pointer, given.key

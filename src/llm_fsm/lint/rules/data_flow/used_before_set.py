@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
-from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, mapped
+from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
@@ -62,7 +62,7 @@ def _uses(flow: DataFlow) -> Iterator[Use]:
             mention.name for mention in mentioned if mention.shown and not mention.guarded
         ):
             yield Use(name, key, states[name].pointer + "/reply")
-    for use in flow.inputs:
+    for use in inputs(flow.document):
         state = states.get(use.state or "")
         if state is None or use.key not in dict(mapped(state)):  # else it is asked for there, unless it is known
             yield use

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, read, statements
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
@@ -84,7 +84,7 @@ def _keys(flow: DataFlow) -> set[str]:
     document = flow.document
     if document.keys is not None:
         return set(document.keys)
-    found = {*flow.collected, *flow.outputs, *(use.key for use in flow.inputs)}
+    found = {*flow.collected, *flow.outputs, *(use.key for use in inputs(flow.document))}
     for _, transition in document.transitions():
         found.update(flow.condition_names(transition))
     for names in flow.replies.values():

@@ -1,0 +1,112 @@
+"""The values that the context keys of one document may have, by their schemas and by what conditions compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
+from llm_fsm.lint.document import Document
+from llm_fsm.lint.facts.schema_parts import unfolds
+from llm_fsm.lint.solver.comparisons import comparisons
+from llm_fsm.lint.solver.samples import plain_text, samples
+from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, TEXTS, UNSET, ValueSet, domain, ordered
+
+_COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
+_SYSTEM: Mapping[str, ValueSet] = {
+    "_conversation_id": TEXTS,
+    "_current_state": TEXTS,
+    "_previous_state": TEXTS | UNSET,
+    "_user_input": TEXTS | UNSET,
+    "_turn": _COUNTED,
+    "_turns_in_state": _COUNTED,
+    "_misses": _COUNTED,
+    "_timestamp": NUMBERS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class KeyValues:
+    """The values of the keys of one document."""
+
+    document: Document
+    _domains: dict[str, ValueSet] = field(default_factory=lambda: dict(_SYSTEM))
+    _shapes: dict[str, Shape | None] = field(default_factory=dict)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Any]:
+        """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
+        schema = self.document.root.value.get("context_schema")
+        found = schema.get("$defs") if isinstance(schema, dict) else None
+        return found if isinstance(found, dict) and unfolds(found) else {}
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
+        keys = self.document.keys or {}
+        if name in keys:
+            return keys[name]
+        head, *inner = name.split(".")
+        found: object = keys.get(head)
+        for step in inner:
+            members = found.get("properties") if isinstance(found, dict) else None
+            found = members.get(step) if isinstance(members, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def domain(self, name: str) -> ValueSet:
+        """Every value that a key may have, null for not set among them."""
+        found = self._domains.get(name)
+        if found is None:
+            schema = self.schema(name)
+            found = EVERYTHING if schema is None else domain(schema, self.definitions) | UNSET
+            self._domains[name] = found
+        return found
+
+    def accepts(self, name: str, value: object) -> bool:
+        """True when a key may hold this value; not to be set is always possible.
+
+        A key without a schema may hold values of the types that conditions compare it with.
+        """
+        schema = self.schema(name)
+        if value is None:
+            return True
+        if not schema:
+            types = self.compared.get(name)
+            return types is None or _type_of(value) in types
+        if name not in self._shapes:
+            try:
+                self._shapes[name] = compile_shape(schema, self.definitions or None)
+            except ShapeError:
+                self._shapes[name] = None
+        shape = self._shapes[name]
+        return shape is not None and shape.fault(value) is None
+
+    def drawn(self, name: str, values: ValueSet) -> list[Any]:
+        """A few of these values that a key may hold; what its schema describes where the usual ones do not fit."""
+        found = [value for value in values.samples() if self.accepts(name, value)]
+        if all(value is None for value in found):
+            schema = self.schema(name) or {}
+            more = islice(samples(schema, self.definitions), 4)
+            found = [*(value for value in more if values.has(value) and self.accepts(name, value)), *found]
+            pattern = schema.get("pattern")
+            text = plain_text(pattern) if isinstance(pattern, str) else None
+            if text is not None and values.has(text) and self.accepts(name, text):
+                return [text, *found]
+        return found
+
+    @cached_property
+    def compared(self) -> Mapping[str, set[str]]:
+        """Key to the types of the literals that conditions compare it with."""
+        found: dict[str, set[str]] = {}
+        for comparison in comparisons(self.document):
+            if comparison.literal is not None:
+                found.setdefault(comparison.key, set()).add(_type_of(comparison.literal))
+        return found
+
+
+def _type_of(value: object) -> str:
+    number = is_number(value)
+    return "number" if number else type(value).__name__
