@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import pathlib
 import uuid
 from typing import Any
 
@@ -37,6 +38,10 @@ class Point:
         (Size.SMALL, "s"),
         ({"b", "a"}, ["a", "b"]),
         ((1, [True, None]), [1, [True, None]]),
+        ({7: 1, Size.SMALL: 2, dt.date(2026, 1, 2): 3}, {"7": 1, "s": 2, "2026-01-02": 3}),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        ({"a": 1}.keys(), ["a"]),
+        (range(2), [0, 1]),
         (Point(1), {"x": 1}),
         (Model(day=dt.date(2026, 1, 2)), {"day": "2026-01-02"}),
     ],
@@ -47,7 +52,10 @@ def test_python_values_become_json(value: object, plain: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [float("nan"), float("inf"), decimal.Decimal("sNaN"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]],
+    [
+        *(float("nan"), float("inf"), decimal.Decimal("sNaN"), 2**64, object(), b"x", int, [[[]] * 2, lambda: 0]),
+        *({(1,): 2}, {b"x": 1}),
+    ],
 )
 def test_values_without_a_json_form_say_why(value: object) -> None:
     with pytest.raises(ValueFault):

@@ -5,8 +5,10 @@ import contextlib
 import functools
 import json
 import threading
+from collections import deque
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,23 +148,36 @@ async def test_results_become_json(value, taken):
 
 
 @pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        ({7: "lamp", 8.5: "table"}, {"7": "lamp", "8.5": "table"}),
+        ({True: "x", date(2026, 1, 2): 1}, {"true": "x", "2026-01-02": 1}),
+        ({"invoice": Path("orders/7.pdf")}, {"invoice": "orders/7.pdf"}),
+        ({"ids": {"a": 1}.keys()}, {"ids": ["a"]}),
+        ({"last": deque([1, 2])}, {"last": [1, 2]}),
+        (range(3), [0, 1, 2]),
+    ],
+)  # fmt: skip
+async def test_what_has_an_evident_form_is_a_result(value, taken):
+    assert (await outcome(lambda: value)).value == taken
+
+
+@pytest.mark.parametrize(
     ("value", "says"),
     [
-        (object(), "the result is not JSON: a object has no JSON form"),
-        (b"\xff\xfe", "the result is not JSON: a bytes has no JSON form"),
+        (object(), "the tool has run to its end; its result has no JSON form: a object has no JSON form"),
+        (b"\xff\xfe", "the tool has run to its end; its result has no JSON form: a bytes has no JSON form"),
         (float("nan"), "numbers must be finite, and whole ones fit in 64 bits"),
-        ({1: 2}, "the keys of an object must be text"),
-        ("x" * 10_000_000, "too large"),
+        ("x" * 10_000_000, "the tool has run to its end, but its result is lost: the result is too large"),
         ([0] * 3_000_000, "too large"),
         ({"a": ["y" * 600_000, "z" * 600_000]}, "too large"),
         (circle(), "it has more, or contains itself"),
         (exploding(lambda inner: Pair(inner, 0)), "too large"),
         (exploding(lambda inner: Box.model_construct(inside=inner)), "too large"),
-        (deep(), "deeper than 32"),
     ],
 )
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_a_result_that_cannot_be_taken_is_an_error(value, says, kind):
+async def test_a_tool_that_has_acted_is_never_told_to_have_failed_for_its_result(value, says, kind):
     def plain() -> Any:
         return value
 
@@ -170,10 +185,19 @@ async def test_a_result_that_cannot_be_taken_is_an_error(value, says, kind):
         return value
 
     result = await outcome(plain if kind == "plain" else on_loop)
-    assert result.value is None
-    assert says in result.error
-    assert len(result.error) < 300
-    assert not result.refused
+    assert (result.error, result.refused) == (None, False)
+    assert says in result.value
+    assert len(result.value) < 300
+
+
+async def test_parts_without_a_form_leave_the_rest_of_a_result():
+    made = {"order": 7, "lock": object(), "lines": [{"n": 1, "at": Pair(object(), 2)}], "sum": float("inf")}
+    value = (await outcome(lambda: made)).value
+    assert value["order"] == 7
+    assert "a object has no JSON form" in value["lock"]
+    assert (value["lines"][0]["n"], value["lines"][0]["at"]["right"]) == (1, 2)
+    assert "numbers must be finite" in value["sum"]
+    assert "deeper than 32" in json.dumps((await outcome(deep)).value)
 
 
 class Unspeakable(Exception):

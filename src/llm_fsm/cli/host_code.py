@@ -17,7 +17,7 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
-from llm_fsm.tools.mcp.servers import McpServers
+from llm_fsm.tools.mcp.servers import McpServers, unwrapped
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.available_tools import AvailableTools
@@ -163,15 +163,13 @@ def _functions(definition: Definition, state_id: str) -> Iterable[str]:
 
 
 def servers_of(file: str | None) -> dict[str, Any]:
-    """The MCP servers of `--mcp FILE`: {alias: server}, or the same under "mcpServers". Raises Failure."""
+    """The MCP servers of `--mcp FILE` by alias. Raises Failure."""
     if file is None:
         return {}
     found = json_of(text_of(Path(file)), file)
-    if isinstance(found, dict) and isinstance(found.get("mcpServers"), dict):
-        found = found["mcpServers"]
     if not isinstance(found, dict):
         raise Failure(f'{file}: --mcp names a JSON object such as {{"files": {{"command": ["program"]}}}}')
-    return found
+    return dict(unwrapped(found))
 
 
 def json_of(text: str, where: str) -> Any:

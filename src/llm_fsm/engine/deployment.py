@@ -16,6 +16,7 @@ from llm_fsm.engine.outbox.dispatcher import Courier, outgoing
 from llm_fsm.engine.outbox.sinks import CLOSING
 from llm_fsm.engine.task_functions import execute
 from llm_fsm.engine.turn_runner import Running
+from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, Listener
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
@@ -96,7 +97,9 @@ class Edition:
         self.identity = program.identity
         """The SHA-256 that conversations are pinned to: of the definition with everything that it calls."""
         self._is_counted = is_counted(program.limits)
-        self.is_ready = not (program.works or any(item.definition.tools for item in machines))
+        self._is_found = not (program.works or any(item.definition.tools for item in machines))
+        self._tools_version: int | None = None
+        """The version of the tools that were found; None before, and where there are none."""
 
     @property
     def document(self) -> str:
@@ -119,8 +122,13 @@ class Edition:
         """True if a conversation runs on this deployment and its next message is next."""
         return session.definition == self.identity and session.pause is None and not self.journals
 
+    @property
+    def is_ready(self) -> bool:
+        """True if every tool and function is found, and no tool may have changed since."""
+        return self._is_found and self._tools_version in (None, self.toolbox.version)
+
     async def prepare(self) -> None:
-        """Find every tool and function that the definition names, once.
+        """Find every tool and function that the definition names, and tools again that may have changed.
 
         Raises:
             ConfigurationError: One is missing.
@@ -128,8 +136,14 @@ class Edition:
         if self.is_ready:
             return
         self.functions.check(self.program)
-        self._capabilities = replace(self._capabilities, tools=await self.toolbox.kit(self.program))
-        self.is_ready = True
+        try:
+            tools = await self.toolbox.kit(self.program)
+        except ConfigurationError:
+            if not self._is_found:
+                raise  # later, a tool that is gone is told of when it is called
+        else:
+            self._capabilities = replace(self._capabilities, tools=tools)
+        self._is_found, self._tools_version = True, self.toolbox.version
 
     # -- effects
 

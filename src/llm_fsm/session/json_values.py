@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -49,11 +50,23 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     return _to_json_structure(value, depth)
 
 
+def to_json_key(key: object) -> str:
+    """Convert a key of an object to text, as its value would be: numbers, dates, enums and paths have an evident form.
+
+    Raises:
+        ValueFault: The key has none.
+    """
+    if isinstance(key, str) and not isinstance(key, Enum):
+        return mended(key)
+    plain = to_json_value(key, MAX_DEPTH - 1)
+    if isinstance(plain, dict | list):
+        raise ValueFault(f"a {type(key).__name__} cannot be the key of an object; keys are text")
+    return plain if isinstance(plain, str) else json.dumps(plain)
+
+
 def _to_json_structure(value: object, depth: int) -> Any:
     if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise ValueFault("the keys of an object must be text")
-        return {mended(key): to_json_value(item, depth + 1) for key, item in value.items()}
+        return {to_json_key(key): to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json_value(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):
@@ -71,4 +84,8 @@ def _to_json_structure(value: object, depth: int) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return to_json_value(dump(mode="json"), depth)
+    if isinstance(path := getattr(value, "__fspath__", None) and value.__fspath__(), str):  # type: ignore[attr-defined]
+        return mended(path)
+    if isinstance(value, Collection) and not isinstance(value, bytes | bytearray | memoryview | type):
+        return [to_json_value(item, depth + 1) for item in value]
     raise ValueFault(f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object")

@@ -14,7 +14,6 @@ from llm_fsm._text import nearest
 from llm_fsm.errors import told
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault
-from llm_fsm.turn.tool_results import ResultFault
 
 TIMEOUT = 60.0
 """Seconds that a call may take when nobody says otherwise."""
@@ -128,8 +127,8 @@ async def _outcome(
         error = CallFault("the call was cancelled")
     except CallFault as fault:
         error = fault
-    except (ArgumentsFault, ResultFault) as fault:
-        error = CallFault(str(fault), refused=isinstance(fault, ArgumentsFault))
+    except ArgumentsFault as fault:
+        error = CallFault(str(fault), refused=True)
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:

@@ -22,7 +22,7 @@ from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.prompt.tool_formats import Format, formatted
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 from llm_fsm.turn.tool_policy import ToolPolicy
-from llm_fsm.turn.tool_results import result_value
+from llm_fsm.turn.tool_results import tool_result
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider accepts."""
@@ -251,7 +251,7 @@ class ToolRegistry:
         function = partial(tool.function, *arguments, **named)
         thread = f"llm_fsm tool {name}"
         if is_async(tool.function):
-            return result_value(await called(limit, function, thread))
+            return tool_result(await called(limit, function, thread))
         return await called(limit, partial(_plain, function), thread)
 
 
@@ -278,8 +278,8 @@ async def _waited(value: Awaitable[Any]) -> Any:
 def _plain(function: Function) -> Any:
     """Call a plain function; its result becomes JSON in the same thread, unless it is to be awaited."""
     value = function()
-    return _read(value) if inspect.isawaitable(value) else result_value(value)
+    return _read(value) if inspect.isawaitable(value) else tool_result(value)
 
 
 async def _read(value: Awaitable[Any]) -> Any:
-    return result_value(await value)
+    return tool_result(await value)

@@ -16,7 +16,7 @@ from llm_fsm.turn.available_tools import AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import PlannedCall, ToolResults
 from llm_fsm.turn.tool_policy import ToolPolicy, planned
-from llm_fsm.turn.tool_results import result_value
+from llm_fsm.turn.tool_results import tool_result
 
 
 def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
@@ -42,6 +42,11 @@ class Toolbox:
         """
         return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
 
+    @property
+    def version(self) -> int:
+        """A number that changes where tools of MCP servers may have changed; -1 until they were asked for again."""
+        return -1 if self.servers.is_stale else self.servers.listed
+
     async def kit(self, program: CompiledMachine) -> AvailableTools:
         """The tools of a machine and of the definitions that it calls; errors as of `terms`."""
         return AvailableTools(
@@ -60,7 +65,9 @@ class Toolbox:
             raise ConfigurationError(f"tool {name!r}: {fault}") from fault
         spec = tools.get(wanted)
         if spec is None:
-            raise ConfigurationError(f"tool {name!r}: {known_tool(ref.mcp, wanted, tools)}")
+            wrong = self.servers.fault(ref.mcp, wanted)
+            said = f"the MCP server {ref.mcp!r} describes its tool {wanted!r} wrongly: {wrong}"
+            raise ConfigurationError(f"tool {name!r}: {said if wrong else known_tool(ref.mcp, wanted, tools)}")
         return planned(name, ref, ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
 
     def registered(self, name: str, ref: ToolRef) -> ToolPolicy:
@@ -98,7 +105,7 @@ class Toolbox:
             value = await self.servers.call(str(call.mcp), call.tool or call.name, call.arguments, limit)
         except ConfigurationError as error:
             raise CallFault(str(error), refused=True) from error
-        return result_value(value)
+        return tool_result(value)
 
     async def aclose(self) -> None:
         """Close the sessions with servers of the running event loop."""

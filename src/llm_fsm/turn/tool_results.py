@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sized
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from msgspec import Struct, structs
 
 from llm_fsm.errors import told
-from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.json_values import MAX_DEPTH, ValueFault, to_json_key, to_json_value
 
 MAX_RESULT = 1_000_000
 """Characters that a result may have as JSON."""
@@ -18,6 +19,7 @@ MAX_RESULT = 1_000_000
 SHORT = 8000
 """Characters of a result, as JSON, that a model is shown."""
 
+_RAN = "the tool has run to its end"
 _MORE = "more, or contains itself"
 
 _LEAST = 200
@@ -30,30 +32,88 @@ class ResultFault(ValueError):
     """A result cannot be taken; the message says why."""
 
 
-def result_value(value: object) -> Any:
-    """A tool's result as a JSON value, by the rules of the context; dataclasses and pydantic models too.
+def tool_result(value: object) -> Any:
+    """Convert what a tool gave to JSON. The tool has acted by then, so nothing here fails.
 
-    Raises ResultFault for what has no JSON form, goes round in a circle or is larger than `MAX_RESULT`.
+    A part without a JSON form, or a result that is too large or contains itself, is replaced by words that say so.
+    """
+    try:
+        return result_value(value)
+    except ResultFault as fault:
+        reason = str(fault)
+    with suppress(Exception):  # of whatever a value does when it is looked at
+        if _too_large(value) is None:
+            plain = _converted(value, 0)
+            if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
+                return plain
+    return f"{_RAN}, but its result is lost: {reason}"
+
+
+def result_value(value: object) -> Any:
+    """Convert a value that the host hands in to JSON, by the rules of the context.
+
+    Raises:
+        ResultFault: It has no JSON form, goes round in a circle or is larger than `MAX_RESULT`.
     """
     if value is None or value is True or value is False:
         return value
-    _weigh(value)
+    size = _too_large(value)
+    if size is None:
+        try:
+            plain = to_json_value(value)
+            length = len(_encode(plain).encode("utf-8"))
+        except ValueFault as fault:
+            raise ResultFault(f"the result is not JSON: {fault}") from fault
+        except RecursionError as error:
+            raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
+        except Exception as error:
+            raise ResultFault(f"the result is not JSON: {told(error)}") from error
+        if length <= MAX_RESULT:
+            return plain
+        size = f"{length} bytes"
+    raise ResultFault(
+        f"the result is too large: it has {size}, and at most {MAX_RESULT} characters of JSON are taken; "
+        "return less, such as one page or a summary"
+    )
+
+
+def _converted(value: object, depth: int) -> Any:
+    """Convert a value, with words in the place of parts that have no JSON form."""
     try:
-        plain = to_json_value(value)
-        size = len(_encode(plain).encode("utf-8"))
+        return to_json_value(value, depth)
     except ValueFault as fault:
-        raise ResultFault(f"the result is not JSON: {fault}") from fault
-    except RecursionError as error:
-        raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
-    except Exception as error:
-        raise ResultFault(f"the result is not JSON: {told(error)}") from error
-    if size > MAX_RESULT:
-        raise ResultFault(_too_large(f"{size} bytes"))
-    return plain
+        parts = None if depth >= MAX_DEPTH else _parts(value)
+        if isinstance(parts, dict):
+            return {_key(key): _converted(item, depth + 1) for key, item in parts.items()}
+        if parts is not None:
+            return [_converted(item, depth + 1) for item in parts]
+        return f"{_RAN}; its result has no JSON form: {fault}" if depth == 0 else f"[{fault}]"
 
 
-def _weigh(value: object) -> None:
-    """Refuse what is plainly too large before any work is spent on it; a circle weighs without end.
+def _key(key: object) -> str:
+    try:
+        return to_json_key(key)
+    except ValueFault:
+        return f"[{type(key).__name__}]"
+
+
+def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
+    """Return the members of a structure; None for a value that has none."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Struct):
+        return structs.asdict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: getattr(value, part.name) for part in fields(value)}
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return dict(vars(value))
+    if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview | type):
+        return list(value)
+    return None
+
+
+def _too_large(value: object) -> str | None:
+    """Return the size of what is plainly too large, before any work is spent on it; a circle weighs without end.
 
     Every value takes at least two characters, its own and a comma or bracket, but for one.
     """
@@ -62,32 +122,21 @@ def _weigh(value: object) -> None:
         item = waiting.pop()
         left -= 2
         if left < 0:
-            raise ResultFault(_too_large(_MORE))
+            return _MORE
         if item is None or isinstance(item, bool | int | float):
             continue
         if isinstance(item, str):
             left -= len(item)
-        elif isinstance(item, dict | Mapping):
-            left -= sum(len(key) if isinstance(key, str) else 1 for key in item)
-            waiting.extend(item.values())
-        elif isinstance(item, list | tuple | set | frozenset):
-            if len(item) > left:
-                known = f"{len(item)} values or more" if 2 * len(item) > MAX_RESULT else _MORE
-                raise ResultFault(_too_large(known))
-            waiting.extend(item)
-        elif isinstance(item, Struct):
-            waiting.extend(structs.asdict(item).values())
-        elif is_dataclass(item) and not isinstance(item, type):
-            waiting.extend(getattr(item, part.name) for part in fields(item))
-        elif hasattr(item, "model_dump"):
-            waiting.extend(vars(item).values())
-
-
-def _too_large(size: str) -> str:
-    return (
-        f"the result is too large: it has {size}, and at most {MAX_RESULT} characters of JSON are taken; "
-        "return less, such as one page or a summary"
-    )
+            continue
+        if isinstance(item, Sized) and len(item) > left:
+            return f"{len(item)} values or more" if 2 * len(item) > MAX_RESULT else _MORE
+        parts = _parts(item)
+        if isinstance(parts, dict):
+            left -= sum(len(key) if isinstance(key, str) else 1 for key in parts)
+            waiting.extend(parts.values())
+        elif parts is not None:
+            waiting.extend(parts)
+    return None
 
 
 def shortened(value: Any, limit: int = SHORT) -> Any:

@@ -284,11 +284,35 @@ def test_each_event_loop_has_a_session_of_its_own():
         ({"url": "http://my shop/mcp"}, "url 'http://my shop/mcp' is no http:// or https:// address"),
         ({"url": "http://x", "headers": ["a"]}, "headers is an object of texts"),
         ({"url": "http://x", "command_line": 1}, "unknown setting 'command_line'"),
+        ({"type": "http", "command": ["a"]}, "type 'http' does not fit 'command', which is 'stdio'"),
+        ({"type": "sse", "url": "http://x"}, "type 'sse' does not fit 'url', which is 'http'; servers over SSE alone"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_refused_at_once(given, says):
     with pytest.raises(ConfigurationError, match=f"mcp server 'shop': .*{says}"):
         McpServers({"shop": given})
+
+
+STARTED = {"command": "uvx", "args": ["a"], "type": "stdio"}
+ASKED = {"url": "http://x/mcp", "type": "streamable-http", "headers": {"A": "b"}}
+
+
+@pytest.mark.parametrize("wrapper", ["", "mcpServers", "servers"])
+async def test_configurations_that_other_programs_write_are_read(wrapper):
+    off = {"c": {**STARTED, "disabled": True}, "d": {**ASKED, "type": "http", "disabled": False}}
+    plain = {"a": STARTED, "b": ASKED, **off}
+    made = McpServers({wrapper: plain, "inputs": []} if wrapper else plain)
+    assert [(alias, server.command, server.url) for alias, server in made._servers.items()] == [
+        ("a", ("uvx", "a"), ""),
+        ("b", (), "http://x/mcp"),
+        ("d", (), "http://x/mcp"),
+    ]
+    with pytest.raises(ConfigurationError, match="the MCP server 'c' is disabled in its configuration"):
+        await made.tools("c")
+
+
+def test_a_server_may_be_called_servers():
+    assert McpServers({"servers": STARTED})._servers["servers"].command == ("uvx", "a")
 
 
 def test_blanks_around_an_address_are_no_part_of_it() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import os
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +21,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.json_values import to_json_value
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import GRACE, CallFault
+from llm_fsm.tools.mcp.messages import UNREADABLE, tidy_result, unread
 
 CONNECT = 30.0
 """Seconds in which a server must answer when it is connected to."""
@@ -30,6 +32,7 @@ CLOSE = 10.0
 MAX_PAGES = 100
 """Pages of a server's list of tools that are read."""
 
+_NOWHERE = logging.NullHandler()
 _LAST_WORDS = 0.1  # seconds that a failed start waits for the rest of it
 _SAID = 500  # characters of a server's stderr that an error repeats
 
@@ -67,7 +70,7 @@ class Sdk:
 def load_sdk() -> Sdk:
     """Import the SDK. Raises ConfigurationError that says how to install it."""
     try:
-        return Sdk(
+        sdk = Sdk(
             import_module("mcp"),
             import_module("mcp.client.stdio"),
             import_module("mcp.client.streamable_http"),
@@ -78,6 +81,9 @@ def load_sdk() -> Sdk:
             f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3', "
             "or this package with its extra: pip install '.[mcp]'"
         ) from error
+    for name in ("mcp", "client"):  # its loggers; where nobody listens, tracebacks would go to standard error
+        logging.getLogger(name).addHandler(_NOWHERE)
+    return sdk
 
 
 class Link:
@@ -85,6 +91,10 @@ class Link:
 
     def __init__(self, server: Server, sdk: Sdk) -> None:
         self.closed = False
+        self.is_listed = False
+        """Its tools were asked for since it began, and since it last said that they have changed."""
+        self.faults: dict[str, str] = {}
+        """Tools of its list that cannot be called, with what is wrong with them."""
         self._server = server
         self._sdk = sdk
         self._client: Any = None
@@ -125,16 +135,54 @@ class Link:
             task.cancel()
 
     async def tools(self, limit: float) -> dict[str, ToolSpec]:
-        """All tools of the server by name. Raises CallFault."""
+        """Ask for all tools of the server; a page that cannot be had ends the list.
+
+        Returns:
+            Name to tool, without those in `faults`.
+
+        Raises:
+            CallFault: The first page cannot be had.
+        """
         found: dict[str, ToolSpec] = {}
         cursor: str | None = None
-        for _ in range(MAX_PAGES):
-            page = await self._ask(self._client.list_tools(cursor=cursor), limit)
-            found |= {tool.name: _spec(tool) for tool in page.tools}
+        self.is_listed = True
+        for number in range(MAX_PAGES):
+            try:
+                page = await self._ask(self._client.list_tools(cursor=cursor), limit)
+            except CallFault:
+                if number == 0:
+                    self.is_listed = False
+                    raise
+                break
+            found |= {tool.name: spec for tool in page.tools if (spec := self._spec(tool)) is not None}
             cursor = page.next_cursor
             if cursor is None:
                 break
         return found
+
+    def _spec(self, tool: Any) -> ToolSpec | None:
+        try:
+            schema = {"type": "object", "properties": {}, **flattened(tool.input_schema)}
+        except Exception as error:  # whatever a schema holds that is none
+            self.faults[tool.name] = f"its inputSchema cannot be read: {_words(error)}"
+            return None
+        return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
+
+    def tidied(self, item: Any) -> Any:
+        """Return an item of the stream from the server as the SDK is given it; None if it is none for it."""
+        if isinstance(item, Exception):
+            found = unread(item)
+            if found is None:
+                return None
+            message = self._sdk.mcp.types.jsonrpc_message_adapter.validate_python(found, by_name=False)
+            item = import_module("mcp.shared.message").SessionMessage(message)
+        message = item.message
+        if getattr(message, "method", "") == "notifications/tools/list_changed":
+            self.is_listed = False
+        if isinstance(getattr(message, "result", None), dict):
+            result = tidy_result(message.result, self.faults)
+            item = replace(item, message=message.model_copy(update={"result": result}))
+        return item
 
     async def call(self, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
         """What a tool answered. Raises CallFault."""
@@ -145,7 +193,8 @@ class Link:
         answer = await self._ask(asked, limit)
         value = _value(answer)
         if answer.is_error:
-            raise CallFault(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            raise CallFault(said.strip() or "it failed, and says nothing of why")
         return value
 
     async def _ask(self, asked: Any, limit: float) -> Any:
@@ -172,8 +221,8 @@ class Link:
         if error is None:
             return done.result()
         types = self._sdk.mcp.types
-        if not isinstance(error, self._sdk.mcp.MCPError):  # there was an answer, which nobody can read
-            raise CallFault(f"{self._server.where}: {_words(error)}", lost=True) from error
+        if not isinstance(error, self._sdk.mcp.MCPError) or str(error).startswith((UNREADABLE, "Failed to parse")):
+            raise CallFault(f"{self._server.where}: {UNREADABLE}", lost=True) from error
         if error.code == types.REQUEST_TIMEOUT:
             raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
         if error.code == types.CONNECTION_CLOSED:
@@ -247,7 +296,7 @@ def _late(seconds: float) -> str:
 
 
 class _Watched:
-    """The read side of a transport; it tells the link when the server is gone."""
+    """The read side of a transport: its messages are tidied, and the link hears when the server is gone."""
 
     def __init__(self, stream: Any, link: Link) -> None:
         self._stream = stream
@@ -259,7 +308,10 @@ class _Watched:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        return await self._stream.receive()
+        while True:
+            item = self._link.tidied(await self._stream.receive())
+            if item is not None:
+                return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -269,7 +321,10 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._stream.__anext__()
+            while True:
+                item = self._link.tidied(await self._stream.__anext__())
+                if item is not None:
+                    return item
         except StopAsyncIteration:
             self._link.closed = True
             raise
@@ -298,16 +353,11 @@ def _words(error: BaseException | None) -> str:
     return str(error) or type(error).__name__
 
 
-def _spec(tool: Any) -> ToolSpec:
-    schema = {"type": "object", "properties": {}, **flattened(tool.input_schema)}
-    return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
-
-
 def _value(answer: Any) -> Any:
     """The JSON value of a tool's answer."""
     if answer.structured_content is not None:
         return answer.structured_content
-    parts = [_part(part) for part in answer.content]
+    parts = [part.text for part in answer.content]
     text = "\n".join(parts)
     if len(parts) == 1 and text[:1] in {"{", "["} and not answer.is_error:
         try:
@@ -315,14 +365,3 @@ def _value(answer: Any) -> Any:
         except (ValueError, RecursionError):
             return text
     return text
-
-
-def _part(part: Any) -> str:
-    """The words of one part of an answer; what has none is named."""
-    text = getattr(part, "text", None)
-    if text is None:
-        text = getattr(getattr(part, "resource", None), "text", None)
-    if isinstance(text, str):
-        return text
-    where = getattr(part, "uri", "") or getattr(getattr(part, "resource", None), "uri", "")
-    return f"[{part.type}{f' {where}' if where else ''}]"

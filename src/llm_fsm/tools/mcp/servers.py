@@ -4,7 +4,8 @@
                           "shop": {"url": "https://shop.example/mcp", "headers": {"Authorization": "…"}}})
 
 There is one session per event loop and server, opened when it is needed. When a server dies, the calls under
-way become errors and the next call connects once more.
+way become errors and the next call connects once more. The tools of a server are asked for with each new session, and
+again when the server says that they have changed.
 """
 
 from __future__ import annotations
@@ -18,23 +19,41 @@ from weakref import WeakKeyDictionary
 from llm_fsm._text import is_address, nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
+from llm_fsm.tools.executor import CallFault
 from llm_fsm.tools.mcp.client import CONNECT, Link, Server, load_sdk
 
-_KEYS = {"command": ("command", "args", "env", "cwd"), "url": ("url", "headers")}
+_KEYS = {
+    "command": ("command", "args", "env", "cwd", "type", "disabled"),
+    "url": ("url", "headers", "type", "disabled"),
+}
+_TYPES = {"command": ("stdio",), "url": ("http", "streamable-http", "streamable_http", "streamableHttp")}
+_WRAPPERS = ("mcpServers", "servers")
+"""Keys under which other programs keep their servers."""
+_REFRESH = 5.0
+"""Seconds that a turn waits for a server whose session has ended, before it goes on with the tools that it knows."""
 
 
 def read_server(alias: str, given: object) -> Server:
-    """A server of the host's configuration. Raises ConfigurationError that says what is wrong and what is right."""
+    """Read one server of the host's configuration, also as other programs write it.
+
+    Raises:
+        ConfigurationError: It cannot be used; the message says what would be right.
+    """
     where = f"mcp server {alias!r}"
     right = '{"command": ["program", "argument"], "env": {…}} or {"url": "https://…", "headers": {…}}'
     if not isinstance(given, Mapping) or ("command" in given) == ("url" in given):
         raise ConfigurationError(f"{where}: give {right}")
-    known = _KEYS["command" if "command" in given else "url"]
+    way = "command" if "command" in given else "url"
+    known = _KEYS[way]
     for key in given:
         if key not in known:
             guess = nearest(str(key), known)
             hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(known)}"
             raise ConfigurationError(f"{where}: unknown setting {key!r}; {hint}")
+    kind = given.get("type")
+    if kind is not None and kind not in _TYPES[way]:
+        hint = "; servers over SSE alone are not supported, streamable HTTP is" if kind == "sse" else ""
+        raise ConfigurationError(f"{where}: type {kind!r} does not fit {way!r}, which is {_TYPES[way][0]!r}{hint}")
     if "url" in given:
         url = given["url"]
         if not is_address(url):
@@ -76,21 +95,51 @@ class McpServers:
         if not isinstance(config, Mapping | None):
             known = '{"alias": {"command": ["program"]}}'
             raise ConfigurationError(f"mcp servers are an object such as {known}, not a {type(config).__name__}")
-        self._servers = {alias: read_server(alias, given) for alias, given in (config or {}).items()}
+        found = unwrapped(config or {})
+        read = {alias: read_server(alias, given) for alias, given in found.items()}
+        self._off = {alias for alias in read if found[alias].get("disabled") is True}
+        self._servers = {alias: server for alias, server in read.items() if alias not in self._off}
         self._specs: dict[str, dict[str, ToolSpec]] = {}
+        self._faults: dict[str, Mapping[str, str]] = {}
+        self.listed = 0
+        """How often a list of tools was asked for."""
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
 
     async def tools(self, alias: str) -> Mapping[str, ToolSpec]:
-        """The tools of a server by name, asked for once.
+        """Return the tools of a server by name: as they are known, or asked for where they may have changed.
 
-        Raises ConfigurationError for an alias that is not configured, and CallFault when the server cannot be
-        reached.
+        Raises:
+            ConfigurationError: The alias is not configured.
+            CallFault: The server cannot be reached, and its tools are not known yet.
         """
         known = self._specs.get(alias)
-        if known is None:
-            link = await self._link(self._server(alias), CONNECT)
-            known = self._specs[alias] = await link.tools(CONNECT)
-        return known
+        if known is not None and not self._is_stale(alias):
+            return known
+        try:
+            link = await self._link(self._server(alias), CONNECT if known is None else _REFRESH)
+            self._specs[alias] = await link.tools(CONNECT)
+            self._faults[alias] = link.faults
+            self.listed += 1
+        except CallFault:
+            if known is None:
+                raise
+            self._slots()[alias].is_left_alone = True
+        return self._specs[alias]
+
+    def fault(self, alias: str, tool: str) -> str | None:
+        """Return what is wrong with a tool that a server lists; None if it is none of those that cannot be called."""
+        return self._faults.get(alias, {}).get(tool)
+
+    @property
+    def is_stale(self) -> bool:
+        """True if the tools of a server are known and may have changed: its session is new, over, or told so."""
+        return any(map(self._is_stale, self._specs))
+
+    def _is_stale(self, alias: str) -> bool:
+        slot = self._slots().get(alias)
+        if slot is None or slot.link is None:
+            return False
+        return not slot.is_left_alone if slot.link.closed else not slot.link.is_listed
 
     async def call(self, alias: str, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
         """Call a tool within `limit` seconds: what it answered as a JSON value.
@@ -113,6 +162,8 @@ class McpServers:
     def _server(self, alias: str) -> Server:
         server = self._servers.get(alias)
         if server is None:
+            if alias in self._off:
+                raise ConfigurationError(f"the MCP server {alias!r} is disabled in its configuration")
             guess = nearest(alias, self._servers)
             known = ", ".join(self._servers) or "none"
             hint = f"did you mean {guess!r}?" if guess else f"configured are {known}"
@@ -121,14 +172,17 @@ class McpServers:
             )
         return server
 
+    def _slots(self) -> dict[str, _Slot]:
+        return self._links.setdefault(asyncio.get_running_loop(), {})
+
     async def _link(self, server: Server, timeout: float) -> Link:
-        slots = self._links.setdefault(asyncio.get_running_loop(), {})
-        slot = slots.setdefault(server.alias, _Slot())
+        slot = self._slots().setdefault(server.alias, _Slot())
         if slot.link is not None and slot.link.closed:
             slot.leave()
         if slot.link is None:
             sdk = await asyncio.to_thread(load_sdk)
             slot.link = slot.link or Link(server, sdk)  # somebody else may have been quicker
+            slot.is_left_alone = False
         link = slot.link
         await link.opened(timeout)
         return link
@@ -137,10 +191,12 @@ class McpServers:
 class _Slot:
     """Where the session with one server is kept, for which all callers wait together."""
 
-    __slots__ = ("left", "link")
+    __slots__ = ("is_left_alone", "left", "link")
 
     def __init__(self) -> None:
         self.link: Link | None = None
+        self.is_left_alone = False
+        """The session has ended and could not be opened again for the list of tools; the next call tries."""
         self.left: list[Link] = []
         """Sessions that are over, while their processes are being ended."""
 
@@ -150,6 +206,15 @@ class _Slot:
             self.link.stop()
             self.left = [link for link in (*self.left, self.link) if not link.over]
             self.link = None
+
+
+def unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the servers by alias, also of a file that keeps them under a key of its own."""
+    for name in _WRAPPERS:
+        inner = config.get(name)
+        if isinstance(inner, Mapping) and not {"command", "url"} & inner.keys():
+            return inner
+    return config
 
 
 def known_tool(alias: str, name: str, tools: Iterable[str]) -> str:

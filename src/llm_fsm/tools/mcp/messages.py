@@ -1,0 +1,123 @@
+"""Messages of MCP servers, tidied before the SDK reads them.
+
+The SDK checks a message as a whole, so that one malformed tool or part of an answer would take away all others. Here
+each is read by itself: what can be used is kept, and what cannot is named.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.conditions.coercion import all_mended
+
+UNREADABLE = "it gave an answer that nobody can read"
+_ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
+_TEXT_TYPE = re.compile(r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml|x-yaml|javascript|x-ndjson|toml)\b")
+
+
+def unread(error: Exception) -> dict[str, Any] | None:
+    """Read what a transport could not, from its error.
+
+    Returns:
+        The message, with half characters mended; an error in the place of an answer that nobody can read; None for
+        what is no message, such as a line that a server prints.
+    """
+    errors = getattr(error, "errors", None)
+    text = errors()[0].get("input") if callable(errors) else None
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    if isinstance(text, dict):  # a message of another form
+        return _no_answer(text.get("id")) if "method" not in text else None
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = all_mended(json.loads(text))
+    except (ValueError, RecursionError):
+        id = _ID.search(text)
+        return _no_answer(json.loads(id[1])) if id and '"method"' not in text else None
+    return found if isinstance(found, dict) and found.get("jsonrpc") == "2.0" else None
+
+
+def _no_answer(id: object) -> dict[str, Any] | None:
+    if not isinstance(id, int | str) or isinstance(id, bool):
+        return None
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32700, "message": UNREADABLE}}
+
+
+def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, Any]:
+    """Return the result of a request with only what is read of it.
+
+    Args:
+        result: A list of tools, the answer of a tool, or any other result, which is returned as it is.
+        faults: Receives the names of malformed tools, with what is wrong with them.
+    """
+    if isinstance(result.get("tools"), list):
+        tools = [tool for item in result["tools"] if (tool := _tool(item, faults)) is not None]
+        cursor = result.get("nextCursor")
+        kept = {key: value for key, value in result.items() if key != "nextCursor"}
+        return {**kept, "tools": tools, **({"nextCursor": cursor} if isinstance(cursor, str) else {})}
+    if "content" not in result and "structuredContent" not in result and "isError" not in result:
+        return dict(result)
+    content, structured = result.get("content"), result.get("structuredContent")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    texts = [_words(part) for part in parts]
+    if structured is not None and not isinstance(structured, dict):
+        texts, structured = texts or [json.dumps(structured, ensure_ascii=False)], None
+    kept = {key: value for key, value in result.items() if key not in ("content", "structuredContent")}
+    return {
+        **kept,
+        "isError": result.get("isError") is True,
+        "content": [{"type": "text", "text": text} for text in texts],
+        **({} if structured is None else {"structuredContent": structured}),
+    }
+
+
+def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
+    """Return a tool with its name, description and schema; None, with its fault noted, if it cannot be called.
+
+    What it declares of its results is left out: a result that does not fit that is a result all the same.
+    """
+    name = item.get("name") if isinstance(item, Mapping) else None
+    if not isinstance(item, Mapping) or not isinstance(name, str) or not name:
+        return None
+    schema, words = item.get("inputSchema"), item.get("description")
+    if not isinstance(schema, dict):
+        faults[name] = "it has no inputSchema that is an object"
+        return None
+    if schema.get("type") != "object":
+        faults[name] = 'its inputSchema is not one of an object: it lacks "type": "object"'
+        return None
+    faults.pop(name, None)
+    return {"name": name, "inputSchema": schema, **({"description": words} if isinstance(words, str) else {})}
+
+
+def _words(part: object) -> str:
+    """Return the words of one part of an answer; what has none is named with its type and size."""
+    if not isinstance(part, Mapping):
+        return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+    inner = part.get("resource")
+    holder = inner if isinstance(inner, Mapping) else part
+    for place in (part, holder):
+        if isinstance(place.get("text"), str):
+            return str(place["text"])
+    kind = holder.get("mimeType")
+    kind = kind if isinstance(kind, str) else ""
+    data = holder.get("blob") if isinstance(holder.get("blob"), str) else holder.get("data")
+    size = ""
+    if isinstance(data, str):
+        if _TEXT_TYPE.match(kind) and (text := _decoded(data)) is not None:
+            return text
+        size = f"{len(data.rstrip('=')) * 3 // 4:,} bytes"
+    named = " ".join(str(word) for word in (part.get("type") or "part", holder.get("uri") or "") if word)
+    told = ", ".join(filter(None, (kind, size)))
+    return f"[{named}{f': {told}' if told else ''}]"
+
+
+def _decoded(data: str) -> str | None:
+    try:
+        return base64.b64decode(data, validate=False).decode("utf-8")
+    except ValueError:
+        return None
