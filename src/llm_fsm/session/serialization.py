@@ -139,8 +139,9 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
 
 
 def session_to_dict(session: Session) -> dict[str, Any]:
-    """Return the JSON form of a session."""
-    return {**_ALWAYS, **plain(session), "ended": session.ended}
+    """Return the JSON form of a session. It shares the values of the context, which may be large."""
+    rest = plain(msgspec.structs.replace(session, context={}))
+    return {**_ALWAYS, **rest, "context": dict(session.context), "ended": session.ended}
 
 
 def session_from_dict(document: Mapping[str, Any]) -> Session:

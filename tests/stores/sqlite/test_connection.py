@@ -75,7 +75,7 @@ async def test_full_disk_is_an_error_and_the_store_goes_on_when_there_is_space(p
         with pytest.raises(StoreError, match="the disk is full"):
             await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 4
-        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {2 * pages + 100}").fetchone())
+        await store._read(lambda rows: rows.db.execute(f"PRAGMA max_page_count = {2 * pages + 400}").fetchone())
         await store.save(turn(5, size=100_000))
         assert (await store.load("c")).version == 5
 

@@ -190,6 +190,28 @@ async def test_garbage_is_refused_and_left_alone_and_the_store_works_once_it_is_
         assert (await store.load("c")).version == 1
 
 
+async def test_a_turn_of_a_form_writes_at_most_eight_kilobytes(path):
+    async with opened(path) as store:
+        sha, log = "0" * 64, Path(f"{path}-wal")
+        await store.save(replace(turn(1), definition_sha=sha, definition_text="{}"))
+        before = log.stat().st_size
+        for number in range(2, 22):
+            form = replace(turn(number), session="s" * 1500, record="r" * 900, definition_sha=sha)
+            await store.save(form)
+        assert log.stat().st_size - before <= 20 * 8000
+
+
+async def test_a_conversation_moves_to_another_definition_or_keeps_its_own(path):
+    async with opened(path) as store:
+        await store.save(replace(turn(1), definition_sha="a", definition_text="{}"))
+        await store.save(replace(turn(2), definition_sha="a"))
+        assert (await store.load("c")).definition_sha == "a"
+        await store.save(replace(turn(3), definition_sha="b", definition_text="[]"))
+        assert (await store.load("c")).definition_sha == "b"
+        assert await store.definition("a") is None
+        assert await store.definition("b") == "[]"
+
+
 async def test_a_damaged_file_is_named(path):
     async with opened(path) as store:
         for number in range(1, 30):

@@ -95,6 +95,7 @@ def inode(path: str) -> tuple[int, int] | None:
 def _prepare(db: sqlite3.Connection, path: str) -> None:
     with transaction(db, "BEGIN"):
         missing = _missing(db, path)
+    db.execute("PRAGMA page_size = 1024")  # of new files: a turn changes a few rows, and is written by whole pages
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")

@@ -26,15 +26,17 @@ _LOAD = """SELECT json_group_array(json_array(asked.place, c.session, c.version,
     LEFT JOIN records r ON r.conversation = c.id AND r.number = i.number"""
 _FOUND = """SELECT json_group_array(json_array(asked.place, coalesce(c.version, 0),
     EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = asked.id AND i.request_id = asked.request),
-    asked.sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
+    c.definition_sha IS asked.sha,
+    asked.is_new OR asked.sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
     EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
     EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
     FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
 _WRITE = """INSERT INTO conversations
     (id, version, session, definition, state, ended, updated, definition_sha, created)"""
 _OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
-    definition = excluded.definition, state = excluded.state, ended = excluded.ended,
-    updated = excluded.updated, definition_sha = excluded.definition_sha"""
+    definition = excluded.definition, state = excluded.state, ended = excluded.ended, updated = excluded.updated"""
+_OVER_AND_PIN = f"{_OVER}, definition_sha = excluded.definition_sha"
+"""Writes a page more, that of the index of pins, even where the pin is the same."""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
     WHERE id > coalesce(:after, '') AND (:definition IS NULL OR definition = :definition)
     AND (:state IS NULL OR state = :state) AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT max(:limit, 0)"""
@@ -57,6 +59,8 @@ class _Found(NamedTuple):
     version: int = 0
     answered: bool = False
     """A request id of the commit has its answer already."""
+    pinned: bool = False
+    """The conversation is pinned to the definition of the commit."""
     defined: bool = True
     """The definition of the commit is stored."""
     is_due: bool = False
@@ -85,7 +89,7 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
         for place, before in zip(places, found, strict=True):
             outcomes[place] = _refusal(commits[place], before)
         taken = [(commits[place], before) for place, before in zip(places, found, strict=True) if not outcomes[place]]
-        _write([commit for commit, _ in taken], db)
+        _write(taken, db)
         for table, names in (
             ("due", [(commit.conversation_id,) for commit, before in taken if before.is_due]),
             ("journal", [(commit.conversation_id,) for commit, before in taken if before.has_journal]),
@@ -98,12 +102,12 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
 
 def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]:
     asked = [
-        (place, commit.conversation_id, request_id, commit.definition_sha if commit.definition_text is None else None)
+        (place, commit.conversation_id, request_id, commit.definition_sha, commit.definition_text is not None)
         for place, commit in enumerate(commits)
         for _, _, request_id in commit.numbered
     ]
     found = [_Found()] * len(commits)
-    for place, *row in _all(db, "WITH asked (place, id, request, sha) AS (", asked, f") {_FOUND}"):
+    for place, *row in _all(db, "WITH asked (place, id, request, sha, is_new) AS (", asked, f") {_FOUND}"):
         now = _Found(*row)
         found[place] = now._replace(answered=bool(now.answered or found[place].answered))
     return found
@@ -117,7 +121,8 @@ def _refusal(commit: Commit, before: _Found) -> Exception | None:
     return None if before.defined else unknown_definition(commit)
 
 
-def _write(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
+def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> None:
+    commits = [commit for commit, _ in taken]
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
     numbered = [(c.conversation_id, *item) for c in commits for item in c.numbered]
     inbox = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
@@ -127,7 +132,8 @@ def _write(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
         for place, event in enumerate(c.outbox)
     ]
     _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
-    _run(db, _WRITE, [_row(commit) for commit in commits], _OVER)
+    for pinned, over in ((True, _OVER), (False, _OVER_AND_PIN)):
+        _run(db, _WRITE, [_row(commit) for commit, before in taken if before.pinned == pinned], over)
     _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", inbox)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template, meta
+from jinja2 import Environment, StrictUndefined, Template
 
 from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
@@ -87,14 +87,14 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
         environment=environment,
         sources=sources,
         system=environment.from_string(sources["system"]),
-        turn=environment.from_string(sources["turn"], globals=_absent(environment, sources["turn"])),
+        turn=environment.from_string(sources["turn"]),
         whole=whole,
     )
 
 
-def _absent(environment: Environment, source: str) -> dict[str, str]:
-    """Every name of a template as an empty text: a section without its value is left out."""
-    return dict.fromkeys(meta.find_undeclared_variables(environment.parse(source)), "")
+def _filled(template: Template, values: dict[str, Any]) -> str:
+    """A template with its values alone; `render` would copy all that jinja2 offers to templates before each turn."""
+    return "".join(template.root_render_func(template.new_context(values, shared=True)))
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -264,22 +264,12 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
         "outcome": outcome,
     }
     lacking, named = ", ".join(missing), ", ".join(valid)
-    given = {"state": words.id, "valid": named, "now": _moment(time)}
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
     sizes = {**fixed, "current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS}
-    for name, part in shown.items():
-        if part:
-            given[name] = part
-            sizes[name] = estimate(part) + TAGS
-    if words.example:
-        given["example"] = words.example
-    if lacking:
-        given["missing"] = lacking
-    if words_only:
-        given["words_only"] = "yes"
-    if greeting:
-        given["greeting"] = "yes"
-    text = prompts.turn.render(given)
+    sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
+    own = {"state": words.id, "example": words.example, "missing": lacking, "valid": named, "now": _moment(time)}
+    asked_for = {"words_only": words_only, "greeting": greeting}
+    text = _filled(prompts.turn, {**shown, **own, **asked_for})
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
     return text, sizes
