@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -243,3 +244,36 @@ async def test_a_summarizer_that_fails_parks_the_run(made: Any) -> None:
         await machine.run("x", conversation_id="r")
     later.append(1)
     assert (await machine.run(conversation_id="r")).output == "sent"
+
+
+FORM = {
+    "name": "form",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"guests": {"type": "integer"}, "phone": {"type": "string"}}},
+    "states": {"ask": {"purpose": "How many?", "transitions": [{"target_state": "end"}]}, "end": {}},
+}
+
+
+async def test_prompt_and_schema_of_a_request_show_the_form_that_the_model_takes() -> None:
+    asked: list[Any] = []
+
+    class Strict(Own):
+        async def complete(self, request: Any) -> Any:
+            asked.append(request)
+            return await super().complete(request)
+
+    listed = [{"key": "guests", "value": 4}, {"key": "_extra", "value": {"key": "dog", "value": "Rex"}}]
+    text = json.dumps({"transition": {"target_state": "ask", "context_update": listed}, "message": "Four."})
+    scripted = ScriptedLLM([reply("ask", "Four.", guests=4)])
+    async with AsyncMachine.from_dict(FORM, model=Strict(ModelReply(text=text)), store="memory") as machine:
+        chat = await machine.start(greet=False)
+        turn = await chat.send("four, and Rex")
+        assert (turn.text, turn.context) == ("Four.", {"guests": 4, "_extra": {"dog": "Rex"}})
+        machine.llm = scripted
+        await chat.send("four")
+    (strict, *_), (loose, *_) = asked, scripted.requests
+    assert (strict.schema.form, loose.schema.form) == ("list", "object")
+    update = strict.schema.schema["properties"]["transition"]["properties"]["context_update"]
+    assert update["type"] == "array"
+    assert '"context_update":[' in strict.messages[0].content
+    assert '"context_update":{' in loose.messages[0].content

@@ -219,3 +219,24 @@ def test_calls_in_another_form_are_no_entry(tmp_path):
     path.write_text('{"reply": {"text": "", "tool_calls": [{"name": "look"}]}}\n')
     with pytest.raises(ConfigurationError, match=r"tape\.jsonl:1 is no entry"):
         read_cassette(path)
+
+
+async def test_a_cassette_asks_for_replies_in_the_form_that_was_recorded(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    document = {
+        "name": "greeter",
+        "initial_state": "hello",
+        "context_schema": {"properties": {"name": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Your name?", "transitions": [{"target_state": "bye"}]}, "bye": {}},
+    }
+    listed = [{"key": "name", "value": "Ada"}]
+
+    class Strict(ScriptedLLM):
+        reply_form = None
+
+    text = json.dumps({"transition": {"target_state": "bye", "context_update": listed}, "message": "Bye!"})
+    for made in (lambda: RecordingLLM(Strict([text]), path), lambda: ReplayLLM.from_file(path)):
+        async with AsyncMachine.from_dict(document, model=made()) as machine:
+            turn = await (await machine.start(greet=False)).send("Ada")
+            assert (turn.state, turn.context) == ("bye", {"name": "Ada"})
+    assert json.loads(path.read_text())["form"] == "list"

@@ -6,10 +6,11 @@ import pytest
 
 from doc_tables import rows
 from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.llm.base import form_of
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.prices import cost_of
 from llm_fsm.llm.providers import ALIASES, PROVIDERS, direct, key_of
-from llm_fsm.llm.registry import resolve
+from llm_fsm.llm.registry import resolve, resolve_all
 from llm_fsm.llm.router import Router
 from llm_fsm.testing import ScriptedLLM, serve_scripted
 from llm_fsm.testing.server.http import HttpReply
@@ -88,6 +89,30 @@ async def test_a_state_s_model_goes_to_its_own_provider():
 async def test_a_state_s_model_without_a_key_is_an_error_of_the_model():
     with pytest.raises(ModelError, match="no key for closed"):
         await routed([]).complete(request(model="closed/x"))
+
+
+@pytest.mark.parametrize("name", [*PROVIDERS, *ALIASES, "anthropic"])
+def test_a_reply_takes_the_form_that_the_provider_s_schemas_take(name):
+    provider = direct(name)
+    expected = "object" if provider is not None and provider.optional_keys else "list"
+    models = [resolve(f"{name}/m", api_key="k", environ={}), resolve(f"litellm:{name}/m", api_key="k", environ={})]
+    assert {form_of(model, None) for model in models} == {expected}
+
+
+def test_an_address_that_nobody_knows_gets_the_form_that_every_strict_schema_takes():
+    assert form_of(resolve("m", base_url="http://127.0.0.1:1/v1", environ={}), None) == "list"
+    assert form_of(object(), None) == "list"
+
+
+def test_a_state_s_model_and_fallbacks_say_their_own_form():
+    environ = {"MISTRAL_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    home = resolve("mistral/a", environ=environ)
+    assert [form_of(home, name) for name in (None, "openai/b", "mistral/c", "groq/no-key")] == [
+        "object", "list", "object", "list"
+    ]  # fmt: skip
+    both = resolve_all(["mistral/a", "openai/b"], environ=environ)
+    assert form_of(both, None) == "list"
+    assert form_of(resolve_all(["mistral/a", "xai/b"], environ={**environ, "XAI_API_KEY": "k"}), None) == "object"
 
 
 def test_the_page_of_models_lists_every_provider_as_it_is():

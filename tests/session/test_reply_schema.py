@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.session.reply_schema import reply_schema, strict, with_targets
+from llm_fsm.session.reply_schema import reply_schema, value_schema, with_targets
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(
@@ -32,11 +32,17 @@ SCHEMAS = st.recursive(
     ),
     max_leaves=6,
 )
-ALLOWED = {"type", "properties", "required", "additionalProperties", "items", "enum"}
+ALLOWED = {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"}
 
 
 def check_strict(schema: Any) -> None:
+    """What every strict mode takes: each property of an object is required."""
     assert set(schema) <= ALLOWED
+    if "anyOf" in schema:
+        assert set(schema) == {"anyOf"}
+        for branch in schema["anyOf"]:
+            check_strict(branch)
+        return
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if "object" in kinds:
         assert schema["additionalProperties"] is False
@@ -47,12 +53,89 @@ def check_strict(schema: Any) -> None:
         check_strict(schema["items"])
 
 
-@given(st.dictionaries(NAMES, SCHEMAS, max_size=4), st.sampled_from(["none", "first", "last"]))
-def test_any_context_schema_gives_a_strict_reply_schema(keys: dict[str, Any], reasoning: str) -> None:
-    made = reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning)
-    check_strict(json.loads(made.text))
-    assert made.text == reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning).text
+@given(
+    st.dictionaries(NAMES, SCHEMAS, max_size=4),
+    st.sampled_from(["none", "first", "last"]),
+    st.sampled_from(["object", "list"]),
+)
+def test_any_context_schema_gives_a_reply_schema(keys: dict[str, Any], reasoning: str, form: Any) -> None:
+    made, again = (
+        reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning, form=form)
+        for _ in range(2)
+    )
+    if form == "list":
+        check_strict(json.loads(made.text))
+    assert made.text == again.text
+    assert made.form == form
     compile_shape(json.loads(made.text))
+
+
+KEYS = {
+    "guests": {"type": "integer", "minimum": 1},
+    "name": {"type": "string"},
+    "phone": {"type": "string", "pattern": "^[0-9]+$"},
+    "size": {"enum": ["s", "m"]},
+    "card": {"type": "object", "properties": {"number": {"type": "string"}, "code": {"type": "integer"}}},
+}
+
+
+def update_schema(form: Any, **more: Any) -> Any:
+    made = reply_schema(name="", targets=["a"], keys=KEYS, reasoning="none", form=form, **more)
+    return made.schema["properties"]["transition"]["properties"]["context_update"]
+
+
+def test_a_list_gives_each_key_the_type_of_its_value_and_no_key_a_null() -> None:
+    def branch(keys: list[str], value: Any) -> Any:
+        return {
+            "type": "object",
+            "properties": {"key": {"type": "string", "enum": keys}, "value": value},
+            "required": ["key", "value"],
+            "additionalProperties": False,
+        }
+
+    card = {
+        "type": "object",
+        "properties": {"number": {"type": ["string", "null"]}, "code": {"type": ["integer", "null"]}},
+        "required": ["number", "code"],
+        "additionalProperties": False,
+    }
+    fact = {
+        "type": "object",
+        "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+        "required": ["key", "value"],
+        "additionalProperties": False,
+    }
+    assert update_schema("list") == {
+        "type": "array",
+        "items": {
+            "anyOf": [
+                branch(["guests"], {"type": "integer"}),
+                branch(["name", "phone", "_clear"], {"type": "string"}),
+                branch(["size"], {"type": "string", "enum": ["s", "m"]}),
+                branch(["card"], card),
+                branch(["_extra"], fact),
+            ]
+        },
+    }
+
+
+def test_a_list_without_declared_keys_takes_any_key() -> None:
+    assert update_schema("list", declared=False)["items"]["properties"] == {
+        "key": {"type": "string"},
+        "value": {"type": ["string", "number", "boolean"]},
+    }
+
+
+def test_an_object_has_optional_keys_at_every_depth() -> None:
+    schema = update_schema("object")
+    assert "required" not in schema
+    assert "required" not in schema["properties"]["card"]
+    assert schema["properties"]["guests"] == {"type": "integer"}
+    shape = compile_shape(schema)
+    for good in ({}, {"guests": 4}, {"card": {"code": 1}}, {"_extra": {"dog": "Rex"}, "_clear": ["phone"]}):
+        assert shape.fault(good) is None
+    for bad in ({"unknown": 1}, {"guests": "4"}, {"_extra": {"dog": 1}}):
+        assert shape.fault(bad) is not None
 
 
 def test_order_of_a_reply_names_the_move_before_the_words() -> None:
@@ -68,21 +151,19 @@ def test_order_of_a_reply_names_the_move_before_the_words() -> None:
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        ({"type": "string"}, {"type": ["string", "null"]}),
-        ({}, {"type": ["string", "number", "boolean", "null"]}),
-        ({"enum": ["s", "m"]}, {"type": ["string", "null"], "enum": ["s", "m", None]}),
-        ({"enum": ["s", 1]}, {"type": ["string", "number", "boolean", "null"]}),
-        (
-            {"type": "string", "format": "date", "description": "The day"},
-            {"type": ["string", "null"]},
-        ),
-        ({"type": "integer", "minimum": 1}, {"type": ["integer", "null"]}),
+        ({"type": "string"}, {"type": "string"}),
+        ({}, {"type": ["string", "number", "boolean"]}),
+        ({"enum": ["s", "m"]}, {"type": "string", "enum": ["s", "m"]}),
+        ({"enum": ["s", 1]}, {"type": ["string", "number", "boolean"]}),
+        ({"type": "string", "format": "date", "description": "The day"}, {"type": "string"}),
+        ({"type": ["integer", "null"], "minimum": 1}, {"type": "integer"}),
     ],
 )
-def test_key_schemas_become_nullable_and_leave_words_and_bounds_to_the_prompt(
+def test_key_schemas_leave_words_and_bounds_to_the_prompt(
     schema: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert strict(schema) == expected
+    assert value_schema(schema, "list") == expected
+    assert value_schema(schema, "object") == expected
 
 
 def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_once() -> None:

@@ -17,7 +17,7 @@ from llm_fsm.engine.outbox.sinks import CLOSING
 from llm_fsm.engine.task_functions import execute
 from llm_fsm.engine.turn_runner import Running
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm.base import LLM, Listener
+from llm_fsm.llm.base import LLM, Listener, form_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.session import Session
@@ -90,7 +90,9 @@ class Edition:
         self.now = services.now
         self.timeout = services.timeout
         self._services = services
-        self._capabilities = HostCapabilities(summaries=services.summaries)
+        self._capabilities = HostCapabilities(
+            summaries=services.summaries, form_of=lambda model: form_of(services.llm(), model)
+        )
         machines = (program, *program.flows.values())
         self.name = storable(program.definition.name)
         """The name of the definition, as stores keep it."""

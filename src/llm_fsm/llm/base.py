@@ -4,7 +4,7 @@ An adapter is any object with `complete`, and with `stream` if it can give a rep
 a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else; it
 neither parses nor judges the reply. `stream` takes the same request and gives the reply's text in pieces, in order,
 and the reply itself last; once a piece was given, it does not send the request again. `aclose` frees connections,
-where there are any.
+where there are any. `reply_form` says which form of a reply its schemas take, see `form_of`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 _PIECE = 12
 
@@ -28,6 +28,15 @@ class LLM(Protocol):
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer the request. Raises ModelError."""
+
+
+def form_of(llm: object, model: str | None) -> ReplyForm:
+    """Return the form of a reply that a model takes: what its adapter's `reply_form(model)` says.
+
+    An adapter without that method gets the list, which strict schemas of every provider take.
+    """
+    say: Callable[[str | None], ReplyForm] | None = getattr(llm, "reply_form", None)
+    return "list" if say is None else say(model)
 
 
 class Listener(Protocol):

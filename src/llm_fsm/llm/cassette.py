@@ -7,6 +7,8 @@ at most the last line:
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
                "input_tokens": 812, "cached_tokens": 640, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
 
+`"form": "list"` stands beside them where the prompt asked for a list of updates.
+
 `fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`; `user` is null where
 nobody had spoken. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such
 objects is read too. No keys, addresses or headers are written; what users said is.
@@ -28,8 +30,8 @@ from typing import Any, Literal, TypeAlias
 
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import LLM, in_pieces, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.llm.base import LLM, form_of, in_pieces, let_go, streamed
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
@@ -47,6 +49,7 @@ class Entry:
     state: str
     user: str | None
     reply: ModelReply
+    form: ReplyForm = "object"
 
     def to_json(self) -> str:
         """The entry as one line of a cassette."""
@@ -56,7 +59,14 @@ class Entry:
                 {"id": call.id, "name": call.name, "arguments": call.arguments}
                 for call in self.reply.tool_calls
             ]
-        content = {"fingerprint": self.fingerprint, "state": self.state, "user": self.user, "reply": reply}
+        content: dict[str, Any] = {
+            "fingerprint": self.fingerprint,
+            "state": self.state,
+            "user": self.user,
+            "reply": reply,
+        }
+        if self.form != "object":
+            content["form"] = self.form
         return json.dumps(content, separators=(",", ":"))
 
 
@@ -99,7 +109,9 @@ class ReplayLLM:
         self._match = match
         self._name = name
         self._entries: dict[object, deque[Entry]] = defaultdict(deque)
+        self._form: ReplyForm = "object"
         for entry in entries:
+            self._form = "list" if entry.form == "list" else self._form
             key = entry.fingerprint if match == "exact" else (entry.state, entry.user)
             self._entries[key].append(entry)
 
@@ -107,6 +119,10 @@ class ReplayLLM:
     def from_file(cls, path: str | Path, *, match: Match = "exact") -> ReplayLLM:
         """Play the cassette in this file. Raises ConfigurationError if it is none."""
         return cls(read_cassette(path), match=match, name=str(path))
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """The form that was recorded."""
+        return self._form
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The recorded reply. Raises ModelError when there is none."""
@@ -147,6 +163,10 @@ class RecordingLLM:
         self._llm = llm
         self._path = Path(path)
 
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """The form of the model's replies."""
+        return form_of(self._llm, model)
+
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the model and record what it says. Raises ModelError as it does, and records none then."""
         reply = await self._llm.complete(request)
@@ -163,7 +183,8 @@ class RecordingLLM:
 
     def _record(self, request: LLMRequest, reply: ModelReply) -> None:
         state, user = _said(request)
-        entry = Entry(fingerprint=fingerprint(request), state=state, user=user, reply=reply)
+        form = "object" if request.schema is None else request.schema.form
+        entry = Entry(fingerprint=fingerprint(request), state=state, user=user, reply=reply, form=form)
         try:
             _append(self._path, entry.to_json().encode() + b"\n")
         except OSError as error:
@@ -230,6 +251,7 @@ def _entry(item: Any, where: str) -> Entry:
                 **{name: reply[name] for name in _KEPT if name in reply},
                 tool_calls=tuple(ToolCall(**call) for call in reply.get("tool_calls", ())),
             ),
+            form="list" if item.get("form") == "list" else "object",
         )
     except TypeError as error:
         raise ConfigurationError(f"cassette: {where} is no entry: {error}") from error

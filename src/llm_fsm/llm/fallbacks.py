@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, aclosing
 from msgspec.structs import replace
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.base import LLM, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.llm.base import LLM, form_of, streamed
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 
 class Fallbacks:
@@ -18,6 +18,11 @@ class Fallbacks:
     def __init__(self, models: Sequence[LLM]) -> None:
         self._models = tuple(models)
         self.reads_view = any(getattr(model, "reads_view", False) for model in self._models)
+
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """A form that every model takes."""
+        forms = {form_of(each, model if each is self._models[0] else None) for each in self._models}
+        return "list" if "list" in forms else "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The first answer. Raises ModelError with what each model said when all fail."""

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import LLM, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.llm.base import LLM, form_of, let_go, streamed
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 
 class Router:
@@ -34,6 +34,13 @@ class Router:
         """Answer the request. Raises ModelError."""
         return self._adapter(request).complete(request)
 
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """The form that the model's provider takes."""
+        try:
+            return form_of(self.default if model is None else self._of(model), model)
+        except ModelError:
+            return "list"  # the request says why there is none
+
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Give the reply while it arrives. Raises ModelError."""
         async with aclosing(streamed(self._adapter(request), request)) as items:
@@ -46,12 +53,13 @@ class Router:
             await let_go(adapter)
 
     def _adapter(self, request: LLMRequest) -> LLM:
-        if request.model is None:
-            return self.default
-        owner = self._owner(request.model) or self._home
+        return self.default if request.model is None else self._of(request.model)
+
+    def _of(self, model: str) -> LLM:
+        owner = self._owner(model) or self._home
         if owner not in self._adapters:
             try:
-                self._adapters[owner] = self._make(request.model)
+                self._adapters[owner] = self._make(model)
             except ConfigurationError as error:
                 raise ModelError(str(error)) from error
         return self._adapters[owner]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
-from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 
 Words: TypeAlias = str | dict[str, Any]
 ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
@@ -48,6 +48,10 @@ class ScriptedLLM:
         if self._loop and total:
             return total - used % total
         return max(0, total - used)
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """Take values as an object."""
+        return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Give the next reply. Raises what the script says, and ModelError when it has run out."""

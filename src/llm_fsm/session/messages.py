@@ -8,6 +8,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
+ReplyForm = Literal["object", "list"]
+"""How a reply writes values: an object of the keys that were mentioned, or a list of {"key", "value"}.
+
+A provider's strict mode that wants every property of an object takes the list.
+"""
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -119,6 +124,7 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
     name: str
     schema: Mapping[str, Any]
     text: str
+    form: ReplyForm = "object"
 
 
 class Choice(Struct, frozen=True, kw_only=True):

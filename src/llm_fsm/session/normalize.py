@@ -86,6 +86,26 @@ def pairs(value: object) -> dict[str, Any] | None:
     return None
 
 
+def updates(value: object) -> dict[str, Any] | None:
+    """Return the object that a list of {"key", "value"} updates stands for; None if it is no such list.
+
+    Facts under `_extra` and keys under `_clear` may stand there several times.
+    """
+    if not isinstance(value, list) or pairs(value) is None:
+        return None
+    found: dict[str, Any] = {}
+    for item in value:
+        key, one = item["key"], item.get("value")
+        if key == "_extra":
+            facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
+            found[key] = {**found.get(key, {}), **facts}
+        elif key == "_clear":
+            found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
+        else:
+            found[key] = one
+    return found
+
+
 def from_strict(schema: Mapping[str, Any], value: object) -> Any:
     """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
 

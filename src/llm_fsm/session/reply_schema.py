@@ -1,63 +1,79 @@
-"""The JSON Schema of a state's reply, within the limits of every provider's strict mode.
+"""The JSON Schema of a state's reply, in the form that the model's provider takes.
 
-Every object is closed, and every property is required; optional ones take null or an empty list. There are no bounds,
-patterns, descriptions or references: the prompt's key list states them, and values are checked locally. A state's
-schema never changes by a byte, because providers use it as a cache key. All states of a region share one schema
-(see `llm_fsm.turn.prompt.regions`).
+`object`: `context_update` is an object, and every key is optional. `list`: it is a list of {"key", "value"}, for strict
+modes that want every property of an object: no reply has to write a null for a key that was not mentioned. In both,
+objects are closed, and there are no bounds, patterns, descriptions or references: the prompt's key list states them,
+and values are checked locally. A state's schema never changes by a byte, because providers use it as a cache key. All
+states of a region share one schema (see `llm_fsm.turn.prompt.regions`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from llm_fsm._json import in_unicode
-from llm_fsm.session.messages import ReplySchema
+from llm_fsm.session.messages import ReplyForm, ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
-_PAIRS = {
+_TEXT = {"type": "string"}
+_PAIR = {
     "type": "object",
-    "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+    "properties": {"key": _TEXT, "value": _TEXT},
     "required": ["key", "value"],
     "additionalProperties": False,
 }
-_ANY = {"type": ["string", "number", "boolean", "null"]}
+_FACTS = {"type": "object", "additionalProperties": _TEXT}
 MAX_DEPTH = 5
-"""Levels of a value that the strict form shows."""
+"""Levels of a value that the schema shows."""
 
 
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _types(kinds: Iterable[str], *, null: bool) -> dict[str, Any]:
+    found = [*kinds, *(("null",) if null else ())]
+    return {"type": found[0] if len(found) == 1 else found}
+
+
+def _any(*, null: bool) -> dict[str, Any]:
+    return _types(("string", "number", "boolean"), null=null)
+
+
+def value_schema(
+    schema: Mapping[str, Any], form: ReplyForm, *, null: bool = False, depth: int = 0
+) -> dict[str, Any]:
+    """Convert one key's schema to what providers take. Parts outside of that become any scalar.
+
+    Args:
+        schema: The key's schema.
+        form: The form of the reply. In a list, objects inside values have all their parts, null where not mentioned.
+        null: True if the value may be null.
+        depth: Levels above it.
+    """
     kind = schema.get("type")
-    if isinstance(kind, str):
-        schema["type"] = [kind, "null"]
-    if "enum" in schema and None not in schema["enum"]:
-        schema["enum"] = [*schema["enum"], None]
-    return schema
-
-
-def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """Convert one key's schema to the strict subset. Parts outside the subset become any scalar."""
-    kind = schema.get("type")
-    kinds = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
+    kinds: list[Any] = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
     enum = schema.get("enum")
     if isinstance(enum, list) and enum and all(isinstance(item, str | int | float | bool) for item in enum):
-        types = sorted({_type_of(item) for item in enum})
-        return _nullable({"type": types[0], "enum": list(enum)}) if len(types) == 1 else dict(_ANY)
+        types = {_type_of(item) for item in enum}
+        return _listed(enum, types.pop(), null=null) if len(types) == 1 else _any(null=null)
     if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
-        return {"type": [*scalars, "null"]} if scalars and len(scalars) == len(kinds) else dict(_ANY)
+        return _types(scalars, null=null) if scalars and len(scalars) == len(kinds) else _any(null=null)
     if kinds[0] in _SCALARS:
-        return {"type": [kinds[0], "null"]}
+        return _types(kinds, null=null)
     if kinds[0] == "array":
         items = schema.get("items")
-        inner = strict(items if isinstance(items, Mapping) else {}, depth + 1)
-        return {"type": ["array", "null"], "items": inner}
+        inner = value_schema(items if isinstance(items, Mapping) else {}, form, depth=depth + 1)
+        return {**_types(kinds, null=null), "items": inner}
     if kinds[0] == "object":
-        return _strict_object(schema, depth)
-    return dict(_ANY)
+        return _object(schema, form, null=null, depth=depth)
+    return _any(null=null)
+
+
+def _listed(enum: list[Any], kind: str, *, null: bool) -> dict[str, Any]:
+    more = [None] if null and None not in enum else []
+    return {**_types((kind,), null=null), "enum": [*enum, *more]}
 
 
 def _type_of(value: object) -> str:
@@ -68,23 +84,35 @@ def _type_of(value: object) -> str:
     return "number" if isinstance(value, float) else "string"
 
 
-def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+def _object(schema: Mapping[str, Any], form: ReplyForm, *, null: bool, depth: int) -> dict[str, Any]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
-        return {"type": ["array", "null"], "items": _PAIRS}
+        return {**_FACTS, **_types(("object",), null=null)} if form == "object" else _pairs(null=null)
+    every = form == "list"
+    parts = {
+        name: value_schema(item if isinstance(item, Mapping) else {}, form, null=every, depth=depth + 1)
+        for name, item in properties.items()
+    }
     return {
-        "type": ["object", "null"],
-        "properties": {
-            name: strict(item if isinstance(item, Mapping) else {}, depth + 1)
-            for name, item in properties.items()
-        },
-        "required": list(properties),
+        **_types(("object",), null=null),
+        "properties": parts,
+        **({"required": list(parts)} if every else {}),
         "additionalProperties": False,
     }
 
 
+def _pairs(*, null: bool) -> dict[str, Any]:
+    return {**_types(("array",), null=null), "items": _PAIR}
+
+
 def reply_schema(
-    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, name: str
+    *,
+    targets: Iterable[str],
+    keys: Mapping[str, Mapping[str, Any]],
+    reasoning: str,
+    name: str,
+    form: ReplyForm = "object",
+    declared: bool = True,
 ) -> ReplySchema:
     """Make the schema of a reply.
 
@@ -93,29 +121,23 @@ def reply_schema(
         keys: Keys that it may write, with their schemas.
         reasoning: Where it puts its reasoning: none, first or last.
         name: Part of the schema's own name.
+        form: The form of `context_update`.
+        declared: False if it may write further keys.
     """
-    update = {key: strict(schema) for key, schema in keys.items()}
-    update["_extra"] = {"type": "array", "items": _PAIRS}
-    update["_clear"] = {"type": "array", "items": {"type": "string"}}
     transition = {
         "type": "object",
         "properties": {
             "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
-            "context_update": {
-                "type": "object",
-                "properties": update,
-                "required": list(update),
-                "additionalProperties": False,
-            },
+            "context_update": _as_object(keys) if form == "object" else _as_list(keys, declared=declared),
         },
         "required": ["target_state", "context_update"],
         "additionalProperties": False,
     }
-    properties: dict[str, Any] = {"transition": transition, "message": {"type": "string"}}
+    properties: dict[str, Any] = {"transition": transition, "message": _TEXT}
     if reasoning == "first":
-        properties = {"reasoning": {"type": "string"}, **properties}
+        properties = {"reasoning": _TEXT, **properties}
     elif reasoning == "last":
-        properties["reasoning"] = {"type": "string"}
+        properties["reasoning"] = _TEXT
     schema = {
         "type": "object",
         "properties": properties,
@@ -123,19 +145,56 @@ def reply_schema(
         "additionalProperties": False,
     }
     own = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{name}" if name else "reply")[:64]
-    return ReplySchema(name=own, schema=schema, text=in_unicode(schema))
+    return ReplySchema(name=own, schema=schema, text=in_unicode(schema), form=form)
+
+
+def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    properties = {key: value_schema(schema, "object") for key, schema in keys.items()}
+    clear = {"type": "array", "items": _TEXT}
+    return {
+        "type": "object",
+        "properties": {**properties, "_extra": _FACTS, "_clear": clear},
+        "additionalProperties": False,
+    }
+
+
+def _as_list(keys: Mapping[str, Mapping[str, Any]], *, declared: bool) -> dict[str, Any]:
+    """Updates of one key each: keys that take the same values share a branch, so that each value has its type."""
+    if not declared:
+        return {"type": "array", "items": _update(_TEXT, _any(null=False))}
+    branches: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    for key, value in _values(keys):
+        branches.setdefault(in_unicode(value), ([], value))[0].append(key)
+    items = [_update({"type": "string", "enum": names}, value) for names, value in branches.values()]
+    return {"type": "array", "items": {"anyOf": items}}
+
+
+def _values(keys: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, schema in keys.items():
+        yield key, value_schema(schema, "list")
+    yield "_clear", dict(_TEXT)
+    yield "_extra", dict(_PAIR)
+
+
+def _update(key: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"key": key, "value": value},
+        "required": ["key", "value"],
+        "additionalProperties": False,
+    }
 
 
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
     """Return the schema of a reply that may name further states."""
     further = tuple(names)
-    return _with_targets(schema.name, schema.text, further) if further else schema
+    return _with_targets(schema.name, schema.text, schema.form, further) if further else schema
 
 
 @lru_cache(maxsize=64)
-def _with_targets(name: str, text: str, names: tuple[str, ...]) -> ReplySchema:
+def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...]) -> ReplySchema:
     """Cached, because each turn of a flow or digression asks for it, and it takes half of the turn's own time."""
     whole = json.loads(text)
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
-    return ReplySchema(name=name, schema=whole, text=in_unicode(whole))
+    return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
@@ -142,7 +142,6 @@ def _plan(
     moves: tuple[Move, ...],
     *,
     region: Region,
-    schema_of: Callable[[Region, str], ReplySchema],
     given: ModelSettings,
     endings: Endings,
 ) -> CompiledState:
@@ -165,7 +164,6 @@ def _plan(
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=state_words(state_id, state),
-        schema=schema_of(region, model.reasoning or "none"),
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items={
@@ -341,16 +339,16 @@ def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[s
             )
 
 
-def _question(state: CompiledState, system: LLMMessage, tokens: int) -> LLMRequest:
-    """What all questions in a state have in common. `tokens`: those of the system message."""
+def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> LLMRequest:
+    """What all questions in a state have in common."""
     return LLMRequest(
         messages=(system,),
-        schema=state.schema,
+        schema=schema,
         model=state.model.name,
         temperature=state.model.temperature,
         max_tokens=state.model.max_tokens,
         state=state.id,
-        sizes={"system": tokens, "schema": estimate(state.schema.text)},
+        sizes={"system": estimate(system.content), "schema": estimate(schema.text)},
     )
 
 
@@ -372,47 +370,50 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
 
-    @cache
-    def schema_of(region: Region, reasoning: str) -> ReplySchema:
-        listed = {key: keys.offered[key] for key in region.keys}
-        schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
-        return with_targets(schema, named(name for name in PATTERNS if name in on))
-
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
+    region_of = {state_id: region for region in found for state_id in region.states}
     states = {
-        state_id: _plan(
-            flow, state_id, keys, menus[state_id], region=region, schema_of=schema_of, given=given, endings=endings
-        )
-        for region in found
-        for state_id in region.states
+        state_id: _plan(flow, state_id, keys, menus[state_id], region=region, given=given, endings=endings)
+        for state_id, region in region_of.items()
     }
     moves = [(state, move) for state in states.values() for move in state.moves]
     judged = any(guard.judged for _, move in moves for guard in move.guards)
     behind = any(_leads_further(state, move, states[move.target]) for state, move in moves)
     answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
-    questions: dict[str, LLMRequest] = {}
-    for region in found:
-        by_reasoning: dict[str, list[CompiledState]] = {}
-        for state_id in region.states:
-            state = states[state_id]
-            by_reasoning.setdefault(state.model.reasoning or "none", []).append(state)
-        for reasoning, plans in by_reasoning.items():
-            system = system_prompt(
-                prompts,
-                spoken,
-                keys,
-                ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
-                patterns=pattern_lines(patterns),
-                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
-                parts=len(found) > 1 or above.aside or behind,
-                judged=judged,
-                aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
-                added=any(state.fixed is not None or state.kind in WORKS for state in states.values()),
-                reasoning=reasoning,
-            )
-            message, tokens = LLMMessage("system", system), estimate(system)
-            questions |= {state.id: _question(state, message, tokens) for state in plans}
+
+    @cache
+    def schema_of(region: Region, reasoning: str, form: ReplyForm) -> ReplySchema:
+        listed = {key: keys.offered[key] for key in region.keys}
+        schema = reply_schema(
+            name=region.name, targets=region.named, keys=listed, reasoning=reasoning, form=form, declared=keys.declared
+        )
+        return with_targets(schema, named(name for name in PATTERNS if name in on))
+
+    @cache
+    def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
+        text = system_prompt(
+            prompts,
+            spoken,
+            keys,
+            ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
+            patterns=pattern_lines(patterns),
+            states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
+            parts=len(found) > 1 or above.aside or behind,
+            judged=judged,
+            aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
+            added=any(state.fixed is not None or state.kind in WORKS for state in states.values()),
+            reasoning=reasoning,
+            form=form,
+        )
+        return LLMMessage("system", text)
+
+    @cache
+    def question(state_id: str, form: ReplyForm) -> LLMRequest:
+        region, state = region_of[state_id], states[state_id]
+        reasoning = state.model.reasoning or "none"
+        return _question(state, system_of(region, reasoning, form), schema_of(region, reasoning, form))
+
     return CompiledMachine(
         definition=definition,
         patterns=patterns,
@@ -425,7 +426,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         prompts=prompts,
         key_lines=lines,
         bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
-        questions=questions,
+        question=question,
         limits=definition.limits,
         english=definition.is_english,
     )

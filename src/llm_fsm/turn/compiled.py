@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -10,8 +10,7 @@ from llm_fsm.conditions.compiler import Rule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
 from llm_fsm.session.context import Keys
-from llm_fsm.session.messages import LLMRequest, ReplySchema
-from llm_fsm.session.reply_schema import with_targets
+from llm_fsm.session.messages import LLMRequest, ReplyForm
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
 from llm_fsm.turn.guards import Assignment, Move
@@ -48,7 +47,6 @@ class CompiledState:
     collects: tuple[str, ...]
     fixed: FixedReply | None
     words: StateWords
-    schema: ReplySchema
     around: frozenset[str]
     """The states whose words stand in the system message of its prompts, itself included."""
     listed: frozenset[str]
@@ -102,8 +100,9 @@ class CompiledMachine:
     bounds_told: Mapping[str, str]
     """Key to what <context_keys> says behind it, for those with more than a type, which a value does not show."""
     prompts: Prompts
-    questions: Mapping[str, LLMRequest]
-    """State id to what all questions about a message have in common there: system message, schema, settings, sizes."""
+    question: Callable[[str, ReplyForm], LLMRequest]
+    """Gives for a state id what all questions about a message have in common there: system message, schema, settings,
+    sizes. Made when it is first asked for."""
     bounds: tuple[tuple[str, float], ...] = ()
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool = False
@@ -151,10 +150,6 @@ class CompiledMachine:
     def named(self, flow: str) -> CompiledMachine:
         """The definition of this name among those that are called; "" is this one."""
         return self.flows[flow] if flow else self
-
-    def schema_of(self, state: CompiledState, further: Iterable[str]) -> ReplySchema:
-        """The schema of a reply in a state; `further` states may be named, too."""
-        return with_targets(state.schema, further)
 
     def knows(self, session: Session) -> bool:
         """True when this machine has every state that a conversation is in or comes back to."""

@@ -15,7 +15,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, Memory
-from llm_fsm.session.messages import Paused
+from llm_fsm.session.messages import LLMMessage, Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
 from llm_fsm.turn import (
@@ -344,9 +344,16 @@ def _finish(turn: TurnState) -> Run:
 def _begins_afresh(turn: TurnState) -> bool:
     """True where the next prompt has another system message than the state that this turn began in, or summary."""
     before, now = turn.initial_session, turn.session
-    asked = turn.root.of(before).questions.get(before.state)  # none where a conversation begins
-    other = asked is not None and asked.messages[0] is not turn.machine.questions[turn.state.id].messages[0]
+    begun = before.state != ""  # not where a conversation begins
+    other = begun and _system(turn, turn.root.of(before), before.state) is not _system(
+        turn, turn.machine, turn.state.id
+    )
     return other or before.summary != now.summary
+
+
+def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage:
+    """The system message of a state."""
+    return machine.question(state, turn.form_of(machine.states[state].model.name)).messages[0]
 
 
 def bot_said(turn: TurnState, text: str) -> ev.BotSaid:

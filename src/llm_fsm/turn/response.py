@@ -18,6 +18,7 @@ from llm_fsm.session.dotted_keys import part_schema
 from llm_fsm.session.events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import redacted
+from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
@@ -83,7 +84,8 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
     further = _further_lines(turn, context)
     if further and scope is None:
         context = {key: value for key, value in context.items() if key not in further}
-    asked = machine.questions[state.id]
+    further_states = _further(turn) if words_only and session.stack else available.further
+    asked = machine.question(state.id, turn.form_of(state.model.name))
     user, sizes = turn_prompt(
         machine.prompts,
         asked.sizes,
@@ -108,7 +110,7 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
     return replace(
         asked,
         messages=(*asked.messages, LLMMessage(role="user", content=user)),
-        schema=machine.schema_of(state, _further(turn) if words_only and session.stack else available.further),
+        schema=asked.schema and with_targets(asked.schema, further_states),
         conversation_id=session.conversation_id,
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,

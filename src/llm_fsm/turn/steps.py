@@ -23,7 +23,7 @@ from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
 from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import FormOf, Run, TurnState, as_object
 
 
 class Step(NamedTuple):
@@ -39,15 +39,21 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCapabilities:
-    """What a host brings to every turn: which points have handlers, its tools, whether summaries are wanted."""
+    """What a host brings to every turn: which points have handlers, its tools, whether summaries are wanted.
+
+    `form_of`: the form of a reply that the model of this name takes; None is the machine's own model.
+    """
 
     points: frozenset[Point] = frozenset()
     tools: AvailableTools = NO_TOOLS
     summaries: bool = True
+    form_of: FormOf = as_object
 
     def turn(self, machine: CompiledMachine, session: Session) -> TurnState:
         """A turn of this host that has not begun."""
-        return TurnState(machine, session, self.points, self.tools, summaries=self.summaries)
+        return TurnState(
+            machine, session, self.points, self.tools, summaries=self.summaries, form_of=self.form_of
+        )
 
 
 _BARE = HostCapabilities()

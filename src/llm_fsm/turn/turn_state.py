@@ -16,7 +16,7 @@ from msgspec import structs
 
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
-from llm_fsm.session.messages import LLMMessage, Usage
+from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
@@ -32,6 +32,14 @@ Run = Generator[Effect, Result, None]
 Stopped = Literal[
     "", "stuck", "limit", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"
 ]
+
+
+FormOf = Callable[[str | None], ReplyForm]
+
+
+def as_object(model: str | None) -> ReplyForm:  # noqa: ARG001
+    """The form of a reply for a model of which nothing else is known here."""
+    return "object"
 
 
 class Part(NamedTuple):
@@ -55,6 +63,7 @@ class TurnState:
     points: frozenset[Point] = frozenset()
     all_tools: AvailableTools = NO_TOOLS
     summaries: bool = True
+    form_of: FormOf = as_object
     events: list[ev.Event] = field(default_factory=list)
     said: tuple[Part, ...] = ()
     usage: Usage = field(default_factory=Usage)

@@ -150,7 +150,8 @@ def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, 
     for plan in made.states.values():
         assert plan.id in plan.around
         if plan.moves:
-            assert {plan.id, *(move.target for move in plan.moves)} <= set(targets(plan.schema.text))
+            schema = made.question(plan.id, "object").schema
+            assert {plan.id, *(move.target for move in plan.moves)} <= set(targets(schema.text))
             assert set(plan.collects) <= plan.listed
     sizes = [len(around) for around in {plan.around for plan in made.states.values()}]
     assert sum(sizes) == states
@@ -184,7 +185,7 @@ def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() ->
     long = {f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]} for number in range(4)}
     made = machine(long)
     assert sorted({tuple(plan.around) for plan in made.states.values()}) == [(f"s{number}",) for number in range(4)]
-    assert len({plan.schema.text for plan in made.states.values()}) == 1
+    assert len({made.question(name, "object").schema.text for name in made.states}) == 1
 
 
 @pytest.mark.parametrize(("states", "together"), [(12, {4}), (64, {5, 6}), (66, {5, 6})])
@@ -205,7 +206,7 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
     made = machine(states, global_transitions=[other, aside])
     assert all("help" in made.states[name].around for name in long)
     assert "terms" not in made.states["s0"].around
-    system = made.questions["s0"].messages[0].content
+    system = made.question("s0", "object").messages[0].content
     assert "\n".join(lines(system, "states")).endswith(f"\nhelp (then back to what was asked): {facts.strip()}")
     prompt = talk(made, "m", reply("s0")).prompt
     first, second = json.loads(lines(prompt, "transitions")[0])

@@ -358,3 +358,23 @@ def test_any_damage_to_a_reply_is_a_reply_or_a_fault(data: st.DataObject) -> Non
         return
     assert isinstance(found.target, str)
     assert found.target
+
+
+@pytest.mark.parametrize(
+    ("listed", "update"),
+    [
+        ([], {}),
+        ([{"key": "guests", "value": 4}, {"key": "day", "value": "2099-05-02"}], {"guests": 4, "day": "2099-05-02"}),
+        ([{"key": "guests", "value": 4}, {"key": "guests", "value": 5}], {"guests": 5}),
+        ([{"key": "_clear", "value": "phone"}, {"key": "_clear", "value": "card.code"}],
+         {"_clear": ["phone", "card.code"]}),
+        ([{"key": "_clear", "value": ["a", "b"]}], {"_clear": ["a", "b"]}),
+        ([{"key": "_extra", "value": {"key": "dog", "value": "Rex"}}, {"key": "_extra", "value": {"cat": "Tom"}}],
+         {"_extra": {"dog": "Rex", "cat": "Tom"}}),
+        ([{"key": "_extra", "value": [{"key": "dog", "value": "Rex"}]}], {"_extra": {"dog": "Rex"}}),
+        ([{"key": "guests"}], {"guests": None}),
+    ],
+)  # fmt: skip
+def test_a_list_of_updates_is_read_as_the_object(listed: object, update: object) -> None:
+    found = parse(json.dumps({"transition": {"target_state": "a", "context_update": listed}, "message": "m"}))
+    assert (dict(found.update), found.update_fault) == (update, None)

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from llm_fsm._text import estimate
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.llm.base import LLM, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.llm.base import LLM, form_of, let_go, streamed
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.turn.prompt.render import sections
 
 
@@ -19,6 +19,10 @@ class PromptPrinter:
         self._llm = llm
         self._calls = 0
         self.reads_view = bool(getattr(llm, "reads_view", False))
+
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """The form of the model's replies."""
+        return form_of(self._llm, model)
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Show the request, then ask the model."""

@@ -37,6 +37,7 @@ from llm_fsm.llm.litellm.providers import (
 from llm_fsm.llm.openai.completion import error_line, read_completion
 from llm_fsm.llm.openai.stream import LAST, Chunks
 from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
+from llm_fsm.llm.providers import direct
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
     NO_TOOLS,
@@ -47,7 +48,7 @@ from llm_fsm.llm.structured_output import (
     rejects_stream,
     rejects_tools,
 )
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
@@ -138,6 +139,11 @@ class LiteLLM:
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
         self._modes: dict[str, ReplyModes] = {}
+
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """The form that the provider's strict schemas take, as far as it is known."""
+        provider = direct(provider_of(model or self._model))
+        return "object" if provider is not None and provider.optional_keys else "list"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the provider: again where that may help, in a plainer form where it rejects the form."""

@@ -17,7 +17,7 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
-from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, TurnView
+from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, ReplyForm, TurnView
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {
@@ -40,6 +40,10 @@ class OfflineLLM:
     reads_view = True
     notice = NOTICE
     """A line for whoever talks to it, beside its words."""
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """Take values as an object."""
+        return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer by rules. Raises ModelError for a request without a view."""

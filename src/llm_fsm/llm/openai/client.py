@@ -42,7 +42,7 @@ from llm_fsm.llm.structured_output import (
     rejects_stream,
     rejects_tools,
 )
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplyForm
 
 _UNKNOWN = Provider(base_url="")
 MAX_ERROR = 2**16
@@ -100,6 +100,10 @@ class CompatLLM:
         both = self._habits.schema_beside_tools or self._url.host == "api.openai.com"
         self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """The form that the provider's strict schemas take."""
+        return "object" if self._habits.optional_keys else "list"
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""

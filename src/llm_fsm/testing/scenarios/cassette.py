@@ -24,7 +24,7 @@ from msgspec import structs
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
-from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 from llm_fsm.testing.scenarios.loader import ENDING
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError
 from llm_fsm.testing.scenarios.redaction import disguised
@@ -52,6 +52,7 @@ class Entry:
     prompt: Prompt
     reply: ModelReply
     sha256: str = ""
+    form: ReplyForm = "object"
 
     def to_json(self) -> str:
         """The entry as one line."""
@@ -69,6 +70,7 @@ class Entry:
             "prompt": self.prompt,
             "reply": reply,
             **({"sha256": self.sha256} if self.sha256 else {}),
+            **({"form": self.form} if self.form != "object" else {}),
         }
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
@@ -169,12 +171,16 @@ def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
         calls = tuple(ToolCall(**call) for call in reply.get("tool_calls", ()))
         made = ModelReply(**{name: reply[name] for name in _KEPT if name in reply}, tool_calls=calls)
         found = {name: item[name] for name in ("case", "step", "state", "said", "prompt")}
-        entry = Entry(reply=made, sha256=item.get("sha256", ""), **found)
+        entry = Entry(reply=made, sha256=item.get("sha256", ""), form=_form(item), **found)
     except (KeyError, TypeError, AttributeError):
         entry = None
     if entry is None or not _sound(entry):
         raise _fault(path, number, "this line is no recorded reply", "record again with --record")
     return entry
+
+
+def _form(item: Mapping[str, Any]) -> ReplyForm:
+    return "list" if item.get("form") == "list" else "object"
 
 
 def _sound(entry: Entry) -> bool:

@@ -10,7 +10,7 @@ from llm_fsm._json import in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls
-from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Reply
 
@@ -45,6 +45,10 @@ class CaseLLM:
     def give(self, replies: Sequence[Reply]) -> None:
         """Have the replies of the next step ready."""
         self._replies, self._used, self.lacking = replies, 0, None
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """Take values as an object."""
+        return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The next reply. Raises ModelError where a fault is scripted, and where nothing is."""

@@ -10,8 +10,8 @@ from typing import Literal
 from msgspec import structs
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.base import LLM
-from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.llm.base import LLM, form_of
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.cassette import Cassette, Entry, digest, prompt_of, restored, without
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Reply
@@ -74,6 +74,10 @@ class Recorder:
             self.whole.add(self._play.name)
         return None
 
+    def reply_form(self, model: str | None) -> ReplyForm:
+        """The form of the model's replies."""
+        return form_of(self._llm, model)
+
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the model and keep its reply. Raises ModelError as it does."""
         assert self._play is not None
@@ -90,6 +94,7 @@ class Recorder:
             said=digest(said_in(self._play)[self._step]),
             prompt=prompt_of(request),
             reply=reply,
+            form="object" if request.schema is None else request.schema.form,
         )
         self._taken[self._play.name].append(entry)
         return reply
@@ -138,6 +143,10 @@ class Replayed:
             count = "a recorded reply was" if len(left) == 1 else f"{len(left)} recorded replies were"
             return f"{count} never asked for{self._since()}"
         return None
+
+    def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
+        """The form that was recorded."""
+        return "list" if any(entry.form == "list" for entry in self._entries) else "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The recorded reply. Raises ModelError where the recording does not fit."""

@@ -22,7 +22,7 @@ from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys
 from llm_fsm.session.history import Exchange, in_prompt
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ToolSpec
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
 from llm_fsm.turn.prompt.tool_formats import to_openai
@@ -41,7 +41,10 @@ _FIRST = 2
 """Messages of a question before anything was said about it: the system's and the user's."""
 _NOTHING = "{}"
 """An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
-_FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
+_FORMS: Mapping[ReplyForm, str] = {
+    "object": '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}',
+    "list": '{"transition":{"target_state":"","context_update":[{"key":"","value":""}]},"message":""}',
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +183,7 @@ def system_prompt(
     aside: bool,
     reasoning: str,
     patterns: str,
+    form: ReplyForm = "object",
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
@@ -187,11 +191,11 @@ def system_prompt(
     to judge. `added`: some state has a fixed reply. `aside`: what digressions tell at once, any reply can tell.
     `reasoning`: none, first, last.
     """
-    form = _FORM
+    shape = _FORMS[form]
     if reasoning == "first":
-        form = '{"reasoning":"",' + form[1:]
+        shape = '{"reasoning":"",' + shape[1:]
     elif reasoning == "last":
-        form = form[:-1] + ',"reasoning":""}'
+        shape = shape[:-1] + ',"reasoning":""}'
     return prompts.system.render(
         states=states,
         parts=parts,
@@ -204,7 +208,8 @@ def system_prompt(
         keys=shown,
         declared=keys.declared,
         nested=any(map(is_whole, keys.offered.values())),
-        form=form,
+        form=shape,
+        listed=form == "list",
         reasoning=reasoning != "none",
         patterns=clean(patterns),
     )

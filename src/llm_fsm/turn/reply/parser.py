@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
-from llm_fsm.session.normalize import pairs
+from llm_fsm.session.normalize import updates
 from llm_fsm.turn.reply.numerals import quoted
 from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
@@ -394,7 +394,7 @@ def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[
             return {}, "context_update must stand in transition"
     if update is None:
         return {}, None
-    known = (pairs(update) or None) if isinstance(update, list) else _object_in(update)
+    known = updates(update) if isinstance(update, list) else _object_in(update)
     return ({}, "context_update must be an object") if known is None else (known, None)
 
 
