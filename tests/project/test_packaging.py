@@ -72,9 +72,8 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     modules = {path.relative_to(source).as_posix() for path in (source / "llm_fsm").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    pages = {
-        path.relative_to(source).as_posix() for path in (source / "llm_fsm" / "server" / "static").iterdir()
-    }
+    folders = (source / "llm_fsm" / "server" / "static", source / "llm_fsm" / "cli" / "starter")
+    pages = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
     others = {"llm_fsm/py.typed", "llm_fsm/_data/docs/LLM_GUIDE.md", *SCHEMAS, *pages}
     assert modules | others <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")

@@ -155,3 +155,22 @@ def test_a_state_that_talks_has_words_fit_to_be_read_without_a_model(name: str) 
     for state_id, state in definition.states.items():
         if state.kind != "decide":
             assert state.purpose[-1] in "?.!", state_id
+
+
+WAITING = [
+    (name, state)
+    for name in sorted(EXPECTED)
+    for definition in [load(definition_paths()[name])]
+    for state in definition.states
+    if definition.kind_of(state) == "converse"
+]
+
+
+@pytest.mark.parametrize(("name", "state"), WAITING)
+async def test_every_state_that_talks_can_be_left_by_stop(name: str, state: str) -> None:
+    known = {"consent": True} if name == "interview" and state not in ("consent", "about") else {}
+    async with AsyncMachine.from_file(definition_paths()[name], model="offline", store="memory") as machine:
+        chat = await machine.start(known, state=state)
+        turn = await chat.send("stop")
+        assert turn.ended, turn.text
+        assert turn.text

@@ -1,179 +1,96 @@
-"""The files that a new definition starts with: a small booking that shows the format's best habits."""
+"""The files that a new definition starts with: those of `starter/`, or a shipped definition with tests made for it."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-_DEFINITION: dict[str, Any] = {
-    "description": "Takes a booking: collects day and name, reads them back, and books on a yes.",
-    "version": "1",
-    "persona": "A friendly receptionist who keeps sentences short.",
-    "initial_state": "collect",
-    "context_schema": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "description": "Who the booking is for"},
-            "day": {"type": "string", "format": "date", "description": "The day, as YYYY-MM-DD"},
-            "agreed": {"type": "boolean", "description": "True when the user said yes to what was read back"},
-        },
-    },
-    "states": {
-        "collect": {
-            "purpose": "Who would like to come, and on which day?",
-            "required_context_keys": ["name", "day"],
-            "instructions": "Ask only for what is still missing.",
-            "transitions": [
-                {
-                    "target_state": "confirm",
-                    "description": "Name and day are known",
-                    "conditions": [
-                        {"description": "Both are known", "requires_context_keys": ["name", "day"]}
-                    ],
-                },
-                {"target_state": "cancelled", "description": "The user does not want to book any more"},
-            ],
-        },
-        "confirm": {
-            "purpose": "Shall I book it like this?",
-            "required_context_keys": ["agreed"],
-            "instructions": "Read name and day back. If the user corrects something, store that and read back again.",
-            "transitions": [
-                {
-                    "target_state": "booked",
-                    "description": "The user said yes",
-                    "conditions": [
-                        {"description": "The user agreed", "logic": {"==": [{"var": "agreed"}, True]}}
-                    ],
-                },
-                {"target_state": "cancelled", "description": "The user does not want to book any more"},
-            ],
-        },
-        "booked": {"purpose": "It is booked. See you then!"},
-        "cancelled": {"purpose": "All right, nothing was booked."},
-    },
-}
+from llm_fsm._text import nearest
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
 
-_TESTS: dict[str, Any] = {
-    "cases": [
-        {
-            "name": "a booking with a correction",
-            "start": {
-                "reply": {"message": "Hello! Who is the booking for, and which day suits you?"},
-                "expect": "collect",
-            },
-            "steps": [
-                {
-                    "say": "Ada, on Friday the 17th of May 2030",
-                    "reply": {
-                        "to": "confirm",
-                        "set": {"name": "Ada", "day": "2030-05-17"},
-                        "message": "Ada on Friday, 17 May. Is that right?",
-                    },
-                    "expect": {"state": "confirm", "context": {"name": "Ada", "day": "2030-05-17"}},
-                },
-                {
-                    "say": "Saturday would be better",
-                    "reply": {
-                        "to": "confirm",
-                        "set": {"day": "2030-05-18"},
-                        "message": "Saturday, 18 May then, for Ada. Is that right?",
-                    },
-                    "expect": {"state": "confirm", "context": {"day": "2030-05-18"}},
-                },
-                {
-                    "say": "yes",
-                    "reply": {
-                        "to": "booked",
-                        "set": {"agreed": True},
-                        "message": "Booked. See you then, Ada!",
-                    },
-                    "expect": {"state": "booked", "text": "Ada", "ended": True},
-                },
-            ],
-        },
-        {
-            "name": "nothing is booked without a yes",
-            "context": {"name": "Ada", "day": "2030-05-17"},
-            "state": "confirm",
-            "steps": [
-                {
-                    "say": "hm",
-                    "replies": [
-                        {"to": "booked", "message": "Booked!"},
-                        {"message": "Shall I book it?"},
-                    ],
-                    "expect": {"state": "confirm", "calls": 2, "not": {"text": "Booked"}},
-                },
-                {
-                    "say": "no, forget it",
-                    "reply": {"to": "cancelled", "message": "As you wish."},
-                    "expect": "cancelled",
-                },
-            ],
-        },
-        {
-            "name": "somebody leaves at once",
-            "steps": [
-                {
-                    "say": "never mind",
-                    "reply": {"to": "cancelled", "message": "Goodbye."},
-                    "expect": "cancelled",
-                }
-            ],
-        },
-    ],
-}
-
-_WORKFLOW = """name: llm-fsm
-
-on: [push, pull_request]
-
-jobs:
-  check:
-    runs-on: ubuntu-latest
-    env:
-      # What pip installs llm-fsm from: a git address, a wheel or a folder, kept in the repository's variable
-      # LLM_FSM (Settings, Secrets and variables, Actions). The name llm-fsm on PyPI belongs to another project.
-      LLM_FSM: ${{ vars.LLM_FSM }}
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.12"
-      - run: test -n "$LLM_FSM" || { echo "set the repository variable LLM_FSM"; exit 1; }
-      - run: python -m pip install "$LLM_FSM"
-      - run: llm-fsm validate @NAME@.json
-      - run: llm-fsm test .
-"""
+STARTER = Path(__file__).with_name("starter")
 
 
-def files(name: str) -> dict[str, str]:
-    """Path below the new folder to text."""
+def files(name: str, template: str | None = None) -> dict[str, str]:
+    """Return the text of each path below the new folder.
+
+    Args:
+        name: The name of the definition.
+        template: The name of a shipped definition to start from.
+
+    Raises:
+        Failure: There is no such definition, or it calls one that has the same name.
+    """
+    workflow = _read(STARTER / "workflow.yml").replace("@NAME@", name)
+    made = _starter(name) if template is None else _shipped(name, template)
+    return {**made, ".github/workflows/llm-fsm.yml": workflow}
+
+
+def _starter(name: str) -> dict[str, str]:
     return {
-        f"{name}.json": _json({"name": name, **_DEFINITION}),
-        f"{name}.test.json": _json({"definition": f"{name}.json", **_TESTS}),
-        ".github/workflows/llm-fsm.yml": _WORKFLOW.replace("@NAME@", name),
+        f"{name}.json": _read(STARTER / "starter.json").replace('"name": "starter"', f'"name": "{name}"', 1),
+        f"{name}.test.json": _read(STARTER / "starter.test.json").replace("starter.json", f"{name}.json", 1),
     }
 
 
-def hints(name: str, folder: Path) -> str:
-    """What to do next, for the terminal."""
-    place = shlex.quote(str(folder))
+def _shipped(name: str, template: str) -> dict[str, str]:
+    shipped = definition_paths()
+    if template not in shipped:
+        near = nearest(template, shipped)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(shipped)}"
+        raise Failure(f"there is no shipped definition {template[:50]!r}; {hint}")
+    definition = load(shipped[template])
+    called = {path.name: _read(path) for path in _called(definition, shipped[template])}
+    if f"{name}.json" in called:
+        raise Failure(f"{template} calls the definition {name}.json: choose another name")
+    generator = import_module("llm_fsm.testing.generate.generator")
+    made = generator.generated(definition, name=f"{name}.json", place=shipped[template])
+    return {
+        f"{name}.json": _read(shipped[template]).replace(f'"name": "{definition.name}"', f'"name": "{name}"', 1),
+        f"{name}.test.json": json.dumps(made.document, ensure_ascii=False, indent=1) + "\n",
+        **called,
+    }
+
+
+def _called(definition: Definition, path: Path) -> Iterator[Path]:
+    """Yield the files of the definitions that a shipped one calls; none of them calls another."""
+    for state in definition.states.values():
+        if state.flow is not None:
+            yield path.parent / state.flow
+
+
+def hints(name: str, folder: Path, template: str | None = None) -> str:
+    """Return the text that says what to do next, for the terminal."""
+    definition = load(STARTER / "starter.json" if template is None else definition_paths()[template])
+    host = import_module("llm_fsm.cli.host_code")
+    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), host.Host(), {})
+    talks = any(definition.kind_of(state) == "converse" for state in definition.states)
+    start = f"llm-fsm {'chat' if talks else 'run'} {name}.json{' --tools FILE.py' if needs else ''} --model offline"
+    steps = [
+        (f"cd {shlex.quote(str(folder))}", ""),
+        (start, "talk to it without a model, or name one" if talks else "run it without a model, or name one"),
+        (f"llm-fsm show {name}.json", "draw it"),
+        (f"llm-fsm validate {name}.json", "check it after each change"),
+        ("llm-fsm test . -v", "run its test conversations"),
+    ]
+    width = max(len(command) for command, _ in steps)
     return "\n".join(
         [
             "",
             "What to do next:",
-            f"  cd {place}",
-            f"  llm-fsm chat {name}.json --model offline      talk to it without a model, or name one",
-            f"  llm-fsm validate {name}.json",
-            "  llm-fsm test .                 play its test conversations, which need no model either",
-            "The CI file works where this folder is the root of a repository; else move .github there and set paths.",
+            *(f"  {command:{width}}  {what}".rstrip() for command, what in steps),
+            *([f"Note that {needs}."] if needs else []),
+            "The CI file works where this folder is the root of a repository;",
+            "else move .github there and set paths.",
         ]
     )
 
 
-def _json(document: object) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli_command import Desk, desk
-from llm_fsm import check
+from cli_command import Desk, Done, desk
+from llm_fsm import check, load
 from llm_fsm.cli import templates as starter
+from llm_fsm.documents.discovery import definition_paths
 
 __all__ = ["desk"]
 
@@ -22,7 +23,39 @@ def test_the_definition_has_no_findings_and_the_test_passes(desk: Desk) -> None:
     assert sorted(done.out.splitlines()) == [f"my-bot/{name}" for name in FILES]
     assert check("my-bot/my-bot.json") == []
     tested = desk.run("test", "my-bot", "--fail-under", "100")
-    assert (tested.code, "3 passed" in tested.out) == (0, True), tested.out
+    assert (tested.code, "6 passed" in tested.out) == (0, True), tested.out
+
+
+def test_the_starter_shows_the_best_habits(desk: Desk) -> None:
+    assert desk.run("new", "my-bot").code == 0
+    typed = b"Ada\n2030-05-17\nhm\nday 2030-05-18\nno\nBob\n2030-06-01\nyes\n"
+    done = desk.run("chat", "my-bot/my-bot.json", "-m", "offline", stdin=typed)
+    assert "A booking for Ada on 2030-05-18. Shall I book it like this?" in done.out
+    assert done.out.endswith("It is booked, Bob. See you on 2030-06-01!\n")
+    assert done.out.count("It is booked") == 1
+    left = desk.run("chat", "my-bot/my-bot.json", "-m", "offline", stdin=b"Ada\nstop\n")
+    assert left.out.endswith("\n\nAll right, nothing is booked.\n")
+
+
+@pytest.mark.parametrize("template", definition_paths())
+def test_every_shipped_definition_can_be_started_from(desk: Desk, template: str) -> None:
+    done = desk.run("new", "my-bot", "--template", template)
+    assert done.code == 0, done.err
+    assert load("my-bot/my-bot.json").name == "my-bot"
+    tested = desk.run("test", "my-bot")
+    assert tested.code == 0, tested.out
+    needs = {name for name in ("code_review", "cleanup", "refund", "research") if name == template}
+    assert ("--tools FILE.py" in done.err) is bool(needs)
+
+
+def test_a_template_that_is_not_shipped_is_said(desk: Desk) -> None:
+    said = "llm-fsm: error: there is no shipped definition 'ordre'; did you mean order?\n"
+    assert desk.run("new", "my-bot", "--template", "ordre") == Done(2, "", said)
+    done = desk.run("new", "payment", "--template", "tickets")
+    assert (done.code, done.err) == (
+        2, "llm-fsm: error: tickets calls the definition payment.json: choose another name\n"
+    )
+    assert not Path("payment").exists()
 
 
 def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
@@ -69,7 +102,8 @@ def test_a_file_in_the_way_is_said(desk: Desk) -> None:
 
 def test_where_a_file_cannot_be_written_nothing_is_left_half_made(desk: Desk) -> None:
     with desk.patch.context() as patch:
-        patch.setattr(starter, "files", lambda name: {"bot.json": "{}", ".ci/x.yml": "x", "n" * 300: "too long"})
+        files = {"bot.json": "{}", ".ci/x.yml": "x", "n" * 300: "too long"}
+        patch.setattr(starter, "files", lambda *_: files)
         done = desk.run("new", "bot")
     assert (done.code, done.out) == (2, "")
     assert "cannot be made: file name too long" in done.err

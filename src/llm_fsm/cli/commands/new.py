@@ -16,17 +16,19 @@ from llm_fsm.cli.terminal import escape as printing
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-@click.command(epilog=example("llm-fsm new table-booking"))
+@click.command(epilog=example("llm-fsm new table-booking", "llm-fsm new my-order --template order"))
 @click.argument("name")
 @click.option(
     "--dir", "folder", metavar="DIR", default=".", help="Where the new folder goes; here by default."
 )
+@click.option("--template", metavar="NAME", help="Start from this shipped definition, with tests made for it.")
 @verbose_option
-def new(name: str, folder: str) -> None:
+def new(name: str, folder: str, template: str | None) -> None:
     """Start a definition with a test and a CI file.
 
-    Makes a folder NAME with a definition that validates, conversations that `llm-fsm test` plays, and a
-    workflow for GitHub that checks both. Nothing is overwritten.
+    Makes a folder NAME with a definition, conversations that `llm-fsm test` plays, and a workflow for GitHub that
+    checks both. The definition is a booking that reads its answers back, takes corrections, books only on a clear
+    yes, and can be left or handed over to a person at any time. Nothing is overwritten.
     """
     if _NAME.fullmatch(name) is None:
         raise click.UsageError(
@@ -35,15 +37,16 @@ def new(name: str, folder: str) -> None:
         )
     target = Path(folder) / name
     try:
-        _write(target, starter.files(name))
+        files = starter.files(name, template)
+        _write(target, files)
     except FileExistsError as error:
         raise Failure(f"{target}: exists already, and nothing is overwritten: choose another name") from error
     except OSError as error:
         raise Failure(
             f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
         ) from error
-    printing.out("\n".join(printing.one_line(str(target / path)) for path in starter.files(name)))
-    printing.err(printing.words(starter.hints(name, target)))
+    printing.out("\n".join(printing.one_line(str(target / path)) for path in files))
+    printing.err(printing.words(starter.hints(name, target, template)))
 
 
 def _write(target: Path, files: dict[str, str]) -> None:
