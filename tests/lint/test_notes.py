@@ -100,15 +100,12 @@ def test_other_purposes_and_ends_are_not_found() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Then go to state checkout.",
-        "When done, transition to the 'checkout' state",
-        "Afterwards move to `checkout`",
-        "If they agree, proceed to checkout_page",
-        "Switch to state paying when the user is ready",
+        "Then go to state `checkout`.",
+        "When done, transition to the `checkout` state",
+        "If they agree, proceed to state checkout_page",
         "Use the tool lookup_stock.",
         "Call the `lookup` tool.",
         "Call look_up_stock() first.",
-        "Call the tool lookup with the name",
     ],
 )
 def test_names_of_states_and_tools_that_are_not_there_are_found(text: str) -> None:
@@ -124,7 +121,7 @@ def test_names_of_states_and_tools_that_are_not_there_are_found(text: str) -> No
         "Move on to the state of things. Go to the state that fits. Proceed to step 2.",
         "Use the tool that fits; call the tool again. Call the tool lookup.",
         "Tell them to go to State Street and to the checkout.",
-        "Return to the user's question. Ask which state they live in.",
+        "Return to the user's question. Ask which state they live in. Is it in the 'open' state?",
         "Use `lookup` and run lookup() to find it. Use the say bye state.",
         "Explain the function of the heart. Use the function f(x).",
     ],

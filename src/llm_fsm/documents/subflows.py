@@ -20,9 +20,9 @@ from llm_fsm.definition.subflows import MAX_DEPTH, Flow, Flows
 from llm_fsm.documents.files import FilePath, beside, name_of, read_called
 from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
+from llm_fsm.lint import catalogue
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, mapping_fault
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import catalogue
 from llm_fsm.lint.rules.graph.missing_flow import missing_flow
 from llm_fsm.lint.rules.graph.subflow_recursion import subflow_recursion
 from llm_fsm.lint.rules.subflows.flow_mapping import flow_mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -371,6 +371,16 @@ class Document:
             for state, placed in owners
             for key, logic in _members(placed, "set").items()
         )
+
+
+def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
+    """Compute a fact of a document at its first use only."""
+
+    @wraps(make)
+    def known(document: Document) -> T:
+        return document.once(make)
+
+    return known
 
 
 @dataclass(frozen=True, slots=True)

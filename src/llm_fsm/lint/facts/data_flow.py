@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed, once
 from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
@@ -415,10 +415,7 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _strings(item, depth + 1)
 
 
+@once
 def data_flow(document: Document) -> DataFlow:
-    """The flow of keys in a document, made once."""
-    return document.once(_data_flow)
-
-
-def _data_flow(document: Document) -> DataFlow:
+    """The flow of keys in a document."""
     return DataFlow(document, reasoning(document))

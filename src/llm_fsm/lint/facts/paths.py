@@ -16,7 +16,7 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.document import Arc, Document, Placed, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.solver.cases import ANY, Cases
@@ -357,10 +357,7 @@ def _narrowed(known: Known, cases: Cases | None) -> Known | None:
     return found
 
 
+@once
 def routes(document: Document) -> Routes:
-    """The ways through a document, made once."""
-    return document.once(_routes)
-
-
-def _routes(document: Document) -> Routes:
+    """The ways through a document."""
     return Routes(data_flow(document))

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.paths import Routes, Step, routes, state_of
 
@@ -272,12 +272,9 @@ def _states(path: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(state_of, path))
 
 
+@once
 def paths(document: Document) -> Paths:
-    """The paths of a document, made once."""
-    return document.once(_paths)
-
-
-def _paths(document: Document) -> Paths:
+    """The paths of a document."""
     return Paths(data_flow(document), routes(document))
 
 

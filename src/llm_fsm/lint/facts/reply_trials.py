@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, root_of
 from llm_fsm.lint.solver.samples import samples
 from llm_fsm.lint.solver.value_sets import domain, points
@@ -50,12 +50,9 @@ class Trial(NamedTuple):
     values: str = ""
 
 
+@once
 def reply_trials(document: Document) -> Mapping[str, Trial]:
-    """State to what is wrong with its fixed reply; states whose replies can be said are left out. Made once."""
-    return document.once(_all_trials)
-
-
-def _all_trials(document: Document) -> Mapping[str, Trial]:
+    """State to what is wrong with its fixed reply; states whose replies can be said are left out."""
     flow = data_flow(document)
     found: dict[str, Trial] = {}
     for state, placed in document.states.items():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
@@ -34,12 +34,9 @@ class Part(NamedTuple):
     definitions: Mapping[str, Any]
 
 
+@once
 def schema_parts(document: Document) -> tuple[Part, ...]:
-    """Every schema of `context_schema` and of answers, the whole of each first; made once."""
-    return document.once(_all_parts)
-
-
-def _all_parts(document: Document) -> tuple[Part, ...]:
+    """Every schema of `context_schema` and of answers, the whole of each first."""
     found: list[Part] = []
     whole = document.root.value.get("context_schema")
     if isinstance(whole, dict):

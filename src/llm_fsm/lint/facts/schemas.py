@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from llm_fsm._json import value_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
+from llm_fsm.lint.facts.suggestions import as_json
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -32,7 +32,7 @@ def schema_faults(
         if error.reason == TOO_MUCH_WORK:
             message, hint = f"checking a value might not end: {error.reason}", "refer to a schema fewer times"
         elif error.pointer.endswith("/type"):
-            message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
+            message = f"not a JSON Schema: {as_json(value, 80)} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
             hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
         elif (outer := _plain_shape(error.pointer, value)) is not None:
@@ -48,7 +48,7 @@ def _short(reason: str) -> str:
 def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     """(message, hint) for the short forms of schemas that people expect to be understood."""
     parent, _, word = pointer.rpartition("/")
-    shown = json.dumps(value, ensure_ascii=False)[:80]
+    shown = as_json(value, 80)
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
         if isinstance(value, str):
             named = nearest(value, _TYPES) or "string"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._text import nearest
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, Placed, once
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -73,12 +73,9 @@ def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[
     return None
 
 
+@once
 def called(document: Document) -> Mapping[str, Document]:
-    """Id of a subflow state to the definition in the file that it names; made once."""
-    return document.once(_called)
-
-
-def _called(document: Document) -> Mapping[str, Document]:
+    """Id of a subflow state to the definition in the file that it names."""
     found: dict[str, Document] = {}
     for name, state in document.states.items():
         flow = state.value.get("flow")

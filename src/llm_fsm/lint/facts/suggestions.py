@@ -21,6 +21,11 @@ def quoted(name: str) -> str:
     return json.dumps(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False)
 
 
+def as_json(value: object, most: int = 60) -> str:
+    """A value as JSON, cut after so many characters."""
+    return json.dumps(value, ensure_ascii=False)[:most]
+
+
 def route(path: Iterable[str]) -> str:
     """A way through the machine: `a → b → c`; the middle of a long one is left out."""
     names = list(path)

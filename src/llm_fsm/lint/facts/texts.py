@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
 from llm_fsm.lint.facts.suggestions import Slips
 
 _STATE_TEXTS = (
@@ -31,12 +31,9 @@ def has_words(state: Placed) -> bool:
     return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
 
 
+@once
 def texts(document: Document) -> tuple[tuple[str, str], ...]:
-    """(pointer, text) of everything that the model reads and no user; made once."""
-    return document.once(_all_texts)
-
-
-def _all_texts(document: Document) -> tuple[tuple[str, str], ...]:
+    """(pointer, text) of everything that the model reads and no user."""
     return tuple(_read_texts(document))
 
 
@@ -62,21 +59,15 @@ class Text(NamedTuple):
     is_key: bool
 
 
+@once
 def every_text(document: Document) -> tuple[Text, ...]:
-    """Every text and every key of the whole document, made once."""
-    return document.once(_every_text)
-
-
-def all_joined(document: Document) -> str:
-    """All of them in one text, for a first look; made once."""
-    return document.once(_joined)
-
-
-def _every_text(document: Document) -> tuple[Text, ...]:
+    """Every text and every key of the whole document."""
     return tuple(_texts_in(document.root.value, "", 0))
 
 
-def _joined(document: Document) -> str:
+@once
+def all_joined(document: Document) -> str:
+    """All of them in one text, for a first look."""
     found: list[str] = []
     level: list[Any] = [document.root.value]
     for _ in range(_DEPTH + 1):
@@ -120,21 +111,9 @@ def failure_words(document: Document) -> Iterator[tuple[str, str]]:
             yield f"{owner.pointer}/model/on_failure", text
 
 
+@once
 def known_names(document: Document) -> Mapping[str, str]:
-    """Every name that words may use, and what it is: keys, their fields and values, states, tools; made once."""
-    return document.once(_known_names)
-
-
-def near_names(document: Document) -> Slips:
-    """The same names, to be found by what is nearly one of them; made once."""
-    return document.once(_near_names)
-
-
-def _near_names(document: Document) -> Slips:
-    return Slips(known_names(document))
-
-
-def _known_names(document: Document) -> Mapping[str, str]:
+    """Every name that words may use, and what it is: keys, their fields and values, states, tools."""
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (document.keys or {}).items():
         choices, fields = schema.get("enum"), schema.get("properties")
@@ -153,3 +132,9 @@ def _known_names(document: Document) -> Mapping[str, str]:
     names.update((name, "tool") for name in (tools if isinstance(tools, dict) else ()))
     names.update((name, "state") for name in document.states)
     return names
+
+
+@once
+def near_names(document: Document) -> Slips:
+    """The same names, to be found by what is nearly one of them."""
+    return Slips(known_names(document))

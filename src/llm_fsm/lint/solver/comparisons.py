@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
@@ -51,12 +51,9 @@ class Part(NamedTuple):
     positive: bool | None
 
 
+@once
 def parts(document: Document) -> Mapping[str, list[Part]]:
-    """Pointer of the logic of each condition that compiles to the operations in it, outer ones first; made once."""
-    return document.once(_all_parts)
-
-
-def _all_parts(document: Document) -> Mapping[str, list[Part]]:
+    """Pointer of the logic of each condition that compiles to the operations in it, outer ones first."""
     found: dict[str, list[Part]] = {}
     for pointer, logic in document.logics():
         if pointer in document.rules:
@@ -90,12 +87,9 @@ def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -
             _gather(argument, f"{below}/{index}", turned, found)
 
 
+@once
 def comparisons(document: Document) -> tuple[Comparison, ...]:
-    """Every comparison of a key with a literal in the conditions that compile; made once."""
-    return document.once(_all_comparisons)
-
-
-def _all_comparisons(document: Document) -> tuple[Comparison, ...]:
+    """Every comparison of a key with a literal in the conditions that compile."""
     found: list[Comparison] = []
     listed = 0
     every = parts(document)

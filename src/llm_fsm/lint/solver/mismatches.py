@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.schema_parts import Part, exact, refusal
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.formulas import Tests
@@ -37,12 +37,9 @@ class Mismatch(NamedTuple):
     why: str = ""
 
 
+@once
 def mismatches(document: Document) -> Mapping[str, Mismatch]:
-    """Pointer of the literal to its misfit; made once."""
-    return document.once(_all_mismatches)
-
-
-def _all_mismatches(document: Document) -> Mapping[str, Mismatch]:
+    """Pointer of the literal to its misfit."""
     known = reasoning(document)
     folded: dict[str, frozenset[str]] = {}
     tests = Tests()

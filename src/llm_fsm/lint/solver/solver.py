@@ -6,7 +6,6 @@ nothing is said of it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Any
 
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.facts.transitions import arriving
 from llm_fsm.lint.solver.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.solver.formulas import Tests
@@ -256,7 +255,7 @@ class Reasoning:
 def described(context: Context, names: Iterable[str]) -> str:
     """A context in words, `"tier" is "gold" and "age" is not set`; `names` are worth mentioning if unset."""
     parts = [
-        f"{quoted(name)} is {json.dumps(value, ensure_ascii=False)[:60]}" for name, value in context.items()
+        f"{quoted(name)} is {as_json(value)}" for name, value in context.items()
     ]
     roots = {name.split(".", 1)[0] for name in context}
     parts += [

@@ -13,8 +13,8 @@ from typing import Any
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_states
 from llm_fsm.lint.solver.comparisons import ORDERINGS, Part, parts
@@ -180,12 +180,9 @@ _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 Constant = tuple[str, str, Any]
 
 
+@once
 def constants(document: Document) -> tuple[Constant, ...]:
-    """(pointer of the condition, pointer of the part, part) of what reads no key; made once."""
-    return document.once(_all_constants)
-
-
-def _all_constants(document: Document) -> tuple[Constant, ...]:
+    """(pointer of the condition, pointer of the part, part) of what reads no key."""
     return tuple(
         (condition.pointer, pointer, rule)
         for _, transition in document.transitions()
@@ -288,12 +285,9 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     yield from impossible(document)
 
 
+@once
 def impossible(document: Document) -> tuple[Finding, ...]:
-    """What this rule finds, made once."""
-    return document.once(_all_impossible)
-
-
-def _all_impossible(document: Document) -> tuple[Finding, ...]:
+    """What this rule finds."""
     return tuple(
         found
         for inner in parts(document).values()
@@ -312,7 +306,7 @@ def _in_part(document: Document, part: Part) -> Iterator[Finding]:
     same = operation(arguments[0]) == operation(arguments[1])
     name = variable(arguments[0]) if same else None
     if name is not None:
-        message = f"both sides are {json.dumps(name)[:60]}: this tests nothing"
+        message = f"both sides are {as_json(name)}: this tests nothing"
         hint = "compare with something else"
         yield impossible_comparison.finding(message, pointer=f"{place}/{operator}/1", hint=hint)
         return
@@ -332,7 +326,7 @@ def _odd(
 ) -> tuple[str, str | None] | None:
     """(message, hint) where the other side does not go with what is computed."""
     other = arguments[1 - here]
-    shown = json.dumps(other, ensure_ascii=False)[:60]
+    shown = as_json(other)
     if computed in _COUNTING and is_number(other):
         outcomes = {_outcome(operator, number, other, here) for number in _lengths(other)}
         if len(outcomes) == 1:
@@ -351,7 +345,7 @@ def _odd(
         name = variable(other)
         if name is not None and _is_text(document, name):
             message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
-            return message, f'write {{"date": [{{"var": {json.dumps(name)[:60]}}}]}}'
+            return message, f'write {{"date": [{{"var": {as_json(name)}}}]}}'
     capitals = isinstance(other, str) and other != other.lower()
     if computed == "lower" and capitals and operator in ("==", "===", "!=", "!=="):
         return f'"lower" has no capitals, and {shown} has', f"write {shown.lower()}"
@@ -366,7 +360,7 @@ def _too_long(
     schema = None if computed[0] != "len" or name is None else reasoning(document).keys.schema(name)
     kind = str((schema or {}).get("type"))
     if kind in ("integer", "number", "boolean"):
-        return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
+        return f'{as_json(name)} is of type "{kind}", which has no length: this never holds', None
     word = _LONGEST.get(kind)
     most = None if schema is None or word is None else schema.get(word)
     if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not is_number(other):
@@ -374,7 +368,7 @@ def _too_long(
     lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
     if any(_outcome(operator, number, other, here) for number in lengths):
         return None
-    return f'"{word}" of {json.dumps(name)[:60]} is {most}: this never holds', f"compare with at most {most}"
+    return f'"{word}" of {as_json(name)} is {most}: this never holds', f"compare with at most {most}"
 
 
 def _outcome(operator: str, number: int, other: Any, here: int) -> bool:
@@ -395,7 +389,7 @@ def _is_text(document: Document, name: str) -> bool:
 def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
     if is_literal(text) and test(compile_rule(part), {}).error is not None:
         yield impossible_comparison.finding(
-            f"{json.dumps(text, ensure_ascii=False)[:60]} is no date, so this never holds",
+            f"{as_json(text)} is no date, so this never holds",
             pointer=place + "/date",
             hint="dates are written as 2026-01-31 or 2026-01-31T09:30:00Z",
         )

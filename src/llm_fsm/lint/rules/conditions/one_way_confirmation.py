@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.data_flow import data_flow
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.lint.solver.value_sets import SET
@@ -46,7 +45,7 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
         if shut is not None:
             key, value = shut
             yield one_way_confirmation.finding(
-                f"state {quoted(name)} asks for {quoted(key)}, and no transition leads on when it is {_shown(value)}",
+                f"state {quoted(name)} asks for {quoted(key)}, and no transition leads on when it is {as_json(value)}",
                 pointer=state.pointer + "/transitions",
                 hint=_HINT,
             )
@@ -89,7 +88,3 @@ def _reads_back(document: Document, name: str) -> bool:
     shown = any(mention.shown for mention in data_flow(document).replies.get(name, ()))
     worded = not any(arc.auto or arc.conditions for arc in document.own_from[name])
     return shown and worded and asks(state.text("reply")) and not state.value.get("required_context_keys")
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:60]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
@@ -31,12 +31,9 @@ def unjudged_words(document: Document) -> Iterator[Finding]:
         yield from findings
 
 
+@once
 def unjudged(document: Document) -> Mapping[str, list[Finding]]:
-    """State to what this rule finds in it, made once."""
-    return document.once(_all_unjudged)
-
-
-def _all_unjudged(document: Document) -> Mapping[str, list[Finding]]:
+    """State to what this rule finds in it."""
     found: dict[str, list[Finding]] = {}
     known = reasoning(document)
     for state in known.deciding:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.elements import never
 from llm_fsm.lint.facts.schema_parts import Part, refusal
-from llm_fsm.lint.facts.suggestions import Speller, quoted
+from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import comparisons, parts
 from llm_fsm.lint.solver.mismatches import Mismatch, mismatches, type_word
@@ -40,7 +40,7 @@ def type_mismatch(document: Document) -> Iterator[Finding]:
             continue
         key, literal = mismatch.comparison.key, mismatch.comparison.literal
         known, given = type_word(reasoning(document).keys.domain(key)), type_word(points([literal]))
-        shown = json.dumps(literal, ensure_ascii=False)[:60]
+        shown = as_json(literal)
         effect = "is converted first" if mismatch.harmless else "does not compare as it is meant"
         yield type_mismatch.finding(
             f"{quoted(key)} is {known}, and {shown} is {given}: this {effect}",
@@ -73,7 +73,7 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
     for pointer, mismatch in mismatches(document).items():
         if mismatch.kind == "value":
             key, literal = mismatch.comparison.key, mismatch.comparison.literal
-            shown = json.dumps(literal, ensure_ascii=False)[:60]
+            shown = as_json(literal)
             if mismatch.why and mismatch.comparison.ordering:
                 yield value_outside_enum.finding(
                     f"{quoted(key)} is compared with what it cannot be: {mismatch.why}", pointer=pointer
@@ -107,7 +107,7 @@ def _in_lists(document: Document) -> Iterator[Finding]:
                 continue
             why = refusal(Part("", items, key, known.keys.definitions), literal)
             if why is not None:
-                shown = json.dumps(literal, ensure_ascii=False)[:60]
+                shown = as_json(literal)
                 message = f"the list {quoted(key)} never holds {shown}: {why}"
                 yield value_outside_enum.finding(message[:300], pointer=f"{place}/{operator}/{here}")
 
@@ -193,12 +193,9 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
     yield from unknown_states(document)
 
 
+@once
 def unknown_states(document: Document) -> tuple[Finding, ...]:
-    """What this rule finds, made once."""
-    return document.once(_all_unknown)
-
-
-def _all_unknown(document: Document) -> tuple[Finding, ...]:
+    """What this rule finds."""
     return tuple(_unknown(document))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Assigned, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -43,7 +42,7 @@ def bad_set(document: Document) -> Iterator[Finding]:
         if re.fullmatch(KEY_PATTERN, given.key) is None:
             yield _finding(given, "it is no name of a context key")
         elif why is not None:
-            yield _finding(given, f"{json.dumps(given.logic, ensure_ascii=False)[:60]} is refused: {why}"[:300])
+            yield _finding(given, f"{as_json(given.logic)} is refused: {why}"[:300])
         elif secrets and not flow.is_secret(given.key) and not _is_test(given.logic):
             yield _finding(given, f"{quoted(secrets[0])} is secret, and this key is not")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.document import Arc, Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
@@ -181,12 +181,9 @@ Late = Mapping[tuple[str, str], tuple[str, frozenset[str]]]
 """(pointer of a transition, name that it tests) to its state and the states that ask for the name."""
 
 
+@once
 def asked_late(document: Document) -> Late:
-    """The names that transitions test before any state has asked for them; made once."""
-    return document.once(_asked_late)
-
-
-def _asked_late(document: Document) -> Late:
+    """The names that transitions test before any state has asked for them."""
     flow = data_flow(document)
     found = {}
     for arc in document.own:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -40,7 +39,7 @@ def bad_choice(document: Document) -> Iterator[Finding]:
             if value is not None and not _means_something(document, name, state, value):
                 known = [arc.target for arc in document.arcs_from[name]] if isinstance(value, str) else []
                 yield bad_choice.finding(
-                    f"the choice {_shown(value)} is no value of a key that state {quoted(name)} asks for, "
+                    f"the choice {as_json(value)} is no value of a key that state {quoted(name)} asks for, "
                     "and no state that it leads to",
                     pointer=choice.pointer + "/value",
                     hint=document.speller.hint(value, known, "states that it leads to") if known else None,
@@ -56,7 +55,3 @@ def _means_something(document: Document, name: str, state: Placed, value: Any) -
         if part is None or refusal(part, value) is None:
             return True
     return False
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:60]

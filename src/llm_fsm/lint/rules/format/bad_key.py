@@ -12,7 +12,7 @@ from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 
 _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
@@ -118,7 +118,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
         place = "/context_schema/properties" + step(key)
         source = schema.get("x-source")
         if source is not None and source not in SOURCES:
-            shown = source if isinstance(source, str) else json.dumps(source)[:40]
+            shown = source if isinstance(source, str) else as_json(source, 40)
             meant = nearest(shown, SOURCES)
             yield bad_key_setting.finding(
                 f'"x-source": expected one of {", ".join(SOURCES)}, found {quoted(shown)}',
@@ -128,7 +128,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
         for name in ("x-secret", "x-fast"):
             value = schema.get(name)
             if value is not None and not isinstance(value, bool):
-                shown = json.dumps(value, ensure_ascii=False)[:40]
+                shown = as_json(value, 40)
                 message = f'"{name}": expected true or false, found {shown}'
                 yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
         yield from _labels(schema, place + "/x-labels")
@@ -140,7 +140,7 @@ def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
     if labels is None:
         return
     if not isinstance(labels, dict):
-        shown = json.dumps(labels, ensure_ascii=False)[:40]
+        shown = as_json(labels, 40)
         yield bad_key_setting.finding(f'"x-labels": expected an object, found {shown}', pointer=place)
         return
     listed = values if isinstance(values, list) else [True, False] if schema.get("type") == "boolean" else []

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -55,12 +55,9 @@ def _compared(document: Document) -> Iterator[Finding]:
         others.append(plain)
 
 
+@once
 def repeated(document: Document) -> frozenset[str]:
-    """The pointers of all transitions that stand a second time, made once."""
-    return document.once(_all_repeated)
-
-
-def _all_repeated(document: Document) -> frozenset[str]:
+    """The pointers of all transitions that stand a second time."""
     return frozenset(found.pointer for found in repeated_transition.check(document))
 
 

@@ -16,6 +16,7 @@ _NAME = re.compile(
     r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
 
+
 _SETTING = re.compile(
     r"\b(?:set|store|save|extract|record|write|put)\s+(?:(?:it|this|as|in|to|into|under|the|context|key|value)\s+){0,4}$",
     re.IGNORECASE,
@@ -54,9 +55,9 @@ def unknown_name_in_words(document: Document) -> Iterator[Finding]:
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
-            elif document.keys is not None and match[1] and _is_set(text[: match.start()][-60:]):
+            elif document.keys is not None and match[1] and _SETTING.search(text[: match.start()][-60:]):
                 yield unknown_name_in_words.finding(
-                    f"{quoted(name)} is to be set, and is no key: what is said there is kept aside, under \"_extra\"",
+                    f'{quoted(name)} is to be set, and is no key: what is said there is kept aside, under "_extra"',
                     pointer=pointer,
                     hint='declare it in "context_schema"',
                 )
@@ -67,98 +68,17 @@ def _before_ending(name: str) -> str:
     return name[: next((place for place, letter in enumerate(name) if not letter.isascii()), None)]
 
 
-def _is_set(before: str) -> bool:
-    return _SETTING.search(before) is not None
-
-
-_QUOTED = r"[`\"'“‘«]([A-Za-z_][\w-]{1,63})[`\"'”’»]"
-_ENDS = r"(?=\s*(?:[.,;:!)\n]|$|\b(?:when|if|once|as|after|and|or|to|for|with|first)\b))"
-_TO = re.compile(r"\bto\s+(?:the\s+)?")
-_PLACE = re.compile(
-    rf"(?:state|step|node)\s+(?:{_QUOTED}|([A-Za-z_][\w-]{{1,63}}){_ENDS})|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+state\b"
-    r"|`([A-Za-z_][\w-]{1,63})`|([A-Za-z]+_\w+)\b"
-)
-_MOVING = re.compile(
-    r"\b(?:go|goes|going|move|moves|switch|transition|transitions|jump|proceed|advance|return|route|forward|change)\b"
-    r"[^.;\n`\"'“]{0,24}$",
-    re.IGNORECASE,
-)
-_SHORTLY_BEFORE = 40
-_USING = re.compile(
-    r"\b(?:[Cc]alls?|[Uu]se|[Uu]ses|[Uu]sing|[Ii]nvoke|[Rr]un|[Ee]xecute)\s+(?:the\s+|your\s+)?"
-)
+# A name that is marked as one: in back-quotes, or with an underscore.
+_MARKED = r"(?:`([A-Za-z_][\w-]{1,63})`|\b([A-Za-z]+_\w+))"
+_STATE = re.compile(rf"\bstate\s+{_MARKED}|{_MARKED}\s+state\b")
 _TOOL = re.compile(
-    rf"(?:tool|function)\s+(?:{_QUOTED}|([A-Za-z]+_\w+)|([A-Za-z][\w-]{{2,63}}){_ENDS})"
-    rf"|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+(?:tool|function)\b"
-)
-_CALL = re.compile(r"(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)")
-_NO_NAMES = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "the",
-            "that",
-            "this",
-            "it",
-            "its",
-            "above",
-            "below",
-            "again",
-            "where",
-            "which",
-            "one",
-            "two",
-        ),
-        *(
-            "next",
-            "previous",
-            "first",
-            "last",
-            "final",
-            "same",
-            "other",
-            "of",
-            "is",
-            "in",
-            "on",
-            "by",
-            "to",
-            "for",
-        ),
-        *(
-            "calls",
-            "calling",
-            "names",
-            "results",
-            "output",
-            "only",
-            "once",
-            "when",
-            "if",
-            "and",
-            "or",
-            "with",
-        ),
-        *(
-            "list",
-            "required",
-            "available",
-            "provided",
-            "right",
-            "changes",
-            "machine",
-            "level",
-            "law",
-            "court",
-        ),
-    }
+    rf"\b(?:tool|function)\s+{_MARKED}|{_MARKED}\s+(?:tool|function)\b|(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)"
 )
 
 
 @lint_rule("W414", "warning")
 def unknown_place_in_words(document: Document) -> Iterator[Finding]:
-    """Words send the model to a state, or tell it to use a tool, that does not exist.
+    """Words speak of a state or a tool, by a name in back-quotes or with an underscore, that does not exist.
 
     Why it is bad:
     The model tries a move that is refused, or a call that it cannot make, and says that it did.
@@ -179,21 +99,15 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
     known |= {name.casefold() for name in bound if isinstance(name, str)}
     near = Slips(known)
     spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in document.states}
-    tools = document.root.value.get("tools")
+    tools = document.root.value.get("tools") or ()
     for pointer, text in texts(document):
-        for names, what, there in (
-            (_places(text), "state", document.states),
-            (_tools(text), "tool", tools or ()),
-        ):
-            for name in names:
+        for pattern, what, there in ((_STATE, "state", document.states), (_TOOL, "tool", tools)):
+            for match in pattern.finditer(text):
+                name = next(group for group in match.groups() if group)
                 plain = name.casefold()
-                if (
-                    plain in known
-                    or plain in _NO_NAMES
-                    or plain.replace("_", " ").replace("-", " ") in spoken
-                ):
+                if plain in known or plain.replace("_", " ").replace("-", " ") in spoken:
                     continue
-                if ("_" in name or f"`{name}`" in text) and (_nearly_known(document, name) or near.meant(plain)):
+                if _nearly_known(document, name) or near.meant(plain):
                     continue
                 hint = document.speller.hint(name, there, f"{what}s")
                 yield unknown_place_in_words.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
@@ -204,23 +118,3 @@ def _nearly_known(document: Document, name: str) -> bool:
     """True for a name in small letters that differs by a slip from another one, which is looked for anyway."""
     meant = near_names(document).meant(name) if name == name.casefold() else None
     return meant is not None and meant == meant.casefold()
-
-
-def _places(text: str) -> Iterator[str]:
-    """Names after words that send to a state."""
-    if not any(sign in text for sign in ("state", "step", "node", "`", "_")):
-        return
-    for lead in _TO.finditer(text):
-        found = _PLACE.match(text, lead.end())
-        if found is not None and _MOVING.search(text[max(0, lead.start() - _SHORTLY_BEFORE) : lead.start()]):
-            yield next(group for group in found.groups() if group)
-
-
-def _tools(text: str) -> Iterator[str]:
-    """Names after words that tell to use a tool, and names that are called."""
-    for lead in _USING.finditer(text) if "tool" in text or "function" in text else ():
-        found = _TOOL.match(text, lead.end())
-        if found is not None:
-            yield next(group for group in found.groups() if group)
-    if "()" in text:
-        yield from _CALL.findall(text)
