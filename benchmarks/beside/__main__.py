@@ -53,6 +53,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="SYSTEM", help=told)
     parser.add_argument("--runs", type=_count, default=5, help="of each for the CPU of a turn and for keeping it (5)")
     parser.add_argument("--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md, though not all is measured")
+    parser.add_argument("--note", default="", help="a sentence for the page about this run")
     options = parser.parse_args(arguments)
     for given, known, what in ((options.sections, SECTIONS, "section"), (options.only or (), names, "system")):
         unknown = [name for name in given if name not in known]
@@ -86,8 +88,9 @@ def _run(options: argparse.Namespace) -> None:
             table = SECTIONS[name]
             results[name] = table.measure(bench)
             print(f"\n## {table.title}\n\n{markdown(table, results[name])}", flush=True)
-    if not options.sections and not options.only:
+    if options.page or not (options.sections or options.only):
         machine = [_processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
+        machine[-1] += f". {options.note.rstrip('.')}" if options.note else ""
         versions = {system.name: version(system) for system in systems}
         (ROOT / "docs" / "benchmarks.md").write_text(page(results, versions, machine), encoding="utf-8")
         command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "benchmarks")]

@@ -3,7 +3,7 @@
     python fake_llm.py --port 8765 [--delay-ms 0] [--token-delay-ms 0] [--policy form] [--record light]
 
 Endpoints
-  POST /v1/chat/completions   plain and `stream: true` (SSE), tool calls; response_format is recorded, not obeyed
+  POST /v1/chat/completions   plain and `stream: true` (SSE), tool calls; a strict schema is obeyed
   GET  /v1/models
   POST /admin/config          {"delay_ms", "token_delay_ms", "record": "off|light|full", "pad_tokens"}
   POST /admin/reset           forget the recorded requests
@@ -40,6 +40,9 @@ from typing import Any
 import httptools
 import orjson
 from policy import Reply, load_policy
+
+FIRST_WORD = "Thank"
+"""With which the words for the user begin in every reply of the policy, `Done` of fsm-agent-flow apart."""
 
 
 def _count(encoding: Any, text: str) -> int:
@@ -134,6 +137,7 @@ class Recorder:
                 "prompt_tokens": count_tokens(prompt),
                 "message_tokens": count_tokens(r["told"]),
                 "completion_tokens": count_tokens(r["reply"]),
+                "lead_tokens": count_tokens(r["reply"].partition(FIRST_WORD)[0]),
                 "lcp_prev_chars": lcp_prev,
                 "lcp_best_chars": lcp_best,
                 "lcp_prev_tokens": count_tokens(prompt[:lcp_prev]),

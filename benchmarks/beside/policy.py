@@ -87,6 +87,68 @@ def understand(key: str, text: str) -> Any:
     return None
 
 
+# -- strict decoding
+
+_NOTHING: Any = object()
+"""A value that the reply does not have."""
+_EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False, "array": [], "object": {}}
+
+
+def decoded(text: str, request: Body) -> str:
+    """A reply as a provider writes it that is held to the request's strict schema: every required key comes back."""
+    wanted = (request.get("response_format") or {}).get("json_schema") or {}
+    if not wanted.get("strict"):
+        return text
+    return json.dumps(_held(json.loads(text), wanted["schema"], wanted["schema"]))
+
+
+def _held(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Any:
+    """A value in the form of a schema, keys in its order; what is missing is null where that is allowed."""
+    while "$ref" in schema:
+        place: Any = root
+        for step in schema["$ref"].split("/")[1:]:
+            place = place[step]
+        schema = place
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if options:
+        fitting = (option for option in options if value is not _NOTHING and _fits(value, option))
+        nulls = (option for option in options if option.get("type") == "null")
+        return _held(value, next(fitting, next(nulls, options[0])), root)
+    named = schema.get("type", [])
+    kinds = [named] if isinstance(named, str) else named
+    if value is _NOTHING:
+        if not kinds or "null" in kinds:
+            return None
+        value = schema.get("const", (schema.get("enum") or [_EMPTY[kinds[0]]])[0])
+    if "array" in kinds and isinstance(value, dict):  # a form of updates as a list of pairs
+        value = [{"key": key, "value": item} for key, item in value.items()]
+    if isinstance(value, list):
+        return [_held(item, schema.get("items", {}), root) for item in value]
+    if not isinstance(value, dict):
+        return value
+    parts = schema.get("properties", {})
+    held = {
+        key: _held(value.get(key, _NOTHING), part, root)
+        for key, part in parts.items()
+        if key in value or key in schema.get("required", ())
+    }
+    more = {} if schema.get("additionalProperties") is False else value
+    return {**held, **{key: item for key, item in more.items() if key not in parts}}
+
+
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether an option of a schema is the one for a value, by its type, and by the constants in it."""
+    kinds = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    named, kind = schema.get("type"), kinds.get(type(value), "null")
+    allowed = [kind] if named is None else [named] if isinstance(named, str) else named
+    if kind not in allowed and not (kind == "integer" and "number" in allowed):
+        return False
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        return False
+    parts = schema.get("properties", {}) if isinstance(value, dict) else {}
+    return all(_fits(value[key], part) for key, part in parts.items() if key in value)
+
+
 # -- request helpers
 
 
@@ -314,6 +376,7 @@ class FormPolicy:
         for protocol in self.protocols:
             r = protocol(request, system, text)
             if r is not None:
+                r.content = r.content and decoded(r.content, request)
                 return self._pad(r) if self.pad_tokens and r.kind.endswith(("turn", "call", "plain")) else r
         raise AssertionError("plain_protocol always answers")
 

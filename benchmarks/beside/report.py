@@ -12,13 +12,18 @@ METHOD = """\
 `make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
 OpenAI-compatible server on one core and runs the systems on the other, one after the other. CPU of a turn is
 the median over the turns of a run, of that one of five interleaved runs which took least: what else happens on a
-machine only adds to it. What keeping a turn on disk takes is the median of five interleaved runs, on that core
-and, as no server is asked, on any. The other figures are of one run. All systems hold the same conversation: a
-form of six states, nine messages, two answers that cannot be used and one correction. What the model
-understands is the same few regular expressions for all, so the figures compare the systems and not a model.
-Systems that bring no prompt of their own (LangGraph, Burr, pydantic-ai, fsm-llm, the raw clients) use one prompt
-written by hand, ordered for prefix caching. Tokens are cl100k, counted from what was sent; the greeting of a
-system that greets by a call is not counted as a turn.
+machine only adds to it. What a turn on disk takes above one that is not is the median of five interleaved runs, on
+that core and, as no server is asked, on any. The other figures are of one run. All systems hold the same
+conversation: a form of six states, nine messages, two answers that cannot be used and one correction. What the model
+understands is the same few regular expressions for all, so the figures compare the systems and not a model. The
+server holds replies to a strict schema as providers do: every required key comes back. Systems that bring no prompt
+of their own (LangGraph, Burr, pydantic-ai, the raw clients) use one prompt written by hand, which says what the form
+needs and no more, ordered for prefix caching. llm_fsm is measured by its own client and by litellm. Tokens are
+cl100k, counted from what was sent; the greeting of a system that greets by a call is not counted as a turn.
+
+Costs are in prompt tokens at full price: one that a cache serves counts 0.1, one of the reply 5. A cache serves what
+began an earlier request of the same conversation, by three rules: any length; from 1,024 tokens in steps of 128;
+nothing.
 
 What to keep in mind: absolute times move with the machine, so compare within one run. fsm-agent-flow does not
 converse; three states with one tool call each stand for three turns. fsm-llm keeps no values itself;
@@ -80,14 +85,42 @@ def not_first(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
 
 
 def _is_ours(system: str) -> bool:
-    return system in ("llm_fsm", "llm_fsm, sync")
+    return system.startswith("llm_fsm")
+
+
+_FELT = (
+    ("stream", "visible_ms", "You see the first word after {:.0f} ms"),
+    ("durable_turns", "cpu_ms", "A turn that is on disk when you get it takes {:.2f} ms of CPU"),
+    ("cost", "units_any", "It costs as much as {:.0f} prompt tokens, if the provider caches prefixes of any length"),
+    ("cost", "units_none", "It costs as much as {:.0f} prompt tokens, if the provider caches nothing"),
+    ("turns", "first_cpu_ms", "The first reply of a process takes {:.0f} ms of CPU, imports included"),
+)
+"""What a user would notice first: section, figure, words."""
+
+
+def felt(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
+    """What a user would notice first, with the best other system beside it."""
+    said = []
+    for name, key, words in _FELT:
+        given = {system: row[key] for system, row in results.get(name, {}).items() if row.get(key) is not None}
+        ours = given.get("llm_fsm")
+        others = [(figure, system) for system, figure in given.items() if not _is_ours(system)]
+        if ours is not None and others:
+            best, system = min(others)
+            beside = f"{ours / best:.1f} times" if ours > best else f"{best / ours:.1f} times less than"
+            said.append(f"- {words.format(ours)}: {beside} the best other, {system}.")
+    return said
 
 
 def page(
     results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str]
 ) -> str:
     """`docs/benchmarks.md`."""
-    parts = ["# Beside the others", METHOD, "Measured on " + ", ".join(machine) + "."]
+    parts = ["# Beside the others"]
+    parts += ["## What you would feel first\n\n" + "\n".join(found) for found in [felt(results)] if found]
+    behind = not_first(results)
+    parts.append("## Where others are ahead\n\n" + ("\n".join(behind) or "Nowhere in this run."))
+    parts += ["## How it is measured", METHOD, "Measured on " + ", ".join(machine) + "."]
     listed = "\n".join(f"| {name} | {version} |" for name, version in versions.items())
     parts.append("| system | version |\n|---|---|\n" + listed)
     for name, rows in results.items():
@@ -95,8 +128,6 @@ def page(
         parts.append(
             f"## {table.title}\n\n![{table.title}](benchmarks/{name}.png)\n\n{markdown(table, rows)}"
         )
-    behind = not_first(results)
-    parts.append("## Where we are not first\n\n" + ("\n".join(behind) or "Nowhere in this run."))
     return "\n\n".join(parts) + "\n"
 
 

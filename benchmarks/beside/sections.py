@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from benchmarks.beside.systems import HERE, System, python, why
 from benchmarks.beside.workload import EXPECTED
 
 Row = dict[str, Any]
+FLOOR = "raw aiohttp"
+"""The system that does nothing but ask, with which others are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +88,67 @@ def tokens(bench: Bench) -> dict[str, Row]:
         calls, turns = len(sent) - talked["greeted"], talked["turns"]
         later = sent[talked["greeted"] :]
         prompt = sum(row["prompt_tokens"] for row in later)
+        words = [row for row in later if row["lead_tokens"] < row["completion_tokens"]]
         found[system.name] = {
             "right": talked["state"] == "done" and (talked["data"] == EXPECTED or turns == 3),
             "calls": calls / turns,
             "messages": sum(row["message_tokens"] for row in later) / turns,
             "prompt": prompt / turns,
             "cached": 100 * sum(row["lcp_best_tokens"] for row in later) / prompt,
+            "fresh": sum(row["prompt_tokens"] - row["lcp_best_tokens"] for row in later) / turns,
+            "lead": statistics.mean(row["lead_tokens"] for row in words) if words else None,
             "completion": sum(row["completion_tokens"] for row in later) / turns,
+            **{f"units_{rule}": sum(units(row, served) for row in later) / turns for rule, served in RULES.items()},
         }
     return found
+
+
+RULES: Mapping[str, Callable[[int], int]] = {
+    "any": lambda seen: seen,
+    "steps": lambda seen: seen // 128 * 128 if seen >= 1024 else 0,
+    "none": lambda _: 0,
+}
+"""Rules of providers to how many tokens of a prefix seen before their cache serves: any length, from 1,024 in steps
+of 128, none."""
+
+
+def units(row: Row, served: Callable[[int], int]) -> float:
+    """What a call costs, in prompt tokens that no cache serves: one that it serves is 10 %, one of the reply five."""
+    return float(row["prompt_tokens"] - 0.9 * served(row["lcp_best_tokens"]) + 5 * row["completion_tokens"])
+
+
+def cost(bench: Bench) -> dict[str, Row]:
+    """What these tokens cost by each rule; `times`: the rule by which a system does worst beside the raw client."""
+    rows = tokens(bench)
+    floor = rows.get(FLOOR, {})
+    for row in rows.values():
+        if all(f"units_{rule}" in known for rule in RULES for known in (row, floor)):
+            row["times"] = max(row[f"units_{rule}"] / floor[f"units_{rule}"] for rule in RULES)
+    return rows
 
 
 def turns(bench: Bench) -> dict[str, Row]:
     """A turn over HTTP at no delay."""
     bench.server.configure()
-    return bench.repeated(bench.systems, "turns", warm=2, conversations=bench.conversations)
+    return _beside(bench.repeated(bench.systems, "turns", warm=2, conversations=bench.conversations), "cpu_ms")
+
+
+def durable_turns(bench: Bench) -> dict[str, Row]:
+    """The same with each turn on disk when it is answered, beside the raw client, which keeps nothing."""
+    bench.server.configure()
+    systems = [system for system in bench.systems if system.durable or system.name == FLOOR]
+    found: dict[str, list[Row]] = {system.name: [] for system in systems}
+    for _ in range(bench.runs):
+        for system in systems:
+            options = {"warm": 2, "conversations": bench.conversations, "store": system.durable}
+            found[system.name].append(bench.worker(system, "turns", **options))
+    return _beside({name: _calmest(rows) for name, rows in found.items()}, "cpu_ms")
+
+
+def _beside(rows: dict[str, Row], key: str) -> dict[str, Row]:
+    """The rows with how many times the figure of the raw client theirs is, as `times`."""
+    floor = rows.get(FLOOR, {}).get(key)
+    return {name: {**row, "times": row[key] / floor} if floor and key in row else row for name, row in rows.items()}
 
 
 def stub(bench: Bench) -> dict[str, Row]:
@@ -147,11 +195,8 @@ def long(bench: Bench) -> dict[str, Row]:
 def stream(bench: Bench) -> dict[str, Row]:
     """Words of 200 tokens at 5 ms a token: when the user sees the first one."""
     bench.server.configure(token_delay_ms=5, pad_tokens=190)
-    return {
-        system.name: bench.worker(system, "stream", times=3, timeout=120)
-        for system in bench.systems
-        if system.converses
-    }
+    systems = [system for system in bench.systems if system.converses]
+    return _beside({item.name: bench.worker(item, "stream", times=3, timeout=120) for item in systems}, "visible_ms")
 
 
 def durable(bench: Bench) -> dict[str, Row]:
@@ -202,6 +247,40 @@ HIGHER = ("cached", "turns_per_s")
 """The figures of which more is better."""
 
 SECTIONS = {
+    "stream": Table(
+        "The first word: a reply of 200 tokens at 5 ms a token",
+        stream,
+        (
+            ("streams", "streams", ""),
+            ("first word ms", "visible_ms", ".0f"),
+            ("times raw aiohttp", "times", ".2f"),
+            ("all ms", "total_ms", ".0f"),
+            ("shows JSON", "shows_json", ""),
+        ),
+        "visible_ms",
+    ),
+    "durable_turns": Table(
+        "A whole turn over HTTP that is on disk when it is answered: CPU",
+        durable_turns,
+        (
+            ("CPU ms", "cpu_ms", ".3f"),
+            ("times raw aiohttp, which keeps nothing", "times", ".2f"),
+            ("mean", "cpu_mean_ms", ".3f"),
+            ("wall ms", "wall_ms", ".3f"),
+        ),
+        "cpu_ms",
+    ),
+    "cost": Table(
+        "Cost of a turn, in prompt tokens at full price",
+        cost,
+        (
+            ("any prefix cached", "units_any", ".0f"),
+            ("from 1,024 tokens in steps of 128", "units_steps", ".0f"),
+            ("no cache", "units_none", ".0f"),
+            ("worst beside raw aiohttp", "times", ".2f"),
+        ),
+        "units_any",
+    ),
     "tokens": Table(
         "Model calls and tokens of a turn",
         tokens,
@@ -211,19 +290,27 @@ SECTIONS = {
             ("tokens of the messages", "messages", ".0f"),
             ("with schema and tools", "prompt", ".0f"),
             ("% in a prefix seen before", "cached", ".0f"),
+            ("not seen before", "fresh", ".0f"),
             ("tokens of the reply", "completion", ".0f"),
+            ("before its first word", "lead", ".0f"),
         ),
         "prompt",
-    ),
-    "stub": Table(
-        "A turn with the model in process: CPU",
-        stub,
-        (("CPU ms", "cpu_ms", ".3f"), ("mean", "cpu_mean_ms", ".3f"), ("wall ms", "wall_ms", ".3f")),
-        "cpu_ms",
     ),
     "turns": Table(
         "A turn over HTTP, a model that answers at once: CPU",
         turns,
+        (
+            ("CPU ms", "cpu_ms", ".3f"),
+            ("times raw aiohttp", "times", ".2f"),
+            ("mean", "cpu_mean_ms", ".3f"),
+            ("wall ms", "wall_ms", ".3f"),
+            ("up to the first reply, imports too", "first_cpu_ms", ".0f"),
+        ),
+        "cpu_ms",
+    ),
+    "stub": Table(
+        "A turn with the model in process: CPU",
+        stub,
         (("CPU ms", "cpu_ms", ".3f"), ("mean", "cpu_mean_ms", ".3f"), ("wall ms", "wall_ms", ".3f")),
         "cpu_ms",
     ),
@@ -265,17 +352,6 @@ SECTIONS = {
             ("ms at 500", "ms_500", ".2f"),
         ),
         "tokens_500",
-    ),
-    "stream": Table(
-        "Words of 200 tokens at 5 ms a token: the first one the user sees",
-        stream,
-        (
-            ("streams", "streams", ""),
-            ("first word ms", "visible_ms", ".0f"),
-            ("all ms", "total_ms", ".0f"),
-            ("shows JSON", "shows_json", ""),
-        ),
-        "visible_ms",
     ),
     "durable": Table(
         "A turn kept on disk, above one that is not",

@@ -77,14 +77,15 @@ async def talk(driver: Driver, _options: Any) -> dict[str, Any]:
 
 
 async def turns(driver: Driver, options: Any) -> dict[str, Any]:
-    """Conversations one after the other: time and CPU of this process, per turn."""
-    wall, cpu = [], []
+    """Conversations one after the other: time and CPU of this process, per turn; its CPU up to the first reply."""
+    wall, cpu, first = [], [], 0.0
     for number in range(options["warm"] + options["conversations"]):
         conversation = driver.open()
         await driver.start(conversation)
         for text in driver.turns:
             wall_at, cpu_at = time.perf_counter(), time.process_time()
             await driver.turn(conversation, text)
+            first = first or time.process_time()
             if number >= options["warm"]:
                 wall.append((time.perf_counter() - wall_at) / driver.per_call)
                 cpu.append((time.process_time() - cpu_at) / driver.per_call)
@@ -92,6 +93,7 @@ async def turns(driver: Driver, options: Any) -> dict[str, Any]:
         "wall_ms": statistics.median(wall) * 1e3,
         "cpu_ms": statistics.median(cpu) * 1e3,
         "cpu_mean_ms": statistics.mean(cpu) * 1e3,
+        "first_cpu_ms": first * 1e3,
     }
 
 

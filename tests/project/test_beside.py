@@ -13,8 +13,9 @@ import pytest
 
 from benchmarks.beside import __main__ as command
 from benchmarks.beside import sections, server_process, systems
-from benchmarks.beside.report import markdown, not_first, page, plot_data
-from benchmarks.beside.sections import SECTIONS, Bench, Row
+from benchmarks.beside.policy import decoded
+from benchmarks.beside.report import felt, markdown, not_first, page, plot_data
+from benchmarks.beside.sections import RULES, SECTIONS, Bench, Row, units
 from benchmarks.beside.server_process import Server
 from benchmarks.beside.systems import SYSTEMS
 
@@ -50,7 +51,51 @@ def test_the_page_names_versions_and_machine() -> None:
     made = page({"long": LONG}, {"llm_fsm": "1.2"}, ["a processor", "2 cores"])
     assert "Measured on a processor, 2 cores." in made
     assert "| llm_fsm | 1.2 |" in made
-    assert made.endswith("raw (0.50) before llm_fsm (0.71)\n")
+    assert "\n- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)\n\n## How it is measured\n" in made
+
+
+def test_the_page_begins_with_what_a_user_would_feel() -> None:
+    rows: dict[str, Row] = {"llm_fsm": {"visible_ms": 90.0}, "raw httpx": {"visible_ms": 60.0}, "slow": {}}
+    assert felt({"stream": rows}) == ["- You see the first word after 90 ms: 1.5 times the best other, raw httpx."]
+    rows["raw httpx"]["visible_ms"] = 180.0
+    assert felt({"stream": rows})[0].endswith("90 ms: 2.0 times less than the best other, raw httpx.")
+
+
+def test_a_reply_is_decoded_strictly_where_the_schema_asks_for_it() -> None:
+    update = {
+        "type": "object",
+        "properties": {"name": {"type": ["string", "null"]}, "_clear": {"type": "array", "items": {"type": "string"}}},
+        "required": ["name", "_clear"],
+        "additionalProperties": False,
+    }
+    schema = {
+        "type": "object",
+        "properties": {"update": update, "later": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        "required": ["update", "later"],
+    }
+    said = '{"more": 1, "update": {"unknown": 2}}'
+    strict = {"response_format": {"type": "json_schema", "json_schema": {"strict": True, "schema": schema}}}
+    assert decoded(said, strict) == '{"update": {"name": null, "_clear": []}, "later": null, "more": 1}'
+    assert decoded(said, {}) == said
+
+
+def test_a_strict_list_of_pairs_is_filled_from_an_object() -> None:
+    pair = {
+        "anyOf": [
+            {"type": "object", "properties": {"key": {"enum": [key]}, "value": {"type": kind}}}
+            for key, kind in (("age", "integer"), ("name", "string"))
+        ]
+    }
+    schema = {"type": "object", "properties": {"update": {"type": "array", "items": pair}}}
+    strict = {"response_format": {"json_schema": {"strict": True, "schema": schema}}}
+    assert decoded('{"update": {"name": "Ada"}}', strict) == '{"update": [{"key": "name", "value": "Ada"}]}'
+
+
+def test_a_cache_serves_by_each_rule_and_a_token_of_the_reply_costs_five() -> None:
+    row = {"prompt_tokens": 1500, "lcp_best_tokens": 1200, "completion_tokens": 10}
+    found = {rule: units(row, served) for rule, served in RULES.items()}
+    assert found == {"any": 1550 - 1080, "steps": 1550 - 0.9 * 1152, "none": 1550}
+    assert units({**row, "lcp_best_tokens": 1000}, RULES["steps"]) == 1550
 
 
 def test_every_printed_figure_counts_and_one_that_looks_the_same_is_not_ahead() -> None:
@@ -70,7 +115,7 @@ def test_every_printed_figure_counts_and_one_that_looks_the_same_is_not_ahead() 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["nosuch"], "unknown section 'nosuch'; there are tokens; stub"),
+        (["nosuch"], "unknown section 'nosuch'; there are stream; durable_turns"),
         (["--only", "nosuch"], "unknown system 'nosuch'; there are llm_fsm; llm_fsm, sync"),
         (["--runs", "0", "stub"], "argument --runs: 0 is too few; at least 1"),
         (["--conversations", "-1"], "argument --conversations: -1 is too few; at least 1"),

@@ -40,8 +40,12 @@ class Async:
             self.machine = AsyncMachine.from_file(_MACHINE, model=_Stub(), **where)
         else:
             self.machine = AsyncMachine.from_file(
-                _MACHINE, model=MODEL, base_url=base_url, api_key="sk-fake", timeout=120, **where
+                _MACHINE, api_key="sk-fake", timeout=120, **self.door(base_url), **where
             )
+
+    def door(self, base_url: str) -> dict[str, str]:
+        """How the server is reached: by our own client."""
+        return {"model": MODEL, "base_url": base_url}
 
     def open(self, id: str) -> dict[str, Any]:
         return {"id": id}
@@ -72,6 +76,13 @@ class Async:
 
     async def aclose(self) -> None:
         await self.machine.close()
+
+
+class ByLitellm(Async):
+    """`AsyncMachine` through litellm, which reads the address from the environment."""
+
+    def door(self, base_url: str) -> dict[str, str]:
+        return {"model": f"litellm:openai/{MODEL}"}
 
 
 class Sync(Async):

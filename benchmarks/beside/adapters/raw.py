@@ -46,17 +46,26 @@ class Aiohttp(HandForm):
     is_async = True
     session: Any = None
 
-    async def turn(self, conversation: Any, text: str) -> str:
+    def post(self, body: dict[str, Any]) -> Any:
         import aiohttp
 
         if self.session is None:
             self.session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0), headers={"authorization": "Bearer sk-fake"}
             )
-        body = {"model": MODEL, "messages": self.messages(conversation, text)}
-        async with self.session.post(f"{self.base_url}/chat/completions", json=body) as response:
+        return self.session.post(f"{self.base_url}/chat/completions", json=body)
+
+    async def turn(self, conversation: Any, text: str) -> str:
+        async with self.post({"model": MODEL, "messages": self.messages(conversation, text)}) as response:
             answer = json.loads(await response.read())
         return self.finish(conversation, text, answer["choices"][0]["message"]["content"])
+
+    async def stream(self, conversation: Any, text: str) -> Any:
+        body = {"model": MODEL, "messages": self.messages(conversation, text), "stream": True}
+        async with self.post(body) as response:
+            async for line in response.content:
+                if line.startswith(b"data: ") and not line.startswith(b"data: [DONE]"):
+                    yield json.loads(line[6:])["choices"][0]["delta"].get("content")
 
     async def aclose(self) -> None:
         await self.session.close()
