@@ -524,3 +524,47 @@ def test_a_report_has_colours_that_obey_no_color(desk: Desk, terminals: list[Ter
     assert "\x1b[1;31m^" in coloured.raw
     assert "\x1b[1;31m" not in bare.raw
     assert coloured.screen == bare.screen
+
+
+SIZES = {
+    "name": "sizes",
+    "initial_state": "ask",
+    "context_schema": {
+        "properties": {
+            "size": {"enum": ["s", "l"], "x-labels": {"s": "small one", "l": "large\x1b[2Jone"}},
+            "sure": {"type": "boolean"},
+        }
+    },
+    "states": {
+        "ask": {
+            "reply": "Which size?",
+            "required_context_keys": ["size"],
+            "transitions": [{"target_state": "sure", "conditions": [{"requires_context_keys": ["size"]}]}],
+        },
+        "sure": {
+            "reply": "Size {{ size }}, then?",
+            "required_context_keys": ["sure"],
+            "transitions": [{"target_state": "done", "conditions": [{"logic": {"==": [{"var": "sure"}, True]}}]}],
+        },
+        "done": {"reply": "It is on its way."},
+    },
+}
+
+
+def test_a_number_chooses_without_a_model(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", desk.write("sizes.json", SIZES), "--id", "x", *desk.replies())
+    terminal.wait_for("Which size?")
+    terminal.wait_for("1 small\u00a0one   2 large\\x1b[2Jone")
+    terminal.wait_for_prompt()
+    terminal.type("2" + ENTER)
+    terminal.wait_for("Size l, then?")
+    terminal.wait_for("1 yes   2 no")
+    terminal.wait_for_prompt()
+    terminal.type("/state" + ENTER)
+    terminal.wait_for("state sure")
+    terminal.wait_for_prompt()
+    assert terminal.screen.count("1 yes   2 no") == 1
+    terminal.type("Yes" + ENTER)
+    terminal.wait_for("It is on its way.")
+    assert terminal.code() == 0
+    assert "large\\x1b[2Jone" in desk.run("conversations", "show", "x").out

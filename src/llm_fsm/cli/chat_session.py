@@ -20,6 +20,7 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
+from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compiled import CompiledMachine
 
 
@@ -63,8 +64,13 @@ class Talk:
         """What the conversation waits for beside messages; None: for nothing else."""
         return self._conversation.paused
 
-    def send(self, text: str, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
-        """Take one message; errors as of AsyncConversation.send. `hear` is told the words as they come."""
+    @property
+    def choices(self) -> Sequence[Choice]:
+        """What the user can choose now."""
+        return self._conversation.choices
+
+    def send(self, text: str | Choice, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
+        """Take a message or a choice; errors as of AsyncConversation.send. `hear` is told the words as they come."""
         if hear is None:
             return self._runner.run(self._conversation.send(text))
         return self._runner.run(_streamed(self._conversation.stream(text), hear))

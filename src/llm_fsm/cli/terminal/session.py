@@ -31,6 +31,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
 from llm_fsm.session.events import Event, MessageDelta
+from llm_fsm.turn.choices import Choice, pick
 
 try:
     import termios
@@ -39,6 +40,7 @@ except ImportError:  # Windows
 
 NOTE = "dim"
 FAULT = "red"
+_CHOICE_CHARS = 60
 _Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
 _BROKEN_OFF = {
@@ -64,6 +66,16 @@ class Screen:
     def note(self, text: str, *, to_copy: bool = False) -> None:
         """Show something about the conversation. `to_copy`: lines are not broken."""
         self._err.print(Text(printing.words(text), style=NOTE), soft_wrap=to_copy)
+
+    def choices(self, choices: Sequence[Choice]) -> None:
+        """Show what can be chosen, by numbers that can be typed; nothing where there is no choice."""
+        shown = Text()
+        for number, choice in enumerate(choices, start=1):
+            shown.append(f"{number} ", style="bold cyan")
+            label = printing.shortened(choice.label, _CHOICE_CHARS).replace(" ", "\u00a0")
+            shown.append(label + ("" if number == len(choices) else "   "))
+        if choices:
+            self._err.print(shown)
 
     def fault(self, text: str) -> None:
         """Show what went wrong."""
@@ -219,12 +231,14 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
     """
     if opening:
         screen.reply(opening)
-    asked = ""
+    asked, fresh = "", True
     over = resumed and talk.ended
     if over:
         screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
         asked = _asked(talk, screen, asked)
+        if fresh:
+            screen.choices(talk.choices)
         try:
             line = _typed(talk, screen, editor)
         except EOFError:
@@ -237,8 +251,10 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
             if answer.leave:
                 return _left(talk)
             _answered(talk, screen, answer)
+            fresh = answer.again or bool(answer.value)
         elif message.strip():
             _take(talk, screen, message)
+            fresh = True
         over = over and talk.ended
     screen.note("The conversation has ended.")
     return exits.OK
@@ -273,7 +289,8 @@ def _take(talk: Talk, screen: Screen, message: str) -> None:
     """A line that is no command: a message, or the answer that is waited for."""
     pause = talk.paused
     if pause is None:
-        _turn(talk, screen, lambda hear: talk.send(message, hear))
+        said = pick(talk.choices, message) or message
+        _turn(talk, screen, lambda hear: talk.send(said, hear))
         return
     try:
         value = answers.typed(pause, message.strip())

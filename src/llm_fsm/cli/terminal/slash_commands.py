@@ -75,6 +75,7 @@ def obey(talk: Talk, line: str) -> Answer:
 
 def _help(_: Talk, __: str) -> Answer:
     rows = [(f"{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
+    rows += [("1, 2, …", "choose what stands beside the number; no model reads it")]
     rows += [("//…", "send a message that begins with /"), ("Alt-Enter", "begin a new line in the message")]
     rows += [("Ctrl-D", "leave"), ("Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed")]
     return Answer("\n".join(f"  {name:14} {text}" for name, text in rows))
