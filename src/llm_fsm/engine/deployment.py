@@ -45,6 +45,8 @@ class Services:
     now: Callable[[], float]
     """Returns seconds since the epoch."""
     courier: Courier
+    merge_within: float | None = None
+    """Seconds within which messages of one conversation become one turn."""
     summaries: bool = True
     summarizer: Callable[[Any], Any] | None = None
     handlers: tuple[Handler, ...] = ()
@@ -54,6 +56,8 @@ class Services:
     def __post_init__(self) -> None:
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
             raise ValueError(f"timeout= is a number of seconds above 0, or None for no limit, not {self.timeout!r:.40}")
+        if self.merge_within is not None and not (isinstance(self.merge_within, int | float) and self.merge_within > 0):
+            raise ValueError(f"merge_within= is a number of seconds above 0, or None, not {self.merge_within!r:.40}")
         if self.summarizer is not None and not callable(self.summarizer):
             raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
 

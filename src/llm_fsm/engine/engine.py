@@ -16,7 +16,8 @@ from msgspec import structs
 from llm_fsm.engine.deployment import Edition, Services
 from llm_fsm.engine.handlers.end import after_end, close_forgotten
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.engine.idempotency import answer_again, message_again
+from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again
+from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
 from llm_fsm.engine.turn_runner import Held, Outcome, Running, is_due
@@ -46,6 +47,7 @@ class Engine:
         self.now = services.now
         self.editions = Editions(services, program, policy)
         self._looked = False
+        self._merger = Merger(services.merge_within, self._answer) if services.merge_within else None
 
     @property
     def program(self) -> CompiledMachine:
@@ -111,13 +113,22 @@ class Engine:
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
         heard = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
+        checked_id(conversation_id, "conversation id")
         if request_id is not None:
             checked_id(request_id, "request id")
+        if self._merger is None or picked or await answered_before(self.store, conversation_id, request_id):
+            return await self._answer(conversation_id, heard, sink)
+        return await self._merger.send(conversation_id, heard, sink)
+
+    async def _answer(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> Outcome:
+        request_id = heard.request_id
         current = self.editions.current
         host = current if current.is_ready else await self.prepare()
-        turn = Running(host, checked_id(conversation_id, "conversation id"), sink)
+        turn = Running(host, conversation_id, sink)
         async with turn.lock():
             held, recorded = await self._held(conversation_id, request_id)
+            if recorded is None and self._merger is not None:
+                recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None:
                 return await self._again(turn, await message_again(self.store, held.session, heard, recorded))
             edition = host

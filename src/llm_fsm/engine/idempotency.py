@@ -12,6 +12,29 @@ from llm_fsm.turn.output_mapping import agrees
 from llm_fsm.turn.pipeline import UserMessage
 
 
+async def merged_record(store: Store, conversation_id: str, request_id: str | None) -> str | None:
+    """Find the record of a turn that answered a request id together with others.
+
+    The inbox holds one request id of a turn, so that every record is looked through.
+    """
+    if request_id is None:
+        return None
+    for text in reversed(await store.records(conversation_id)):
+        said = parse(text).user_message if '"merged"' in text else None
+        if said is not None and any(request_id == merged for merged, _ in said.merged):
+            return text
+    return None
+
+
+async def answered_before(store: Store, conversation_id: str, request_id: str | None) -> bool:
+    """True if the request id is known: its message waits for no others."""
+    if request_id is None:
+        return False
+    loaded = await store.load(conversation_id, request_id)
+    known = loaded is not None and loaded.recorded is not None
+    return known or await merged_record(store, conversation_id, request_id) is not None
+
+
 async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> Outcome:
     """Return the turn that answered a message.
 
@@ -20,7 +43,8 @@ async def message_again(store: Store, session: Session, heard: UserMessage, reco
     """
     record = parse(recorded)
     before = record.user_message
-    if before is None or before.text != heard.text:
+    said = () if before is None else (before.text, *(text for _, text in before.merged))
+    if heard.text not in said:
         what = "an answer" if before is None else "another message"
         raise ConversationConflict(
             f"request id {heard.request_id!r} was already used for {what}; use a new id for each message"

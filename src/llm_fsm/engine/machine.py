@@ -74,6 +74,8 @@ class AsyncMachine:
             `llm_fsm.engine.outbox.sinks`.
         fallbacks: Models that are asked in order if one fails for good.
         timeout: Seconds for a whole turn; for each model call of a run without a user. None: no limit.
+        merge_within: Seconds. Messages of one conversation that come within them are answered by one turn; each sender
+            gets that turn. A message waits so long before it is answered. None: each has a turn of its own.
         error_mode: "continue" or "raise": whether a failing handler stops the turn.
         summaries: False: neither states nor the history are summarised.
         summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
@@ -108,6 +110,7 @@ class AsyncMachine:
         sinks: Sequence[Sink | Deliver | str] = (),
         fallbacks: Sequence[str | LLM] = (),
         timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
         error_mode: ErrorMode = "continue",
         summaries: bool = True,
         summarizer: Callable[[Any], Any] | None = None,
@@ -141,6 +144,7 @@ class AsyncMachine:
             llm=lambda: self.llm,
             store=self.store,
             timeout=timeout,
+            merge_within=merge_within,
             error_mode=error_mode,
             toolbox=self._toolbox,
             functions=self.functions,

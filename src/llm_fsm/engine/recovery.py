@@ -54,8 +54,9 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
 
 def said(heard: UserMessage) -> dict[str, Any]:
     """Return the identity of a message's turn for the journal."""
-    document = {"kind": "message", "request_id": heard.request_id, "text": heard.text}
-    return {**document, "picked": True} if heard.picked else document
+    document: dict[str, Any] = {"kind": "message", "request_id": heard.request_id, "text": heard.text}
+    document |= {"picked": True} if heard.picked else {}
+    return document | ({"merged": [list(part) for part in heard.merged]} if heard.merged else {})
 
 
 def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
@@ -87,8 +88,13 @@ def begin_again(
     """Return the first step of an interrupted turn; None if the session has moved on without it."""
     pause = session.pause
     if first["kind"] == "message":
-        picked = first.get("picked", False)
-        heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"], picked=picked)
+        heard = UserMessage(
+            text=first["text"],
+            time=time,
+            request_id=first["request_id"],
+            picked=first.get("picked", False),
+            merged=tuple((request_id, text) for request_id, text in first.get("merged", ())),
+        )
         return begin(program, session, heard, capabilities)
     if first["kind"] == "run":
         step_only, given = first.get("step_only", False), first.get("input")

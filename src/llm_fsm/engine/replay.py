@@ -161,7 +161,9 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
             case ev.UserSaid(text=text, time=time):
                 if session.pause is not None or session.ended:
                     raise NotRecordedError("the conversation takes no message here")
-                message = UserMessage(text=text, time=time, request_id=event.request_id, picked=event.picked)
+                message = UserMessage(
+                    text=text, time=time, request_id=event.request_id, picked=event.picked, merged=event.merged
+                )
                 return begin(program, session, message, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:

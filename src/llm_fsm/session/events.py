@@ -39,12 +39,16 @@ class RunResumed(Event, frozen=True, kw_only=True):
 
 
 class UserSaid(Event, frozen=True, kw_only=True):
-    """A message arrived at `time` (seconds since the epoch). `picked`: it is the label of a choice that was shown."""
+    """A message arrived at `time` (seconds since the epoch). `picked`: it is the label of a choice that was shown.
+
+    `merged`: request id and text of each message that the turn answers, if there were several.
+    """
 
     text: str
     time: float
     request_id: str | None = None
     picked: bool = False
+    merged: tuple[tuple[str | None, str], ...] = ()
 
 
 class ModelReplied(Event, frozen=True, kw_only=True):

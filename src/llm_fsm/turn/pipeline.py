@@ -43,12 +43,22 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class UserMessage:
-    """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice."""
+    """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice.
+
+    `merged`: request id and text of each message that it is made of, if there were several.
+    """
 
     text: str
     time: float
     request_id: str | None = None
     picked: bool = False
+    merged: tuple[tuple[str | None, str], ...] = ()
+
+    def event(self) -> ev.UserSaid:
+        """Return the event that records it."""
+        return ev.UserSaid(
+            text=self.text, time=self.time, request_id=self.request_id, picked=self.picked, merged=self.merged
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +105,7 @@ _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "ha
 
 def message(turn: TurnState, heard: UserMessage) -> Run:
     shown = choices_of(turn.root, turn.session) if heard.picked else ()
-    turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id, picked=heard.picked))
+    turn.emit(heard.event())
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     came_from, said = turn.here, turn.said

@@ -138,7 +138,7 @@ def apologise(
     """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
     turn = _BARE.turn(machine, session)
     why = redacted(turn.secrets(), str(error))
-    turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id, picked=heard.picked))
+    turn.emit(heard.event())
     turn.emit(ev.TurnFailed(error=type(error).__name__, message=why))
     turn.fallback = True
     turn.emit(pipeline.bot_said(turn, text))

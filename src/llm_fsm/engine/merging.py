@@ -1,0 +1,88 @@
+"""Merge messages of one conversation that come close together into one turn.
+
+People send "hello", "I need a room" and "for two" within seconds. One turn answers all of them. Only messages that
+reach the same process and event loop are merged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.turn_runner import Outcome
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.session.events import Event
+from llm_fsm.turn.pipeline import UserMessage
+
+Answer = Callable[[str, UserMessage, Observer | None], Awaitable[Outcome]]
+"""Answers a message of a conversation."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    heard: list[UserMessage] = field(default_factory=list)
+    sinks: list[Observer] = field(default_factory=list)
+    task: asyncio.Task[Outcome] | None = None
+
+    def message(self) -> UserMessage:
+        first = self.heard[0]
+        if len(self.heard) == 1:
+            return first
+        request_id = next((heard.request_id for heard in self.heard if heard.request_id is not None), None)
+        text = "\n".join(heard.text for heard in self.heard)
+        merged = tuple((heard.request_id, heard.text) for heard in self.heard)
+        return UserMessage(text=text, time=first.time, request_id=request_id, merged=merged)
+
+    def tell(self, conversation_id: str, event: Event) -> None:
+        for sink in self.sinks:
+            sink(conversation_id, event)
+
+
+class Merger:
+    """Messages that wait for others of their conversation, for a number of seconds from the first one."""
+
+    def __init__(self, seconds: float, answer: Answer) -> None:
+        self._seconds = seconds
+        self._answer = answer
+        self._waiting: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
+        self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
+
+    async def send(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> Outcome:
+        """Wait for other messages, and return the turn that answers all. A caller who leaves takes no message along.
+
+        Raises:
+            ConversationConflict: The request id came with another text just now.
+        """
+        place = (asyncio.get_running_loop(), conversation_id)
+        batch = self._under_way.get(place)
+        if batch is None or not _repeats(batch.heard, heard):
+            batch = self._waiting.setdefault(place, _Batch())
+            if not _repeats(batch.heard, heard):
+                batch.heard.append(heard)
+        if sink is not None:
+            batch.sinks.append(sink)
+        if batch.task is None:
+            batch.task = asyncio.create_task(self._turn(place, batch))
+        return await asyncio.shield(batch.task)
+
+    async def _turn(self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch) -> Outcome:
+        await asyncio.sleep(self._seconds)
+        while (before := self._under_way.get(place)) is not None and before.task is not None:
+            await asyncio.wait([before.task])  # what comes meanwhile joins those that wait
+        self._under_way[place] = self._waiting.pop(place)
+        try:
+            return await self._answer(place[1], batch.message(), batch.tell if batch.sinks else None)
+        finally:
+            del self._under_way[place]
+
+
+def _repeats(waiting: Sequence[UserMessage], heard: UserMessage) -> bool:
+    """True for a message that waits already, because it was sent twice."""
+    same = [item for item in waiting if item.request_id is not None and item.request_id == heard.request_id]
+    if any(item.text != heard.text for item in same):
+        raise ConversationConflict(
+            f"request id {heard.request_id!r} was already used for another message; use a new id for each message"
+        )
+    return bool(same)
