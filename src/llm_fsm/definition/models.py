@@ -309,7 +309,7 @@ class Definition(_Model):
     states: dict[StateId, State] = Field(min_length=1)
     """State id to state."""
     context_schema: JsonObject | None = None
-    """JSON Schema object whose properties are the context keys; x-source, x-secret and x-fast per key."""
+    """JSON Schema object whose properties are the context keys; x-source, x-secret, x-fast and x-from per key."""
     global_transitions: list[Transition] = []
     """Offered in every converse state but their own target."""
     patterns: list[PatternName] = []
@@ -361,6 +361,11 @@ class Definition(_Model):
     def source_of(self, key: str) -> str:
         """Who may write a declared key: `model` unless its schema says otherwise."""
         return str(self.key_schemas.get(key, {}).get("x-source", "model"))
+
+    def made_of(self, key: str) -> tuple[str, ...]:
+        """The keys of which a declared key is made, as `x-from` says."""
+        names = self.key_schemas.get(key, {}).get("x-from")
+        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
     def is_secret(self, key: str) -> bool:
         """True when the key's value must stay out of prompts, fixed replies, logs and transcripts."""

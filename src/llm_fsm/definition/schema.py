@@ -100,6 +100,11 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "type": ["boolean", "null"],
             "default": False,
         },
+        "x-from": {
+            "description": "The keys that this one is made of: when one of them changes, this one is cleared.",
+            "type": ["array", "null"],
+            "items": {"type": "string"},
+        },
         "x-labels": {
             "description": "Value to the words for it, which choices show.",
             "type": ["object", "null"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -85,6 +85,16 @@ class Keys:
     """Keys whose values are objects with parts that states or conditions name, with the paths of these parts."""
     reserved: Mapping[str, Iterable[str]]
     """See `llm_fsm.session.dotted_keys.reserved`."""
+    made_of: Mapping[str, tuple[str, ...]]
+    """Keys with `x-from`, and what they are made of."""
+
+    def outdated(self, old: Mapping[str, Any], new: Mapping[str, Any], given: Container[str]) -> tuple[str, ...]:
+        """Return the keys that are made of something that changed. `given`: keys that were just given."""
+        return tuple(
+            key
+            for key, names in self.made_of.items()
+            if key not in given and any(look_up(old, name) != look_up(new, name) for name in names)
+        )
 
     def writable(self, key: str) -> bool:
         """True if a reply may write this key."""
@@ -156,6 +166,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         offered=offered,
         parts=paths((*mentioned, *declared(schemas))),
         reserved=reserved(sources),
+        made_of={key: names for key in schemas if (names := definition.made_of(key))},
     )
 
 

@@ -101,12 +101,15 @@ class MovePicked(Event, frozen=True, kw_only=True):
 class ContextSet(Event, frozen=True, kw_only=True):
     """Values were accepted, and keys were removed.
 
-    `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was asked.
+    `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was asked; x-from if
+    keys were removed because one that they are made of changed. `by` says who made keys with `x-from`: the name of a
+    handler, or the place of a `set`.
     """
 
     source: str
     values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
+    by: str = ""
 
 
 class ContextRefused(Event, frozen=True, kw_only=True):
@@ -436,10 +439,14 @@ class Corrected(Event, frozen=True, kw_only=True):
 
 
 class AnswersChanged(Event, frozen=True, kw_only=True):
-    """Answers changed in a definition that waits for the current one. `frame` is its place on the stack."""
+    """Answers changed in a definition that waits for the current one. `frame` is its place on the stack.
+
+    `removed`: keys that are made of them.
+    """
 
     frame: int
     values: Mapping[str, Any]
+    removed: tuple[str, ...] = ()
 
 
 class Repaired(Event, frozen=True, kw_only=True):

@@ -85,6 +85,8 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         key: count for key, count in session.refusals.items() if key not in event.values and key not in event.removed
     }
     after = replace(session, context=context, origins=origins, skipped=skipped, begun=begun, refusals=refusals)
+    if event.by:
+        after = replace(after, made={**session.made, **dict.fromkeys(event.values, (event.source, event.by))})
     return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
@@ -244,6 +246,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         begun=_renamed(session.begun, event),
+        made=_renamed(session.made, event),
         path=(),  # the path names transitions of the old definition
         silence=None if event.unwatched else session.silence,
     )
@@ -266,6 +269,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         notes=(),
         summary="",
         begun={},
+        made={},
         refusals={},
     )
 
@@ -314,10 +318,12 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
     frames = list(session.stack)
     frame = frames[event.frame]
+    context = {**frame.saved["context"], **event.values}
+    origins = {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, "model"))}
     kept = {
         **frame.saved,
-        "context": {**frame.saved["context"], **event.values},
-        "origins": {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
+        "context": {key: value for key, value in context.items() if key not in event.removed},
+        "origins": {key: origin for key, origin in origins.items() if key not in event.removed},
     }
     frames[event.frame] = replace(frame, saved=kept)
     return _fruitful(replace(session, stack=tuple(frames)))

@@ -19,7 +19,7 @@ OF_PLACE = ("state", "previous_state", "turns_in_state", "asides")
 """The fields that a digression within its own definition restores."""
 OF_FLOW = (
     *(*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path", "begun"),
-    "refusals",
+    *("refusals", "made"),
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 
@@ -41,6 +41,7 @@ class Saved(TypedDict, total=False):
     path: tuple[tuple[str, str], ...]
     begun: Mapping[str, Any]
     refusals: Mapping[str, tuple[int, int]]
+    made: Mapping[str, tuple[str, str]]
     memory: Mapping[str, Any]
     shared: Mapping[str, Any]
 
@@ -154,6 +155,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     silence: Silence | None = None
     begun: Mapping[str, Any] = {}
     """Key to a partial object, which waits for the parts that its schema requires."""
+    made: Mapping[str, tuple[str, str]] = {}
+    """Key with `x-from` to the source that made it, and to the handler or the place of the `set`."""
     asides: int = 0
     """How many of the messages in this state were for a digression."""
     fruitless: tuple[int, int] | None = None

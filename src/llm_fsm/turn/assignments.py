@@ -1,5 +1,7 @@
 """The keys that a definition writes itself: `set` and `clear`, when a transition is taken or a state is entered.
 
+A key with `x-from` that was cleared is made again by whoever made it: the same handler, or the same rule of a `set`.
+
 All rules of one `set` read the context as it was before. Then keys are cleared, and then the values are written. A
 rule that gives null clears its key.
 """
@@ -32,11 +34,50 @@ def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] =
         if assignment is None:
             continue
         for event in changes(turn.machine.keys, turn.session.context, turn.session.data(), assignment, kept):
-            turn.emit(event)
+            turn.emit(handlers.made_by(turn, event, assignment.pointer))
             if isinstance(event, ev.ContextSet):
                 updated.update(event.values, event.removed)
-    if updated and turn.points:
-        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=updated)
+    if updated:
+        yield from update(turn, updated)
+
+
+def update(turn: TurnState, updated: Iterable[str]) -> Run:
+    """Tell handlers which keys changed, and have those made again that are made of them."""
+    if turn.points:
+        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated))
+    yield from remake(turn)
+
+
+def remake(turn: TurnState) -> Run:
+    """Have the keys made again that were cleared because one that they are made of changed; each at most once."""
+    done: set[str] = set()
+    while keys := turn.outdated - turn.session.context.keys() - done:
+        done |= keys
+        turn.outdated -= keys
+        own = turn.state.assignment
+        made = dict.fromkeys(() if own is None else own.rules, ("definition", "" if own is None else own.pointer))
+        makers = {key: {**made, **turn.session.made}.get(key, ("", "")) for key in sorted(keys)}
+        set_again: set[str] = set()
+        for place in dict.fromkeys(by for source, by in makers.values() if source == "definition"):
+            for event in _again(turn, place, keys):
+                turn.emit(handlers.made_by(turn, event, place))
+                set_again.update(event.values if isinstance(event, ev.ContextSet) else ())
+        if set_again:
+            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set_again)
+        names = frozenset(by for source, by in makers.values() if source == "host")
+        if names:
+            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=keys, only=names)
+
+
+def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Event]:
+    """Return what the `set` at a place of the definition gives for these keys now."""
+    states = turn.machine.states.values()
+    assignments = (one for state in states for one in (state.assignment, *(move.assignment for move in state.moves)))
+    found = next((one for one in assignments if one is not None and one.pointer == place), None)
+    if found is None:
+        return ()
+    rules = {key: rule for key, rule in found.rules.items() if key in keys}
+    return changes(turn.machine.keys, turn.session.context, turn.session.data(), Assignment(rules=rules))
 
 
 def changes(

@@ -89,7 +89,7 @@ def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
         except ConditionError as error:
             place = f"{pointer}/set{step(key)}{error.pointer}"
             raise _fault(place, error.reason, "C201", "bad-condition") from error
-    return Assignment(rules=rules, clear=tuple(owner.clear)) if rules or owner.clear else None
+    return Assignment(rules=rules, clear=tuple(owner.clear), pointer=pointer) if rules or owner.clear else None
 
 
 def _assigned(definition: Definition) -> frozenset[str]:

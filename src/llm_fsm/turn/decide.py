@@ -21,12 +21,12 @@ from llm_fsm.session.context import accept_reply
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
-from llm_fsm.turn import handlers, model, response, tool_loop, transitions
+from llm_fsm.turn import assignments, handlers, model, response, tool_loop, transitions
 from llm_fsm.turn.available import asides, available_moves
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.compiled import AvailableMoves, CompiledState
-from llm_fsm.turn.effects import AskedFor, Effect, Point, Result
+from llm_fsm.turn.effects import AskedFor, Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Move, Refusal, judge
 from llm_fsm.turn.repair import actions, corrections
@@ -143,7 +143,7 @@ def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generat
     turn.emit(ev.Recognised(key=key))
     for event in found:
         turn.emit(replace(event, source="user") if isinstance(event, ev.ContextSet) else event)
-    yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(key.partition(".")[0],))
+    yield from assignments.update(turn, (key.partition(".")[0],))
     by, move = "auto", (yield from handlers.first_allowed(turn, here.autos))
     if move is None:
         by, move = "user", certain_move(here, before, turn.session.data())
@@ -232,6 +232,7 @@ def _flow_of(turn: TurnState, move: Move) -> str:
 
 def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
     """Find what follows from a pick, now that its values are kept; or why it does not stand."""
+    yield from assignments.remake(turn)  # what tools have changed, too
     here = turn.state
     move = (yield from handlers.first_allowed(turn, here.autos)) if here.autos else None
     if move is not None:

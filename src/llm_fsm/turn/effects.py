@@ -51,6 +51,7 @@ class RunHandlers(Struct, frozen=True, kw_only=True):
 
     `target` is where a move leads, `updated` the keys just changed, `text` the words about to be said,
     `error` what failed. `number`: the events of the turn so far, which tell this time from others at the same point.
+    `only`: handlers that run whatever their points and conditions, and no others.
     """
 
     point: Point
@@ -60,6 +61,7 @@ class RunHandlers(Struct, frozen=True, kw_only=True):
     updated: frozenset[str] = frozenset()
     text: str | None = None
     error: BaseException | None = None
+    only: frozenset[str] = frozenset()
 
 
 class PlannedCall(Struct, frozen=True, kw_only=True):

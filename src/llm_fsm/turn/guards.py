@@ -31,10 +31,14 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Keys that a definition writes itself: each by a compiled rule over the context, and keys that it clears."""
+    """Keys that a definition writes itself: each by a compiled rule over the context, and keys that it clears.
+
+    `pointer` is the place of the state or transition that says so.
+    """
 
     rules: Mapping[str, Rule]
     clear: tuple[str, ...] = ()
+    pointer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

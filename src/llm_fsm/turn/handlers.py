@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
+from msgspec import structs
+
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.redaction import redacted
@@ -13,9 +15,15 @@ from llm_fsm.turn.turn_state import TurnState
 
 
 def run(
-    turn: TurnState, point: Point, *, target: str | None = None, updated: Iterable[str] = (), text: str | None = None
+    turn: TurnState,
+    point: Point,
+    *,
+    target: str | None = None,
+    updated: Iterable[str] = (),
+    text: str | None = None,
+    only: frozenset[str] = frozenset(),
 ) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
-    if not turn.points or point not in turn.points:
+    if not turn.points or not (only or point in turn.points):
         return ()
     found = yield RunHandlers(
         point=point,
@@ -24,6 +32,7 @@ def run(
         target=target,
         updated=frozenset(updated),
         text=text,
+        only=only,
     )
     if not isinstance(found, HandlerResults):
         raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")
@@ -33,8 +42,14 @@ def run(
             error = redacted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
         for event in accept_host(turn.machine.keys, turn.session.context, result.changes):
-            turn.emit(event)
+            turn.emit(made_by(turn, event, result.handler))
     return found.results
+
+
+def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:
+    """Note in an event who makes keys that are made of others."""
+    makes = isinstance(event, ev.ContextSet) and not turn.machine.keys.made_of.keys().isdisjoint(event.values)
+    return structs.replace(event, by=name) if makes else event
 
 
 def vetoed(turn: TurnState, move: Move) -> Generator[Effect, Result, str | None]:

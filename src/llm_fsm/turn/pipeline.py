@@ -108,6 +108,7 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     turn.emit(heard.event())
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
+    yield from assignments.remake(turn)
     came_from, said = turn.here, turn.said
     if not turn.state.rests:
         yield from transitions.settle(turn)
@@ -139,6 +140,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     )
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.START_CONVERSATION)
+    yield from assignments.remake(turn)
     if opening.hold:
         return
     response.say_fixed(turn)
@@ -222,6 +224,7 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
     mapping = turn.state.definition.output
     for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, "answer"):
         turn.emit(event)
+    yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)
     if (yield from transitions.go(turn, move, "answer")):
         yield from transitions.settle(turn)

@@ -64,12 +64,14 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
     left = turn.machine
     leave(turn, how)
     if frame.kind == "digression":
+        yield from assignments.remake(turn)
         return None
     if how != "cancelled":
         values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
         _give_back(turn, values, session.origins)
         for event in refused:
             turn.emit(event)
+    yield from assignments.remake(turn)
     if how != "cancelled":
         return (yield from tasks.follow(turn, ended))
     return (yield from _after_cancelling(turn))

@@ -21,10 +21,12 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 def settle(turn: TurnState, *, step: bool = False) -> Run:
     """Go on to the first state that waits, for the user or for an answer. `step`: no further than past one task."""
+    yield from assignments.remake(turn)
     while not turn.state.rests:
         was_task = turn.state.kind == "task"
         if not (yield from _step_on(turn)) or (step and was_task):
             return
+        yield from assignments.remake(turn)
 
 
 def _step_on(turn: TurnState) -> Generator[Effect, Result, bool]:
@@ -126,6 +128,7 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
     yield from assignments.run(turn, move.assignment, None if place is not None else turn.state.assignment)
     if turn.points:
         yield from handlers.run(turn, Point.POST_TRANSITION)
+    yield from assignments.remake(turn)
     response.say_fixed(turn)
 
 
@@ -143,8 +146,8 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
         turn.emit(event)
         if isinstance(event, ev.ContextSet):
             changed.update(event.values, event.removed)
-    if changed and turn.points:
-        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=changed)
+    if changed:
+        yield from assignments.update(turn, changed)
 
 
 def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, bool]:
@@ -193,6 +196,7 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
     turn.emit(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
     yield from assignments.run(turn, turn.state.assignment, kept=changed)
     yield from handlers.run(turn, Point.POST_TRANSITION)
+    yield from assignments.remake(turn)
 
 
 def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:

@@ -73,6 +73,8 @@ class TurnState:
     auto_steps: int = 0
     work_seen: frozenset[str] = frozenset()
     """Hashes of the results of tasks in this turn; one that repeats is no progress."""
+    outdated: frozenset[str] = frozenset()
+    """Keys that are made of what changed, and that nobody has made again."""
     left_secrets: frozenset[str] = frozenset()
     """Secret values of flows that this turn has left."""
     given_secrets: frozenset[str] = frozenset()
@@ -123,6 +125,23 @@ class TurnState:
             self.session = after
         else:
             self.reset(after)
+        self._outdate(event, before)
+
+    def _outdate(self, event: ev.Event, before: Session) -> None:
+        """Clear the keys that are made of what an event changed. What is made of those follows."""
+        after, keys = self.session, self.machine.keys
+        if isinstance(event, ev.ContextSet) and keys.made_of:
+            found = keys.outdated(before.context, after.context, event.values)
+            self.outdated |= frozenset(found)
+            if removed := tuple(key for key in found if key in after.context):
+                self.emit(ev.ContextSet(source="x-from", removed=removed))
+        elif isinstance(event, ev.AnswersChanged):
+            old, new = before.of_caller(event.frame), after.of_caller(event.frame)
+            found = self.root.of(new).keys.outdated(old.context, new.context, event.values)
+            if removed := tuple(key for key in found if key in new.context):
+                self.emit(ev.AnswersChanged(frame=event.frame, values={}, removed=removed))
+        elif isinstance(event, ev.FlowReturned):
+            self.outdated |= keys.made_of.keys() - after.context.keys()
 
     def say(self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: str) -> None:
         """Say something after all that was said in this turn."""

@@ -21,7 +21,7 @@ _PLAIN = frozenset({"enum", "const", "required", "dependentRequired"})
 _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
-    {"title", "description", "examples", "$comment", "x-secret", "x-fast", "x-source", "x-labels", "default"}
+    {"title", "description", "examples", "$comment", "x-secret", "x-fast", "x-source", "x-from", "x-labels", "default"}
 )
 
 

@@ -43,9 +43,9 @@ async def run_point(
     results: list[HandlerResult] = []
     asked: Occasion | None = None  # one occasion serves all conditions until a handler changes something
     for handler in handlers:
-        if effect.point not in handler.points:
+        if handler.name not in effect.only if effect.only else effect.point not in handler.points:
             continue
-        if handler.predicates:
+        if handler.predicates and not effect.only:
             asked = asked or occasion_of(effect, context)
             try:
                 wanted = handler.wants(asked)

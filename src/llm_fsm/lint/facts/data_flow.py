@@ -316,6 +316,8 @@ class DataFlow:
         for given in self.document.assignments:
             rule = self.document.rules.get(given.pointer)
             found.update(rule.reads - {given.key} if rule is not None else ())
+        for schema in (self.document.keys or {}).values():
+            found.update(_strings(schema.get("x-from")))
         found.update(_split(self.document.root.text("persona")), _split(self.document.root.text("description")))
         for state in self.document.states.values():
             found.update(_words(state))

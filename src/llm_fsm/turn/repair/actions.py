@@ -83,8 +83,9 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
     """Patterns that change nothing: words, and what is open stays so."""
     turn.emit(ev.Repaired(pattern=name))
     if name == "repeat":
-        last = response.last_words(turn)
-        _say(turn, name, question=response.open_question(turn) if not last or last.endswith(TRUNCATED) else last)
+        last, asked = response.last_words(turn), response.open_question(turn)
+        changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
+        _say(turn, name, question=asked if not last or last.endswith(TRUNCATED) or changed else last)
         return
     asked = response.last_question(turn)
     if _claims_too_much(turn, name):
@@ -184,6 +185,8 @@ def _restart(turn: TurnState, message: str) -> Run:
         for key, value in session.root_context().items()
         if (origin := origins.get(key, (0, "")))[1] == "host" or origin == (session.turn, "model")
     }
+    while stale := kept.keys() & turn.root.keys.outdated(session.root_context(), kept, ()):
+        kept = {key: value for key, value in kept.items() if key not in stale}
     flow, initial = session.flow, turn.root.definition.initial_state
     piece = turn.machine.patterns["restart"]
     subflows.keep_secrets(turn)

@@ -27,13 +27,13 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
     """
     if (yield from _correct_outside(turn, reply, before)):
         return True
-    session = turn.session
+    session, made_of = turn.session, turn.machine.keys.made_of
     changed = tuple(
         key
         for key, value in before.context.items()
         if session.context.get(key) != value
         and before.origins.get(key, (session.turn, ""))[0] < session.turn
-        and (key not in session.context or session.origins[key] == (session.turn, "model"))
+        and (key not in session.context or session.origins[key] == (session.turn, "model") or key in made_of)
         and not key.startswith("_")
     )
     named = reply.target == "correct"

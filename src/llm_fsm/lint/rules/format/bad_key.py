@@ -101,7 +101,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 @lint_rule("S116", "error")
 def bad_key_setting(document: Document) -> Iterator[Finding]:
-    """`x-source`, `x-secret`, `x-fast` or `x-labels` of a context key has a value that it cannot have.
+    """`x-source`, `x-secret`, `x-fast`, `x-from` or `x-labels` of a context key has a value that it cannot have.
 
     Why it is bad:
     Who may write the key, and whether it must be kept out of prompts, would be guessed.
@@ -112,7 +112,8 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
 
     Fix:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
-    `x-labels` is an object: value to the words for it.
+    `x-labels` is an object: value to the words for it. `x-from` is a list of other declared keys, or of their parts;
+    no key is made of itself, and none in a circle.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -132,6 +133,44 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
                 message = f'"{name}": expected true or false, found {shown}'
                 yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
         yield from _labels(schema, place + "/x-labels")
+        yield from _made_of(document.keys or {}, key, place + "/x-from")
+
+
+def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Iterator[Finding]:
+    """What a key is said to be made of, and cannot be."""
+    names = keys[key].get("x-from")
+    if names is None:
+        return
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        shown = json.dumps(names, ensure_ascii=False)[:40]
+        yield bad_key_setting.finding(f'"x-from": expected a list of key names, found {shown}', pointer=place)
+        return
+    for number, name in enumerate(names):
+        if (own := _declared(keys, name)) is None:
+            meant = nearest(name, keys)
+            yield bad_key_setting.finding(
+                f'"x-from" names {quoted(name)}, which is not declared',
+                pointer=f"{place}/{number}",
+                hint=None if meant is None else f'did you mean "{meant}"?',
+            )
+        elif key in _all_made_of(keys, own):
+            yield bad_key_setting.finding(f"{quoted(key)} is made of itself", pointer=f"{place}/{number}")
+
+
+def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
+    return next((key for key in (name, name.partition(".")[0]) if key in keys), None)
+
+
+def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
+    """A key, and all that it is made of in the end."""
+    found, open_ = set[str](), [key]
+    while open_:
+        if (name := open_.pop()) not in found:
+            found.add(name)
+            names = keys[name].get("x-from")
+            own = (_declared(keys, item) for item in names if isinstance(item, str)) if isinstance(names, list) else ()
+            open_ += [item for item in own if item is not None]
+    return found
 
 
 def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ _WORDS = (
 )
 _SHORT = ("not", "if", "then", "else", "$id")
 """Words that are too short to be told from others by likeness."""
-_SETTINGS = ("x-source", "x-secret", "x-fast", "x-labels")
+_SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels")
 _FORMATS = (
     *("date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4"),
     *("ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer"),
