@@ -31,7 +31,6 @@ Registered = FilePath | Mapping[str, Any] | Definition
 """What a host may register: a file, a definition as JSON data, or a definition."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a definition comes from. `file` None: from no file. `home` is the first file of its folder tree.
@@ -126,9 +125,7 @@ class _Search:
         if not is_path(flow):
             guess = nearest(flow, self.registered)
             hint = f"did you mean {guess!r}?" if guess else f"register it with flows={{{flow!r}: …}}, or name a file"
-            raise _fault(
-                place, state_id, missing_flow, f"no definition is registered under the name {flow!r}", hint
-            )
+            raise _fault(place, state_id, missing_flow, f"no definition is registered under the name {flow!r}", hint)
         if is_absolute(flow):
             message = f"{flow!r} is not a relative path"
             raise _fault(place, state_id, missing_flow, message, "name a file beside it")
@@ -204,4 +201,3 @@ def _located(found: Finding, file: str | None) -> Finding:
     except (DefinitionError, source.SourceError):
         return found
     return replace(found, line=position.line, column=position.column)
-

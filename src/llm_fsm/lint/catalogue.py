@@ -291,8 +291,14 @@ def _nothing(document: Document) -> Iterator[Finding]:  # noqa: ARG001 - reading
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        name: Rule(name=name, code=CODES[name].code, level=CODES[name].level, check=_nothing, page=page,
-                   at_key=CODES[name].at_key)
+        name: Rule(
+            name=name,
+            code=CODES[name].code,
+            level=CODES[name].level,
+            check=_nothing,
+            page=page,
+            at_key=CODES[name].at_key,
+        )
         for name, page in PAGES.items()
     }
 )

@@ -66,18 +66,13 @@ class Config:
             return True
         return self.fail_on != "never" and LEVELS.index(found.level) <= LEVELS.index(self.fail_on)
 
-    def over(
-        self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: FailOn | None = None
-    ) -> Config:
+    def over(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: FailOn | None = None) -> Config:
         """These settings with options over them: `select` and `fail_on` replace, `ignore` adds."""
         chosen, left_out = tuple(select), tuple(ignore)
         for word in (*chosen, *left_out):
             _known(word)
         return replace(
-            self,
-            select=chosen or self.select,
-            ignore=(*self.ignore, *left_out),
-            fail_on=fail_on or self.fail_on,
+            self, select=chosen or self.select, ignore=(*self.ignore, *left_out), fail_on=fail_on or self.fail_on
         )
 
 

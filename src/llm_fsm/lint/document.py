@@ -30,6 +30,7 @@ SYSTEM_NAMES = frozenset(
 
 T = TypeVar("T")
 
+
 class Called(NamedTuple):
     """A file that a subflow names, and its document, or why it has none."""
 
@@ -429,9 +430,7 @@ def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
         yield Arc(source, target, placed, is_global, priority, placed.value.get("auto") is True)
 
 
-_SCHEMA_WORDS = frozenset(
-    {"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"}
-)
+_SCHEMA_WORDS = frozenset({"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"})
 
 
 def looks_like_key(name: str, schema: object) -> bool:
@@ -450,14 +449,6 @@ def declared_in(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(found, dict):
         return found
     for name, inner in schema.items():
-        if (
-            isinstance(inner, dict)
-            and name not in _SCHEMA_WORDS
-            and nearest(name, ["properties"]) is not None
-        ):
+        if isinstance(inner, dict) and name not in _SCHEMA_WORDS and nearest(name, ["properties"]) is not None:
             return inner
-    return {
-        name: inner
-        for name, inner in schema.items()
-        if looks_like_key(name, inner) and name not in _SCHEMA_WORDS
-    }
+    return {name: inner for name, inner in schema.items() if looks_like_key(name, inner) and name not in _SCHEMA_WORDS}

@@ -194,12 +194,7 @@ class _Parser:
             found = self.attributes()
             {"node": node, "edge": edge}.get(token.word.lower(), {}).update(found)
             return []
-        if (
-            following is not None
-            and following.kind == "sign"
-            and following.word == "="
-            and token.kind != "sign"
-        ):
+        if following is not None and following.kind == "sign" and following.word == "=" and token.kind != "sign":
             self.word()
             self.take()
             self.word()

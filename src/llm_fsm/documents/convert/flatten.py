@@ -65,9 +65,7 @@ class _Flattening:
         for arrow in chart.arrows:
             if arrow.source is not None:
                 arrows[arrow.source].append(arrow)
-        leaves = [
-            name for name, vertex in chart.vertices.items() if not children[name] and vertex.kind != "history"
-        ]
+        leaves = [name for name, vertex in chart.vertices.items() if not children[name] and vertex.kind != "history"]
         if not leaves:
             raise ConversionError("there are no states in it")
         if len(leaves) > _MAX_STATES:
@@ -98,9 +96,7 @@ class _Flattening:
             document["global_transitions"] = shared
         for name in self.children:
             if self.children[name] and chart.vertices[name].label:
-                chart.lost(
-                    f'the words of "{name[:80]}", which contains other states', chart.vertices[name].line
-                )
+                chart.lost(f'the words of "{name[:80]}", which contains other states', chart.vertices[name].line)
         return document
 
     def guessed(self) -> str:
@@ -122,9 +118,7 @@ class _Flattening:
                 return name
             else:
                 inner = vertex.initial if vertex.initial in self.chart.vertices else None
-                plain = [
-                    child for child in self.children[name] if self.chart.vertices[child].kind != "history"
-                ]
+                plain = [child for child in self.children[name] if self.chart.vertices[child].kind != "history"]
                 name = inner or (plain[0] if plain else self.first_leaf())
             if name in seen or len(seen) > 2 * MAX_DEPTH:
                 return self.first_leaf()
@@ -201,9 +195,7 @@ class _Flattening:
             inherited = owner != vertex.name
             events = set()
             for arrow in self.arrows[owner]:
-                if arrow.done or (
-                    inherited and (arrow.event in heard or self.entered(arrow.target) == vertex.name)
-                ):
+                if arrow.done or (inherited and (arrow.event in heard or self.entered(arrow.target) == vertex.name)):
                     continue
                 if arrow.event is not None and not arrow.conditions:
                     events.add(arrow.event)

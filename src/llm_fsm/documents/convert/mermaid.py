@@ -25,9 +25,7 @@ from llm_fsm.documents.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, u
 
 _HEAD = re.compile(r"\s*stateDiagram(-v2)?\b", re.IGNORECASE)
 _NAME = r"(?P<{0}>\[\*\]|(?:(?!-->)[^\s:{{}}\"])+?)(?::::(?P<{0}_class>\w+))?"
-_ARROW = re.compile(
-    rf"{_NAME.format('source')}\s*-->\s*{_NAME.format('target')}\s*(?::(?!:)\s*(?P<label>.*))?"
-)
+_ARROW = re.compile(rf"{_NAME.format('source')}\s*-->\s*{_NAME.format('target')}\s*(?::(?!:)\s*(?P<label>.*))?")
 _STATE = re.compile(
     r"state\s+(?:\"(?P<text>[^\"]*)\"\s+as\s+)?(?P<name>[^\s:{}\"<\[]+)(?::::(?P<class>\w+))?"
     r"\s*(?:<<(?P<pseudo>\w+)>>|\[\[(?P<pseudo2>\w+)\]\]|:(?!:)\s*(?P<says>.*?))?\s*(?P<opens>\{)?",
@@ -70,18 +68,14 @@ class _Reader:
         """Skips what stands before the diagram and gives the number of the line behind its name."""
         at = 0
         if lines and lines[0].strip() == "---":
-            at = next(
-                (number for number, line in enumerate(lines[1:], 2) if line.strip() == "---"), len(lines)
-            )
+            at = next((number for number, line in enumerate(lines[1:], 2) if line.strip() == "---"), len(lines))
         for number in range(at, len(lines)):
             if _HEAD.match(lines[number]):
                 self.comments(lines)
                 return number + 1
             if lines[number].strip() and not lines[number].lstrip().startswith("%%"):
                 break
-        raise ConversionError(
-            'a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1
-        )
+        raise ConversionError('a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1)
 
     def comments(self, lines: list[str]) -> None:
         """What our own writer says in comments: the machine's name, and stand-ins for ids."""
@@ -170,9 +164,7 @@ class _Reader:
         if not self.scopes:
             raise ConversionError('"--" parts the regions of a composite state, and here is none', line)
         if self.scopes[-1] not in self.regions:
-            self.chart.lost(
-                f'"{self.scopes[-1]}" runs regions side by side: only the first one is entered', line
-            )
+            self.chart.lost(f'"{self.scopes[-1]}" runs regions side by side: only the first one is entered', line)
         self.regions[self.scopes[-1]] = line
 
     def note(self, found: re.Match[str], lines: list[str], at: int) -> int:
@@ -281,12 +273,7 @@ class _Reader:
         kept: list[Arrow] = []
         for arrow in self.chart.arrows:
             plain = not (arrow.label or arrow.conditions) and leaving[arrow.source] == 1
-            if (
-                arrow.target == _end_of("")
-                and arrow.source is not None
-                and plain
-                and arrow.source not in composite
-            ):
+            if arrow.target == _end_of("") and arrow.source is not None and plain and arrow.source not in composite:
                 vertex = self.chart.vertices[arrow.source]
                 vertex.kind, vertex.parent = "final", None
             else:
@@ -305,8 +292,7 @@ class _Reader:
             name += "_"
         self.chart.vertices[name] = Vertex(name, None, "final")
         self.chart.arrows = [
-            replace(arrow, target=name) if arrow.target == _end_of("") else arrow
-            for arrow in self.chart.arrows
+            replace(arrow, target=name) if arrow.target == _end_of("") else arrow for arrow in self.chart.arrows
         ]
         self.chart.mapped(f'[*] becomes the final state "{name}"', self.ends[""])
 

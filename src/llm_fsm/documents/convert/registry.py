@@ -91,9 +91,7 @@ def detect(text: str, name: str = "") -> str:
     if head.startswith("{"):
         return _json_form(plain)
     if re.search(r"\b(?:createMachine|setup)\s*\(", head):
-        raise ConversionError(
-            "this is JavaScript, which is not run; give the machine's configuration as JSON", 1
-        )
+        raise ConversionError("this is JavaScript, which is not run; give the machine's configuration as JSON", 1)
     other = re.match(r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head)
     if other is not None:
         raise ConversionError(f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1)
@@ -139,11 +137,7 @@ def _modern(text: str, name: str, stem: str | None) -> Converted:
     upgraded = upgrade(source.parse(text), partial(rewrite, stem=stem)).document
     told = {"older-form": False, "not-mapped": True, "no-effect": True, "unknown-key": True}
     notes = tuple(
-        Note(
-            told[found.name],
-            found.message if found.hint is None else f"{found.message}; {found.hint}",
-            found.line,
-        )
+        Note(told[found.name], found.message if found.hint is None else f"{found.message}; {found.hint}", found.line)
         for found in loaded.findings
         if found.name in told
     )
@@ -156,8 +150,7 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
     states = found.get("states")
     if isinstance(states, dict):
         found["states"] = {
-            name: {key: value for key, value in state.items() if value is not None}
-            for name, state in states.items()
+            name: {key: value for key, value in state.items() if value is not None} for name, state in states.items()
         }
     return found
 
@@ -190,16 +183,9 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
     states = definition.states
     for name in State.model_fields:
         count = sum(getattr(state, name) != State.model_fields[name].default for state in states.values())
-        if (
-            name not in _STATE_CARRIED
-            and any(name in state.model_fields_set for state in states.values())
-            and count
-        ):
+        if name not in _STATE_CARRIED and any(name in state.model_fields_set for state in states.values()) and count:
             yield Note(True, f'"{name}" of {count} state{"s" if count > 1 else ""}')
-    moves = [
-        *(move for state in states.values() for move in state.transitions),
-        *definition.global_transitions,
-    ]
+    moves = [*(move for state in states.values() for move in state.transitions), *definition.global_transitions]
     for name, field in Transition.model_fields.items():
         count = sum(getattr(move, name) != field.default for move in moves)
         if name not in _MOVE_CARRIED and not field.is_required() and count:
@@ -228,6 +214,4 @@ def _only_words(moves: list[Transition]) -> Iterator[Note]:
     if hidden:
         yield Note(True, f'"description" of {hidden} condition{"s" if hidden > 1 else ""} that have a rule')
     if shown:
-        yield Note(
-            True, f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable back"
-        )
+        yield Note(True, f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable back")

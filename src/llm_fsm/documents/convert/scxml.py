@@ -50,9 +50,7 @@ def read(text: str) -> Chart:
     """The chart of a document. Raises ConversionError."""
     root = _parsed(text)
     if root.name != "scxml":
-        raise ConversionError(
-            f"an SCXML document begins with <scxml>, this one with <{root.name[:40]}>", root.line
-        )
+        raise ConversionError(f"an SCXML document begins with <scxml>, this one with <{root.name[:40]}>", root.line)
     reader = _Reader(Chart(name=root.attributes.get("name", "")))
     reader.collect(root, None)
     reader.chart.initial = reader.initial(root)
@@ -70,9 +68,7 @@ def _parsed(text: str) -> _Element:
 
     def begin(name: str, attributes: dict[str, str]) -> None:
         if len(stack) > MAX_DEPTH:
-            raise ConversionError(
-                f"elements are nested deeper than {MAX_DEPTH} levels", parser.CurrentLineNumber
-            )
+            raise ConversionError(f"elements are nested deeper than {MAX_DEPTH} levels", parser.CurrentLineNumber)
         space, _, local = name.rpartition(" ")
         known = local if space in ("", _SCXML) else f"{{{space}}}{local}"
         element = _Element(known, attributes, parser.CurrentLineNumber)
@@ -80,9 +76,7 @@ def _parsed(text: str) -> _Element:
         stack.append(element)
 
     def refuse(*_: Any) -> None:
-        raise ConversionError(
-            "a document type declaration (<!DOCTYPE …>) is not read", parser.CurrentLineNumber
-        )
+        raise ConversionError("a document type declaration (<!DOCTYPE …>) is not read", parser.CurrentLineNumber)
 
     parser.StartElementHandler = begin
     parser.EndElementHandler = lambda _: stack.pop() and None
@@ -129,9 +123,7 @@ class _Reader:
             vertex.kind = "final"
         elif element.name == "parallel":
             vertex.kind = "parallel"
-            self.chart.lost(
-                f'"{name}" runs regions side by side: only the first one is entered', element.line
-            )
+            self.chart.lost(f'"{name}" runs regions side by side: only the first one is entered', element.line)
         elif element.name == "history":
             vertex.kind = "history"
             self.chart.lost(f'history "{name}" is read as the state around it', element.line)

@@ -20,42 +20,11 @@ from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, Con
 
 GUARD = "llm_fsm.conditions.compiler"
 """The type of the guards that our own writer makes; `params.conditions` are those of the definition."""
-_ACTING = (
-    "entry",
-    "exit",
-    "onEntry",
-    "onExit",
-    "activities",
-    "actions",
-    "invoke",
-    "output",
-    "data",
-    "history",
-)
+_ACTING = ("entry", "exit", "onEntry", "onExit", "activities", "actions", "invoke", "output", "data", "history")
 _SILENT = frozenset(
     {
-        *(
-            "$schema",
-            "id",
-            "key",
-            "initial",
-            "type",
-            "states",
-            "on",
-            "always",
-            "after",
-            "onDone",
-            "description",
-        ),
-        *(
-            "version",
-            "strict",
-            "predictableActionArguments",
-            "preserveActionOrder",
-            "delimiter",
-            "target",
-            "order",
-        ),
+        *("$schema", "id", "key", "initial", "type", "states", "on", "always", "after", "onDone", "description"),
+        *("version", "strict", "predictableActionArguments", "preserveActionOrder", "delimiter", "target", "order"),
         *("guard", "cond", "internal", "reenter", "schemas", "types", "tsTypes", "meta", "tags"),
     }
 )
@@ -106,18 +75,14 @@ class _Reader:
     def collect(self, place: _Place, depth: int) -> None:
         """All nodes, outer ones first."""
         if depth > MAX_DEPTH:
-            raise ConversionError(
-                f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer)
-            )
+            raise ConversionError(f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer))
         self.places.append(place)
         value = place.value
         if isinstance(value.get("id"), str):
             self.ids[value["id"]] = place.name
         states = value.get("states")
         if states is not None and not isinstance(states, dict):
-            self.chart.lost(
-                f'"states" of {_shown(place.name)} is no object', self.line(place.pointer + "/states")
-            )
+            self.chart.lost(f'"states" of {_shown(place.name)} is no object', self.line(place.pointer + "/states"))
         for key, inner in states.items() if isinstance(states, dict) else ():
             pointer = f"{place.pointer}/states{step(key)}"
             if not isinstance(inner, dict):
@@ -191,9 +156,7 @@ class _Reader:
             where = f"{pointer}/after{step(delay)}"
             what = "a delay: nobody waits for the time here, the model judges it"
             self.chart.lost(f"{what} ({_shown(place.name)})", self.line(where))
-            self.each(
-                place, given, where, event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}"
-            )
+            self.each(place, given, where, event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}")
         invoked = value.get("invoke")
         for index, one in enumerate(invoked if isinstance(invoked, list) else [invoked]):
             for key in ("onDone", "onError"):
@@ -234,9 +197,7 @@ class _Reader:
         given = found.get("target")
         if isinstance(given, list):
             if len(given) > 1:
-                self.chart.lost(
-                    "a transition to several states leads to the first of them", self.line(pointer)
-                )
+                self.chart.lost("a transition to several states leads to the first of them", self.line(pointer))
             given = given[0] if given else None
         if not isinstance(given, str) or not given:
             self.chart.lost(f"a transition of {_shown(place.name)} that leads nowhere", self.line(pointer))

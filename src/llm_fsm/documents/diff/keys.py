@@ -19,14 +19,7 @@ _OTHERS_BOUND = {
     "minContains": "contains",
 }
 """Words whose absence lets another word refuse more."""
-_LIFTED = {
-    "minimum": min,
-    "minLength": min,
-    "minItems": min,
-    "maximum": max,
-    "maxLength": max,
-    "maxItems": max,
-}
+_LIFTED = {"minimum": min, "minLength": min, "minItems": min, "maximum": max, "maxLength": max, "maxItems": max}
 
 
 def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
@@ -62,9 +55,7 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
                 yield from _schema(key, old, new, key)
                 continue
             place = "/context_schema/properties" + step(key)
-            yield Change(
-                subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place
-            )
+            yield Change(subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place)
 
 
 def _writable(key: str, definition: Definition) -> bool:
@@ -97,11 +88,7 @@ def _frame(old: Definition, new: Definition) -> Iterator[Change]:
         if word not in ("properties", "$defs") and was.get(word) != now.get(word):
             text = f'"{word}" of "context_schema" changed{from_to(was.get(word), now.get(word))}'
             yield Change(
-                subject="setting",
-                how="changed",
-                impact="safe",
-                message=text,
-                pointer="/context_schema" + step(word),
+                subject="setting", how="changed", impact="safe", message=text, pointer="/context_schema" + step(word)
             )
 
 
@@ -115,9 +102,7 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
     if before != after:
         text = f'key "{current}" is written by the {after} instead of the {before}'
         if after == "model":
-            yield Change(
-                subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source"
-            )
+            yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source")
         else:
             yield Change(
                 subject="key", how="changed", impact="needs-map", message=text, pointer=place + "/x-source",
@@ -173,11 +158,7 @@ def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         if key not in new:
             yield f"{key} dropped"
         elif key not in old:
-            yield (
-                f"{key} {short}"
-                if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60
-                else f"{key} added"
-            )
+            yield (f"{key} {short}" if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60 else f"{key} added")
         elif old[key] != new[key]:
             yield f"{key}{from_to(old[key], new[key])}"
 

@@ -31,10 +31,7 @@ def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
     come = [name for name in new.states if name not in old.states]
     if not gone or not come or len(gone) * len(come) > _MOST_PAIRS:
         return {}
-    traits = [
-        {name: _traits(definition, name) for name in names}
-        for definition, names in ((old, gone), (new, come))
-    ]
+    traits = [{name: _traits(definition, name) for name in names} for definition, names in ((old, gone), (new, come))]
     scores = sorted(
         ((_overlap(traits[0][was], traits[1][now]), was, now) for was in gone for now in come),
         key=lambda score: -score[0],

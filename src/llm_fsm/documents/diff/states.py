@@ -13,9 +13,7 @@ _PARKED = ("wait_for", "answer_schema", "flow")
 _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})
 
 
-def state_changes(
-    old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]
-) -> Iterator[Change]:
+def state_changes(old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
     """`before` is the old definition in the new one's names."""
     back = {now: was for was, now in renames.items()}
     yield from _states(old, new, renames)
@@ -44,9 +42,7 @@ def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Ite
     for name in new.states:
         if name not in old.states and name not in renamed.values():
             text = f'state "{name}" added'
-            yield Change(
-                subject="state", how="added", impact="safe", message=text, pointer="/states" + step(name)
-            )
+            yield Change(subject="state", how="added", impact="safe", message=text, pointer="/states" + step(name))
 
 
 def _end(name: str, now: str | None, place: str) -> Change:
@@ -74,15 +70,11 @@ def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str])
     for key in WORDS:
         if getattr(was, key) != getattr(now, key):
             text = f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
-            yield Change(
-                subject="words", how="changed", impact="safe", message=text, pointer=place + step(key)
-            )
+            yield Change(subject="words", how="changed", impact="safe", message=text, pointer=place + step(key))
     for key in State.model_fields:
         if key not in _OWN and getattr(was, key) != getattr(now, key):
             text = f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
-            yield Change(
-                subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key)
-            )
+            yield Change(subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key))
 
 
 def _kind(name: str, was: str, now: str, place: str, here: tuple[str, ...]) -> Change:

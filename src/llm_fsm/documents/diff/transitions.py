@@ -38,9 +38,7 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
             yield _lost(was[index], f"{place}/{index}", where, context, name)
         for index in come:
             text = f'transition {where} to "{now[index].target_state}" added'
-            yield Change(
-                subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}"
-            )
+            yield Change(subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}")
     late = context.old_names(one for one in new.states if one in context.lost - told and one in old.states)
     if late:
         yield Change(
@@ -104,9 +102,7 @@ def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
     yield None, old.global_transitions, new.global_transitions
 
 
-def _paired(
-    old: Sequence[Transition], new: Sequence[Transition]
-) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     """Which transitions are the same one: equal, else of one target and description, else of one target."""
     pairs: list[tuple[int, int]] = []
     gone, come = list(range(len(old))), list(range(len(new)))
@@ -166,18 +162,12 @@ def _transition(edge: _Edge, context: _Context) -> Iterator[Change]:
     was, now, what = edge.old, edge.new, edge.what
     if was.description != now.description:
         text = f"description of the {what} reworded{from_to(was.description, now.description)}"
-        yield Change(
-            subject="words", how="changed", impact="safe", message=text, pointer=edge.place + "/description"
-        )
+        yield Change(subject="words", how="changed", impact="safe", message=text, pointer=edge.place + "/description")
     for name, field in Transition.model_fields.items():
         key = field.alias or name
-        if name not in ("target_state", "description", "conditions") and getattr(was, name) != getattr(
-            now, name
-        ):
+        if name not in ("target_state", "description", "conditions") and getattr(was, name) != getattr(now, name):
             text = f'"{key}" of the {what} changed{from_to(getattr(was, name), getattr(now, name))}'
-            yield Change(
-                subject="setting", how="changed", impact="safe", message=text, pointer=edge.place + step(key)
-            )
+            yield Change(subject="setting", how="changed", impact="safe", message=text, pointer=edge.place + step(key))
     if was.conditions != now.conditions:
         yield from _conditions(edge, context)
 
@@ -207,9 +197,7 @@ def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
     here = [one for one in context.new.states if one in context.lost and edge.owner in (None, one)]
     reason = "they can never hold now, so it is never taken"
     if not here:
-        return Change(
-            subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason
-        )
+        return Change(subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason)
     states = context.old_names(here)
     return Change(
         subject="condition", how="changed", impact="strands", message=text, pointer=place, states=states,
@@ -225,11 +213,7 @@ def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...],
         return (), f'"{key}" is written by the {new.source_of(head)}, and conversations under way may lack it'
     if new.context_schema is not None and head not in new.key_schemas:
         return (), f'no reply can write "{key}": "context_schema" does not declare it'
-    here = (
-        [edge.owner]
-        if edge.owner is not None
-        else [name for name in new.states if new.kind_of(name) == "converse"]
-    )
+    here = [edge.owner] if edge.owner is not None else [name for name in new.states if new.kind_of(name) == "converse"]
     silent = [name for name in here if not {key, head} & set(new.states[name].required_context_keys)]
     if {key, head} & context.collected or not silent:
         return None

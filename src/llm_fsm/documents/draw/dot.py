@@ -44,9 +44,7 @@ def dot(picture: Picture, *, whole: bool = False) -> str:
         lines.append(f'  {quoted(START_ID)} [shape=point width=0.14 label="" fillcolor="#000000"]')
     lines += [_node(node, shaped) for node in picture.nodes]
     if picture.shared:
-        lines.append(
-            f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed" color="#777777"]'
-        )
+        lines.append(f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed" color="#777777"]')
     if picture.initial is not None:
         lines.append(f"  {quoted(START_ID)} -> {quoted(picture.initial)}")
     lines += [_edge(edge, shaped) for edge in picture.edges]

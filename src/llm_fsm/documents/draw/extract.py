@@ -164,9 +164,7 @@ def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:
     for key, how in (("on_timeout", "timeout"), ("on_exhausted", "exhausted")):
         target = placed.value.get(key)
         if isinstance(target, str) and not (key == "on_exhausted" and target in ("raise", "continue")):
-            yield Edge(
-                source=_id(name), target=_id(target), label=how, how=how, pointer=f"{placed.pointer}/{key}"
-            )
+            yield Edge(source=_id(name), target=_id(target), label=how, how=how, pointer=f"{placed.pointer}/{key}")
 
 
 def _edge(source: str, placed: Placed, shown: Details) -> Edge:
@@ -213,11 +211,7 @@ def rules(transition: Placed) -> Iterator[str]:
         parts += [{"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")]
         logic = condition.value.get("logic")
         parts += (
-            logic["and"]
-            if isinstance(logic, dict) and isinstance(logic.get("and"), list)
-            else [logic]
-            if logic
-            else []
+            logic["and"] if isinstance(logic, dict) and isinstance(logic.get("and"), list) else [logic] if logic else []
         )
     if parts:
         whole = parts[0] if len(parts) == 1 else {"and": parts}
@@ -238,8 +232,7 @@ def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()
         picture,
         nodes=tuple(replace(node, lit=True) if node.id in lit else node for node in picture.nodes),
         edges=tuple(
-            replace(edge, lit=True) if (edge.source, edge.target) in wanted else edge
-            for edge in picture.edges
+            replace(edge, lit=True) if (edge.source, edge.target) in wanted else edge for edge in picture.edges
         ),
     )
 
@@ -272,9 +265,7 @@ def mark(
             worst[place] = found.level
     return replace(
         picture,
-        nodes=tuple(
-            replace(node, level=worst.get(node.pointer) if node.pointer else None) for node in picture.nodes
-        ),
+        nodes=tuple(replace(node, level=worst.get(node.pointer) if node.pointer else None) for node in picture.nodes),
         edges=tuple(replace(edge, level=worst.get(edge.pointer)) for edge in picture.edges),
     )
 

@@ -70,9 +70,7 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
     return below, kept
 
 
-def _branch(
-    root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture
-) -> Iterator[str]:
+def _branch(root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture) -> Iterator[str]:
     """One root and what hangs below it: each state is opened where breadth-first search meets it first."""
     opened: dict[str, Edge | None] = {root: None}
     queue = [root]

@@ -80,9 +80,7 @@ class DataFlow:
         found: dict[str, list[tuple[str, str]]] = {}
         for name, state in self.document.states.items():
             for pointer, key in state.texts("required_context_keys"):
-                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
-                    (name, pointer)
-                )
+                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append((name, pointer))
         return found
 
     @cached_property
@@ -322,9 +320,7 @@ class DataFlow:
         for state in self.document.states.values():
             found.update(_words(state))
             scope = state.value.get("context_scope")
-            found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(
-                scope, dict
-            ) else None
+            found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(scope, dict) else None
             found.update(_strings(state.value.get("key_results")))
             found.update(_strings(state.value.get("example_dialogue")))
         found.update(_strings(self.document.root.value.get("properties")))

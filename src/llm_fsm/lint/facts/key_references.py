@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 _TAG = re.compile(r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%(?P<block>.*?)%\}", re.DOTALL)
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
-_TOKEN = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL
-)
+_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS = frozenset(
     {

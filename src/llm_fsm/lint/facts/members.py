@@ -32,31 +32,20 @@ def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
     return None
 
 
-def missing_member(
-    flow: DataFlow, schema: Mapping[str, Any], path: str, step: str
-) -> tuple[str, str | None] | None:
+def missing_member(flow: DataFlow, schema: Mapping[str, Any], path: str, step: str) -> tuple[str, str | None] | None:
     """(what is wrong, hint) with one name that looks into a value of a schema; None where it may find something."""
     types = types_of(schema)
     if not types:
         return None
     if not types & {"object", "array"}:
-        return (
-            f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member {quoted(step)}",
-            None,
-        )
+        return (f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member {quoted(step)}", None)
     if "object" not in types:
-        return (
-            None if step.isdecimal() else (f"{quoted(path)} is a list and has no member {quoted(step)}", None)
-        )
+        return None if step.isdecimal() else (f"{quoted(path)} is a list and has no member {quoted(step)}", None)
     members = schema.get("properties")
     if not isinstance(members, dict) or step in members or not members:
         return None
     meant = nearest(step, members)
     if meant is None and schema.get("additionalProperties") is not False:
         return None
-    hint = (
-        f"did you mean {quoted(f'{path}.{meant}')}?"
-        if meant
-        else f"its members are {', '.join(list(members)[:8])}"
-    )
+    hint = f"did you mean {quoted(f'{path}.{meant}')}?" if meant else f"its members are {', '.join(list(members)[:8])}"
     return f"{quoted(path)} has no member {quoted(step)}", hint

@@ -62,15 +62,11 @@ def read(statement: Mapping[str, Any]) -> Statement:
     for limit, needed in LIMITS.items():
         if statement.get(limit) is not None and verb != needed:
             raise FormError(
-                f'"{limit}" goes with "{needed}", not with "{verb}"',
-                limit,
-                f'write "{needed}" or take it out',
+                f'"{limit}" goes with "{needed}", not with "{verb}"', limit, f'write "{needed}" or take it out'
             )
     limits = [limit for limit in LIMITS if statement.get(limit) is not None]
     if verb == "always" and not limits:
-        raise FormError(
-            '"always" needs "after": after which state?', hint='write "eventually" for every path'
-        )
+        raise FormError('"always" needs "after": after which state?', hint='write "eventually" for every path')
     bound = places(statement[limits[0]], limits[0]) if limits else None
     return Statement(verb, places(statement[verb], verb), bound)
 
@@ -80,9 +76,7 @@ def places(value: object, key: str) -> Places:
     items = value if isinstance(value, list) else [value]
     states = tuple(item for item in items if isinstance(item, str))
     keys = tuple(
-        item["key"]
-        for item in items
-        if isinstance(item, dict) and len(item) == 1 and isinstance(item.get("key"), str)
+        item["key"] for item in items if isinstance(item, dict) and len(item) == 1 and isinstance(item.get("key"), str)
     )
     if not items or len(states) + len(keys) < len(items):
         raise FormError(
@@ -248,9 +242,7 @@ class Paths:
                 found.append(violation)
         return min(found, key=lambda violation: len(violation.path), default=None)
 
-    def _arrivals(
-        self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]
-    ) -> Iterator[tuple[str, ...]]:
+    def _arrivals(self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
         """Shortest paths to each of the states, and through the transitions that demand one of the keys."""
         tree = self._tree if graph is self._onward else search_tree(graph, initial)
         for stop in self._stops_of(limit.states):

@@ -74,16 +74,12 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     typed = all(is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
-    failed = [
-        (result, values) for result, values in zip(results, contexts, strict=True) if result.words is None
-    ]
+    failed = [(result, values) for result, values in zip(results, contexts, strict=True) if result.words is None]
     if len(failed) == len(results) and (typed or all(_is_sure(one.why, names) for one in results)):
         return Trial("fails", _plainly(failed[0][0].why))
     hard = next((one for one in failed if one[0].kind in _TYPED), None)
     if hard is not None and typed:
-        passed = [
-            values for result, values in zip(results, contexts, strict=True) if result.words is not None
-        ]
+        passed = [values for result, values in zip(results, contexts, strict=True) if result.words is not None]
         return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
     silent = not failed and (typed or len(names) <= _FEW) and not any(one.words for one in results)
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
@@ -104,13 +100,7 @@ def _is_closed(schema: object, depth: int) -> bool:
     if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
         return True
     members = schema.get("properties")
-    inner = (
-        [schema.get("items")]
-        if types == {"array"}
-        else list(members.values())
-        if isinstance(members, dict)
-        else []
-    )
+    inner = [schema.get("items")] if types == {"array"} else list(members.values()) if isinstance(members, dict) else []
     return bool(inner) and all(_is_closed(part, depth + 1) for part in inner)
 
 
@@ -162,9 +152,7 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
 
 def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
     """Of the values with which a reply failed those with which it never did well; all when there are none."""
-    found = {
-        name: value for name, value in values.items() if not any(other[name] == value for other in passed)
-    }
+    found = {name: value for name, value in values.items() if not any(other[name] == value for other in passed)}
     return found or values
 
 

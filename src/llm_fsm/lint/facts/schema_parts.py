@@ -54,9 +54,7 @@ def _defs(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _parts(
-    schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int
-) -> Iterator[Part]:
+def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int) -> Iterator[Part]:
     if not isinstance(schema, dict) or depth > _DEPTH:
         return
     yield Part(pointer, schema, name, definitions)

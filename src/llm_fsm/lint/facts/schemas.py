@@ -14,9 +14,7 @@ from llm_fsm.lint.facts.suggestions import as_json
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
-def schema_faults(
-    schema: Mapping[str, Any], defs: object, place: str
-) -> Iterator[tuple[str, str, str | None]]:
+def schema_faults(schema: Mapping[str, Any], defs: object, place: str) -> Iterator[tuple[str, str, str | None]]:
     """(pointer, message, hint) of the first fault of the schema that stands at `place`.
 
     `defs` is what `#/$defs/…` in it refers to.
@@ -52,15 +50,9 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
         if isinstance(value, str):
             named = nearest(value, _TYPES) or "string"
-            return (
-                f"not a JSON Schema: {shown} stands where a schema is expected",
-                f'write {{"type": "{named}"}}',
-            )
+            return (f"not a JSON Schema: {shown} stands where a schema is expected", f'write {{"type": "{named}"}}')
         if isinstance(value, list):
-            return (
-                f"not a JSON Schema: {shown} stands where a schema is expected",
-                f'write {{"enum": {shown}}}',
-            )
+            return (f"not a JSON Schema: {shown} stands where a schema is expected", f'write {{"enum": {shown}}}')
         if value is None:
             return "not a JSON Schema: null stands where a schema is expected", 'write {"type": "string"}'
     if word == "required" and isinstance(value, bool):
@@ -69,10 +61,7 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     if word == "enum" and not isinstance(value, list):
         return 'not a JSON Schema: "enum" is a list of values', f'write "enum": [{shown}]'
     if word == "pattern" and isinstance(value, str):
-        return (
-            f"not a JSON Schema: {shown} is no regular expression",
-            "close its brackets, or escape them with \\",
-        )
+        return (f"not a JSON Schema: {shown} is no regular expression", "close its brackets, or escape them with \\")
     return None
 
 
@@ -97,9 +86,7 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
     "items": lambda value: isinstance(value, dict) and _plainly_sound(value),
     "properties": lambda value: isinstance(value, dict) and all(map(_PLAIN["items"], value.values())),
     "additionalProperties": lambda value: isinstance(value, bool),
-    "required": lambda value: (
-        isinstance(value, list) and all(map(_is_text, value)) and len({*value}) == len(value)
-    ),
+    "required": lambda value: isinstance(value, list) and all(map(_is_text, value)) and len({*value}) == len(value),
     **dict.fromkeys(("title", "description"), _is_text),
     **dict.fromkeys(("enum", "examples"), _is_list),
     **dict.fromkeys(("const", "default"), _is_anything),

@@ -91,4 +91,3 @@ def side(document: Document) -> Side:
     """What a mapping finds on one side of a call."""
     name = document.root.value.get("name")
     return Side(name if isinstance(name, str) else "", document.keys)
-

@@ -10,20 +10,9 @@ from llm_fsm._json import step
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
 from llm_fsm.lint.facts.suggestions import Slips
 
-_STATE_TEXTS = (
-    *("description", "purpose", "instructions"),
-    *("extraction_instructions", "response_instructions"),
-)
+_STATE_TEXTS = (*("description", "purpose", "instructions"), *("extraction_instructions", "response_instructions"))
 _DEPTH = 64
-_FORMAT_NAMES = (
-    "context_update",
-    "target_state",
-    "valid_states",
-    "user_input",
-    "current_context",
-    "_extra",
-    "_clear",
-)
+_FORMAT_NAMES = ("context_update", "target_state", "valid_states", "user_input", "current_context", "_extra", "_clear")
 
 
 def has_words(state: Placed) -> bool:

@@ -22,19 +22,13 @@ def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
     """The log of one run. Every rule is described; `files` are listed as what was looked at."""
     every = pages()
     index = {page.rule.name: number for number, page in enumerate(every)}
-    driver = {
-        "name": "llm-fsm",
-        "semanticVersion": __version__,
-        "rules": [_rule(page) for page in every],
-    }
+    driver = {"name": "llm-fsm", "semanticVersion": __version__, "rules": [_rule(page) for page in every]}
     prints = _fingerprints(findings)
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": {"uri": uri(name)}} for name in files],
-        "results": [
-            _result(found, index[found.name], mark) for found, mark in zip(findings, prints, strict=True)
-        ],
+        "results": [_result(found, index[found.name], mark) for found, mark in zip(findings, prints, strict=True)],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 

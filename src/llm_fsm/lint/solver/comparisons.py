@@ -113,16 +113,7 @@ def _in_operation(owner: Placed, comparing: Part) -> Iterator[Comparison]:
     below = f"{pointer}/{operator}"
 
     def compared(key: str, index: int, literal: Any, at: str, form: Any) -> Comparison:
-        return Comparison(
-            owner,
-            below,
-            operator,
-            form,
-            key,
-            literal,
-            f"{below}/{index}{at}",
-            positive,
-        )
+        return Comparison(owner, below, operator, form, key, literal, f"{below}/{index}{at}", positive)
 
     if operator in _EQUALITIES or operator in ORDERINGS:
         for left in range(min(len(written), 3) - 1):

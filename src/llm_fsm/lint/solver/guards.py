@@ -86,8 +86,7 @@ def guard_of(
     tests = Tests() if known is None else known
     parts: list[Formula] = [_is_set(name, domains) for name in names]
     parts += [
-        Reader(domains, tests, rule.steps).formula(logic, rule.node)
-        for logic, rule in zip(written, rules, strict=True)
+        Reader(domains, tests, rule.steps).formula(logic, rule.node) for logic, rule in zip(written, rules, strict=True)
     ]
     formula = parts[0] if len(parts) == 1 else Junction(True, tuple(parts))
     return Guard(

@@ -90,9 +90,7 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) 
         numbers=every.numbers if numbers is None else numbers.numbers,
         texts=every.texts if texts is None else texts.texts,
     )
-    surely = ValueSet(
-        numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts
-    )
+    surely = ValueSet(numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts)
     return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
 
 

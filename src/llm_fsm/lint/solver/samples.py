@@ -25,11 +25,7 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     for value in _without_surprise(values.samples()):
         if isinstance(value, list):
             items = schema.get("items")
-            inner = (
-                samples(items, definitions, depth + 1)
-                if isinstance(items, dict) and depth < _DEPTH
-                else iter(())
-            )
+            inner = samples(items, definitions, depth + 1) if isinstance(items, dict) and depth < _DEPTH else iter(())
             yield list(islice(inner, 2)) or ["text"]
         elif isinstance(value, dict):
             members = schema.get("properties")

@@ -222,9 +222,7 @@ class Reasoning:
 
     # -- witnesses
 
-    def witness(
-        self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()
-    ) -> Context | None:
+    def witness(self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()) -> Context | None:
         """A context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
 
         None when none is found, or when it would depend on system names.
@@ -246,17 +244,13 @@ class Reasoning:
         if cases is None:
             return None
         for name in sorted(names):  # the order shows in messages
-            cases = tuple(
-                found for case in cases if (found := case.having(name, SET, self.keys.domain)) is not None
-            )
+            cases = tuple(found for case in cases if (found := case.having(name, SET, self.keys.domain)) is not None)
         return cases
 
 
 def described(context: Context, names: Iterable[str]) -> str:
     """A context in words, `"tier" is "gold" and "age" is not set`; `names` are worth mentioning if unset."""
-    parts = [
-        f"{quoted(name)} is {as_json(value)}" for name, value in context.items()
-    ]
+    parts = [f"{quoted(name)} is {as_json(value)}" for name, value in context.items()]
     roots = {name.split(".", 1)[0] for name in context}
     parts += [
         f"{quoted(name)} is not set"
@@ -270,9 +264,7 @@ def read_names(guards: Iterable[Guard]) -> list[str]:
     """The names that these guards read, in order."""
     found: dict[str, None] = {}
     for guard in guards:
-        found.update(
-            dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads))))
-        )
+        found.update(dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads)))))
     return list(found)
 
 

@@ -54,9 +54,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
     """What a sound check reads: one that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
-        yield bad_check.finding(
-            "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
-        )
+        yield bad_check.finding("this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN)
     for name in sorted(rule.reads):
         root = name.split(".", 1)[0]
         if root and root not in _NAMES:

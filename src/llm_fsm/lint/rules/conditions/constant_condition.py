@@ -91,11 +91,7 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
         guard = known.guard_of([condition])
         if guard is not None and guard.never:
             shown = ", ".join(map(quoted, sorted(read_names([guard]))))
-            why = (
-                "it contradicts itself"
-                if _is_absurd(condition)
-                else f"no value that {shown} may have fits it"
-            )
+            why = "it contradicts itself" if _is_absurd(condition) else f"no value that {shown} may have fits it"
             place = "/logic" if "logic" in condition.value else ""
             return never_holds.finding(
                 f"the transition{to} can never be taken: this condition cannot hold, {why}",
@@ -120,10 +116,7 @@ def _is_absurd(condition: Placed) -> bool:
 
 _NO_NUMBER = "text"
 _USUAL = frozenset(
-    {
-        *("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"),
-        *("==", "!=", "===", "!==", *ORDERINGS),
-    }
+    {*("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"), *("==", "!=", "===", "!==", *ORDERINGS)}
 )
 _NUMBERS = {"number": NUMBERS}
 _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
@@ -149,9 +142,7 @@ def always_holds(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     explained = {mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()}
     explained |= {owner for owner, _, _ in constants(document)}
-    explained |= {
-        found.pointer.partition("/logic")[0] for found in (*impossible(document), *unknown_states(document))
-    }
+    explained |= {found.pointer.partition("/logic")[0] for found in (*impossible(document), *unknown_states(document))}
     for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             rule = document.rules.get(condition.pointer + "/logic")
@@ -161,8 +152,7 @@ def always_holds(document: Document) -> Iterator[Finding]:
             if guard is not None and guard.always and rule.reads:
                 names = ", ".join(map(quoted, sorted(rule.reads)))
                 yield always_holds.finding(
-                    f"this holds in any case, whatever the value of {names}",
-                    pointer=condition.pointer + "/logic",
+                    f"this holds in any case, whatever the value of {names}", pointer=condition.pointer + "/logic"
                 )
 
 
@@ -336,10 +326,7 @@ def _odd(
         return f"{_COUNTING[computed]} is a number, and {shown} is none", None
     if computed in ("now", "date"):
         if is_number(other) and abs(other) >= _MILLISECONDS:
-            return (
-                f'"{computed}" counts seconds, and {shown} looks like milliseconds',
-                f"write {int(other) // 1000}",
-            )
+            return (f'"{computed}" counts seconds, and {shown} looks like milliseconds', f"write {int(other) // 1000}")
         if isinstance(other, str):
             return f'"{computed}" gives seconds, and {shown} is text', f'write {{"date": [{shown}]}}'
         name = variable(other)

@@ -26,11 +26,7 @@ def empty_condition(document: Document) -> Iterator[Finding]:
     for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             said = condition.text("description").strip()
-            if (
-                not said
-                and not condition.value.get("requires_context_keys")
-                and condition.value.get("logic") is None
-            ):
+            if not said and not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
                 yield empty_condition.finding(
                     "this condition says nothing, so it always holds",
                     pointer=condition.pointer,

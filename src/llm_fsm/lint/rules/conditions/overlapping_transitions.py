@@ -48,9 +48,7 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
                 yield from _compared(known, state, arcs, first, second)
 
 
-def _compared(
-    known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
-) -> Iterator[Finding]:
+def _compared(known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc) -> Iterator[Finding]:
     here, there = known.guard(first.placed), known.guard(second.placed)
     if here is None or there is None or here.always or there.always:
         return

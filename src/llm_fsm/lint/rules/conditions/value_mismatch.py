@@ -125,9 +125,7 @@ def _in_replies(document: Document) -> Iterator[Finding]:
                 yield value_outside_enum.finding(
                     f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does not list that",
                     pointer=state.pointer + "/reply",
-                    hint=f"did you mean {quoted(meant)}?"
-                    if meant
-                    else f"the values are {', '.join(texts[:8])}",
+                    hint=f"did you mean {quoted(meant)}?" if meant else f"the values are {', '.join(texts[:8])}",
                 )
 
 

@@ -34,9 +34,7 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
     for state, mentioned in flow.replies.items():
         if state not in document.reached:
             continue
-        for name in dict.fromkeys(
-            mention.name for mention in mentioned if mention.shown and not mention.guarded
-        ):
+        for name in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
             key = flow.declared(name)
             if key is None or document.source_of(key) != "model" or flow.is_secret(key):
                 continue

@@ -63,8 +63,7 @@ def set_never_used(document: Document) -> Iterator[Finding]:
     for key, pointer in (*by_mapping, *((given.key, given.pointer) for given in document.assignments)):
         if (document.keys is None or key in document.keys) and key not in flow.read:
             yield set_never_used.finding(
-                f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it",
-                pointer=pointer,
+                f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it", pointer=pointer
             )
 
 

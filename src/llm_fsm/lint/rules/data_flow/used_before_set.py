@@ -58,9 +58,7 @@ def _hint(document: Document, key: str) -> str:
 def _uses(flow: DataFlow) -> Iterator[Use]:
     states = flow.document.states
     for name, mentioned in flow.replies.items():
-        for key in dict.fromkeys(
-            mention.name for mention in mentioned if mention.shown and not mention.guarded
-        ):
+        for key in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
             yield Use(name, key, states[name].pointer + "/reply")
     for use in inputs(flow.document):
         state = states.get(use.state or "")

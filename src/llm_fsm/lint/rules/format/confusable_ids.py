@@ -12,10 +12,7 @@ from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
-_LOOK_ALIKE = str.maketrans(
-    "авеӏіјкмнорсԁѕтухһԛԝαινορτυχγκ",
-    "abeiijkmhopcdstyxhqwaivoptuxyk",
-)
+_LOOK_ALIKE = str.maketrans("авеӏіјкмнорсԁѕтухһԛԝαινορτυχγκ", "abeiijkmhopcdstyxhqwaivoptuxyk")
 _PARTING = str.maketrans("", "", "_-. ")
 
 

@@ -109,11 +109,7 @@ def _told(schema: Mapping[str, Any]) -> str:
     words = [key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema]
     if "enum" not in words and "const" not in words:
         words += dict.fromkeys(key for low, high, _ in _BOUNDS for key in (low, high) if key in schema)
-    return (
-        f"its {' and '.join(map(_quoted, words))} exclude each other"
-        if words
-        else "its words exclude each other"
-    )
+    return f"its {' and '.join(map(_quoted, words))} exclude each other" if words else "its words exclude each other"
 
 
 def _quoted(word: str) -> str:

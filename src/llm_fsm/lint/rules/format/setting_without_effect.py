@@ -190,9 +190,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
     for owner, transition in document.transitions():
-        if transition.value.get("on") is not None and (
-            owner is None or document.kind_of(owner) not in _LABELLED
-        ):
+        if transition.value.get("on") is not None and (owner is None or document.kind_of(owner) not in _LABELLED):
             yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",

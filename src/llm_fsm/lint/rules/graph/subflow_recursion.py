@@ -36,9 +36,7 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
 def _calls(document: Document) -> list[tuple[str, str]]:
     """(state id, what it calls) of every subflow."""
     named = ((name, state.value.get("flow")) for name, state in document.states.items())
-    return [
-        (name, flow) for name, flow in named if isinstance(flow, str) and document.kind_of(name) == "subflow"
-    ]
+    return [(name, flow) for name, flow in named if isinstance(flow, str) and document.kind_of(name) == "subflow"]
 
 
 def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:

@@ -147,11 +147,7 @@ def unreachable_state(document: Document) -> Iterator[Finding]:
         if name in misspelt:
             continue
         others = [quoted(other) for other in before[name] if other != name]
-        why = (
-            f"only {listed(others, 4)} would lead there, unreachable too"
-            if others
-            else "no transition leads there"
-        )
+        why = f"only {listed(others, 4)} would lead there, unreachable too" if others else "no transition leads there"
         yield unreachable_state.finding(
             f"state {quoted(name)} is never reached: {why}",
             pointer=document.states[name].pointer,

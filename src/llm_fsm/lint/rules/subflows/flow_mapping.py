@@ -37,9 +37,7 @@ def flow_mapping(document: Document) -> Iterator[Finding]:
                 own = source_key if option == "input" else key
                 fault = mapping_fault(key, source_key, taker, giver) if _is_known(here, own) else None
                 if fault is not None:
-                    yield flow_mapping.finding(
-                        fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]
-                    )
+                    yield flow_mapping.finding(fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1])
 
 
 def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:

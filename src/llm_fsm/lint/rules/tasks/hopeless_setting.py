@@ -49,9 +49,7 @@ def _limits(document: Document) -> Iterator[Finding]:
     kinds = {name: document.kind_of(name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
     if speaking is not None:
-        yield from _below(
-            limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"'
-        )
+        yield from _below(limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"')
         needed = shared_tokens(document)
         yield from _below(limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens")
     if any(state.value.get("tools") for state in document.states.values()):

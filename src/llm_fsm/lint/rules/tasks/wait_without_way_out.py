@@ -16,9 +16,7 @@ def _openable(document: Document, arc: Arc) -> bool:
         return False
     for condition in arc.conditions:
         rule = document.rules.get(condition.pointer + "/logic")
-        if condition.value.get("logic") is False or (
-            rule is not None and rule.node.literal in (False, 0, "")
-        ):
+        if condition.value.get("logic") is False or (rule is not None and rule.node.literal in (False, 0, "")):
             return False
     return True
 

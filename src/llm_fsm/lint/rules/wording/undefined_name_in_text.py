@@ -92,9 +92,7 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
     """
     # A name that is nearly known is left to `unknown-name-in-words`.
     known = {name.casefold() for name in known_names(document)}
-    known |= {
-        str(value).casefold() for state in document.states.values() if (value := state.value.get("execute"))
-    }
+    known |= {str(value).casefold() for state in document.states.values() if (value := state.value.get("execute"))}
     bound = [tool.value.get(key) for tool in document.root.members("tools") for key in ("registered", "tool")]
     known |= {name.casefold() for name in bound if isinstance(name, str)}
     near = Slips(known)

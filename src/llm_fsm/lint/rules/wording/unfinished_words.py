@@ -20,11 +20,7 @@ _WHOLE = frozenset(
     {
         *("todo", "to do", "tbd", "tba", "fixme", "xxx", "xxxx", "placeholder", "lorem ipsum", "asdf", ""),
         *("to be done", "to be defined", "to be written", "to be determined"),
-        *(
-            f"{verb}{what} here"
-            for verb in ("", "insert ", "your ")
-            for what in ("text", "words", "description")
-        ),
+        *(f"{verb}{what} here" for verb in ("", "insert ", "your ") for what in ("text", "words", "description")),
     }
 )
 """What a whole text may be, without the marks around it, when it is no text."""
