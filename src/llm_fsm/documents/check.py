@@ -1,8 +1,7 @@
 """Everything there is to say about a document, without making it ready to run: one judge for all.
 
-A document is parsed, put into today's form (`foreign`, `legacy`), held against the published schema (`form`)
-and judged by rules (`lint`): by all of them when it is checked, by those that find errors when it is loaded.
-Nothing is run, imported or fetched.
+A document is parsed, put into today's form (`foreign`, `legacy`), and validated by the published schema. Then rules
+judge it (`lint`): all of them to check it, those that find errors to load it. Nothing is run, imported or fetched.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """How a document is judged. `loading`: for use, so that rules which find no errors may be left out."""
+    """Options of a check. `loading`: only to load it, so rules that find no errors may be left out."""
 
     file: str | None = None
     token_budget: int | None = None
@@ -78,7 +77,7 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
 
 
 def check_text(text: str, options: CheckOptions) -> Checked:
-    """What there is to say about a JSON text, in file order; comments and trailing commas are accepted."""
+    """Check a JSON text. Findings are in file order; comments and trailing commas are accepted."""
     file = options.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
@@ -188,7 +187,7 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
 
 
 def _stands_in(known: dict[str, bool], pointer: str) -> bool:
-    """Whether something is, or stands in, what is known to be true; what is found is kept."""
+    """True for a pointer that is, or lies in, one known to be true; the answer is kept."""
     inside = known.get(pointer)
     if inside is None:
         inside = known[pointer] = _stands_in(known, pointer.rpartition("/")[0])

@@ -1,4 +1,4 @@
-"""Which definition files a path stands for, which travel with the package, and where the settings for them are."""
+"""Find the definition files of a path, the files in the package, and the settings for them."""
 
 from __future__ import annotations
 

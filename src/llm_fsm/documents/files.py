@@ -42,7 +42,7 @@ def read(path: FilePath) -> str:
 
 
 def read_replies(path: FilePath) -> bytes:
-    """What stands in a file of replies. Raises OSError, for one that is too long as well."""
+    """Read a file of replies. Raises OSError, also if the file is too long."""
     with open(path, "rb") as stream:
         data = stream.read(MAX_REPLIES + 1)
     if len(data) > MAX_REPLIES:

@@ -79,7 +79,7 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
 
 
 def _judged(what: object, file: str | None) -> Loaded:
-    """What the whole judge lets pass. Raises DefinitionError."""
+    """Check a document as a whole and load it. Raises DefinitionError."""
     from llm_fsm.documents.check import CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
 
     options = CheckOptions(file=file, loading=True)

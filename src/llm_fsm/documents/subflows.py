@@ -28,12 +28,12 @@ from llm_fsm.lint.rules.graph.subflow_recursion import subflow_recursion
 from llm_fsm.lint.rules.subflows.flow_mapping import flow_mapping
 
 Registered = FilePath | Mapping[str, Any] | Definition
-"""What a host may register: a file, a definition as JSON data, or a definition."""
+"""A definition as a host may register it: a file, JSON data, or a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a definition comes from. `file` None: from no file. `home` is the first file of its folder tree.
+    """The origin of a definition. `file` None: from no file. `home` is the first file of its folder tree.
 
     `path`: from the folder of `home`; `prefix`: what its files are named with.
     """
@@ -149,7 +149,7 @@ class _Search:
         return _Place(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
 
     def load(self, after: _Place, given: Registered | None, place: _Place, state_id: str) -> Definition:
-        """What stands in a place. Raises DefinitionError."""
+        """Load the definition of an origin. Raises DefinitionError."""
         if isinstance(given, Definition):
             return given
         if isinstance(given, Mapping):

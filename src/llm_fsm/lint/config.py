@@ -1,4 +1,4 @@
-"""What is reported, and what counts: options of the command line over `[tool.llm-fsm.lint]` of pyproject.toml.
+"""Settings of the checker: options of the command line over `[tool.llm-fsm.lint]` of pyproject.toml.
 
     [tool.llm-fsm.lint]
     select = ["E", "S", "F"]          # only these; names, codes or beginnings of codes
@@ -34,10 +34,10 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Which findings are reported, and from which level on they count. Rules by name, code or its beginning.
+    """The findings to report, and the level from which they count. Rules by name, code or its beginning.
 
-    `per_file_ignores`: pattern of a path (as shells have them, relative to the file of the settings) to the
-    rules that are left out there. `token_budget`: tokens that a state's prompt may take.
+    `per_file_ignores`: shell pattern of a path, relative to the file of the settings, to the rules left out there.
+    `token_budget`: tokens that a state's prompt may take.
     """
 
     select: tuple[str, ...] = ()

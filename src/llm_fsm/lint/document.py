@@ -1,7 +1,7 @@
-"""What rules look at: a document of today's form, read tolerantly, with what is worth computing once.
+"""The document that rules read, with facts that are computed once.
 
-Rules read the plain document and not the models, and skip what has the wrong shape, so that all faults of
-a file are found in one go even when it does not load.
+Rules read the plain document, not the models, and skip parts of the wrong shape. So one run finds all faults of a file,
+even when it does not load.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ def _members(placed: Placed, key: str) -> Mapping[str, Any]:
 class Document:
     """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
 
-    `token_budget`: what a state's prompt may take, if not 4,000 tokens.
-    `read_flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
-    keys that seem to be there under a misspelt name, with values that cannot be used.
+    `token_budget`: what a state's prompt may take, if not 4,000 tokens. `read_flow` reads the documents that subflows
+    name; without it they are not looked at. `unread`: pointers of keys with a misspelt name and a value that cannot be
+    used.
     """
 
     root: Placed
@@ -147,7 +147,7 @@ class Document:
         return {}
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """What `make` makes of this document, made only at the first call."""
+        """Compute a fact of this document at the first call only."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
@@ -188,7 +188,7 @@ class Document:
         return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
 
     def source_of(self, key: str) -> str:
-        """Who may write a declared key: model, host, tool or answer."""
+        """The writer of a declared key: model, host, tool or answer."""
         value = (self.keys or {}).get(key, {}).get("x-source", "model")
         return value if isinstance(value, str) else "model"
 
@@ -277,8 +277,8 @@ class Document:
         return self._kinds[state] == "subflow"
 
     def pattern_targets(self, name: str) -> Iterator[str]:
-        """Where a state leads by no transition of its own: to states that take the place of repair patterns, and from
-        within what it calls to digressions.
+        """Targets without a transition: states that replace repair patterns, and digressions out of a called
+        definition.
         """
         if self.offers(name):
             yield from (pattern for pattern in self.patterns if pattern != name)

@@ -1,4 +1,4 @@
-"""What a file says about its own checking, under `x-lint`: findings that its author has looked at.
+"""Suppressions in a file, under `x-lint`: findings that its author has looked at.
 
     "x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}],
                "token_budget": 6000}
@@ -54,7 +54,7 @@ class Suppressions(NamedTuple):
         return kept
 
     def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """What there is to say about the entries themselves; `findings` are all that were made."""
+        """Findings about the entries themselves; `findings` are all that were made."""
         yield from self.faults
         if not self.entries:
             return
@@ -78,7 +78,7 @@ def _covers(word: str, name: str, code: str) -> bool:
 
 
 def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
-    """What there is to say about an entry that covers findings of these levels."""
+    """The finding about an entry that covers findings of these levels, if there is one."""
     rule = quoted(entry.rule)
     if not covered:
         where = f" at {quoted(entry.at)}" if entry.at else ""

@@ -1,5 +1,5 @@
 """Other notations of state machines, read into definitions and written from them.
 
-Reading goes through a `chart` (states that may contain others, arrows with guards as text), which `flatten` turns
-into a definition. Every reader and writer says what it could not carry over.
+A reader makes a `chart` of nested states and of arrows with guards as text. `flatten` turns it into a definition. Every
+reader and writer reports what it could not carry over.
 """

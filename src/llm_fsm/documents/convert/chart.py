@@ -11,7 +11,7 @@ from llm_fsm.conditions import infix
 from llm_fsm.definition.names import KEY_PATTERN
 
 MAX_DEPTH = 50
-"""How deep states may be nested."""
+"""The greatest depth of nested states."""
 _KEY = re.compile(KEY_PATTERN)
 _SPACE = re.compile(r"\s+")
 UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -28,7 +28,7 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What became of a part of the source: `lost` where nothing takes its place."""
+    """A note on a part of the source: `lost` if nothing takes its place."""
 
     lost: bool
     message: str

@@ -1,7 +1,7 @@
 """Reads DOT, tolerantly: digraphs and graphs, edge chains, defaults, subgraphs, ports, quoted and HTML ids, comments.
 
-A state is final when it has a double border, a diamond decides, a point or circle without words that only
-leads somewhere is the start. An edge's label is read as `label [guard]`.
+A state with a double border is final, a diamond decides. A point or circle without words and without incoming edges is
+the start. An edge's label is read as `label [guard]`.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class _Flattening:
         return document
 
     def guessed(self) -> str:
-        """Where nothing says how to begin: the first state that nothing leads to."""
+        """The start if the source names none: the first state that nothing leads to."""
         aimed = {arrow.target for arrow in self.chart.arrows if arrow.target != arrow.source}
         tops = [name for name, vertex in self.chart.vertices.items() if vertex.parent is None]
         first = next((name for name in tops if name not in aimed), tops[0] if tops else next(iter(self.ids)))

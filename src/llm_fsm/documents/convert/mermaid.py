@@ -78,7 +78,7 @@ class _Reader:
         raise ConversionError('a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1)
 
     def comments(self, lines: list[str]) -> None:
-        """What our own writer says in comments: the machine's name, and stand-ins for ids."""
+        """Comments of our own writer: the machine's name, and stand-ins for ids."""
         for line in lines:
             if found := MACHINE.fullmatch(line.strip()):
                 self.ours = True
@@ -110,7 +110,7 @@ class _Reader:
         self.chart.lost("a note that belongs to no state", line)
 
     def ignored(self, _: re.Match[str], __: int) -> None:
-        """How it looks says nothing about the machine."""
+        """Skip a line of style, which says nothing about the machine."""
 
     def alone(self, found: re.Match[str], line: int) -> None:
         self.classed(self.name(found["name"]), found["name_class"], line)

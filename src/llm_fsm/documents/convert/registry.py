@@ -1,4 +1,4 @@
-"""Which notation a text is in, and the way from each to a definition and back.
+"""The notations: how each is recognised, read into a definition, and written.
 
 | form | read | written |
 |---|---|---|
@@ -175,7 +175,7 @@ _MOVE_CARRIED = frozenset({"target_state", "description", "conditions", "auto"})
 
 
 def left_out(definition: Definition, form: str) -> Iterator[Note]:
-    """What a definition says and the form has no place for."""
+    """Parts of a definition that the notation has no place for."""
     for name, field in Definition.model_fields.items():
         carried = name in _CARRIED or (form == "xstate" and name == "description")
         if not carried and name in definition.model_fields_set:

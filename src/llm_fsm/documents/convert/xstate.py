@@ -1,8 +1,8 @@
 """Reads and writes the JSON of XState machines, versions 4 and 5.
 
-Mapped are `states` (nested ones, too), `initial`, `on`, `always`, `onDone`, guards, descriptions, final states and
-targets as names, paths, `#ids` and `.children`. Guards are words for the model to judge, except those that our own
-writer makes, which carry their conditions. Actions, invocations, delays, history and regions are reported.
+Mapped are `states` (nested ones, too), `initial`, `on`, `always`, `onDone`, guards, descriptions and final states.
+Targets may be names, paths, `#ids` and `.children`. Guards are words for the model to judge; guards of our own writer
+carry their conditions. Actions, invocations, delays, history and regions are reported.
 """
 
 from __future__ import annotations

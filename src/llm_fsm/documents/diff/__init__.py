@@ -1,4 +1,4 @@
-"""What a change of a definition means: for whoever reads it, and for conversations that are under way.
+"""Differences between two definitions, and their effect on conversations that are under way.
 
 | change | mark | conversations that it touches |
 |---|---|---|
@@ -26,10 +26,10 @@
 | words (purpose, instructions, replies, descriptions, examples, persona) | safe | |
 | settings (history, model, limits, tools, priorities, `auto`, …) | safe | |
 
-Guesses. A state is taken for renamed when a removed and an added one share at least six tenths of what
-describes them (words of their texts, keys, tools, where they lead, what leads to them; Jaccard 1901), the best
-pairs first. A key is taken for renamed when a removed and an added one have the same schema apart from title and
-description, and similar names (difflib, six tenths) or are collected in the same states.
+Guesses. A removed and an added state are one renamed state if they share six tenths of their description (Jaccard
+1901). That is the words of their texts, their keys, tools, targets and sources; the best pairs come first. A removed
+and an added key are one renamed key if their schemas differ in title and description at most. Their names must be
+similar (difflib, six tenths), or the same states collect them.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ When = Literal["set", "unset", "misfit"]
 class Change:
     """One difference. `pointer` is its place in the new definition, or in the old one of what was removed.
 
-    A conversation is touched when it rests in one of `states` (empty: in whatever state) and its context has
-    `key` set, has it not, or holds a value that `schema` refuses, as `when` says. Safe changes touch none.
+    A conversation is touched if it rests in one of `states` (empty: in any state) and its context fits `when`. That is:
+    `key` is set, is not set, or has a value that `schema` refuses. Safe changes touch none.
     """
 
     subject: Subject

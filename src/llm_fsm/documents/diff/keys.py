@@ -1,4 +1,4 @@
-"""What became of context keys and their schemas."""
+"""Changes of context keys and their schemas."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _frame(old: Definition, new: Definition) -> Iterator[Change]:
-    """What `context_schema` says apart from its keys; it says nothing about stored values."""
+    """Changes of `context_schema` apart from its keys; they concern no stored values."""
     was, now = old.context_schema, new.context_schema
     if was is None or now is None:
         return
@@ -93,7 +93,7 @@ def _frame(old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Change]:
-    """What became of the schema of a key; before it was declared it had none."""
+    """Changes of the schema of a key; an undeclared key has an empty one."""
     declared, now = key in old.key_schemas, new.key_schemas[current]
     was = old.key_schemas.get(key, {})
     place = "/context_schema/properties" + step(current)
@@ -131,7 +131,7 @@ def _definitions(definition: Definition) -> Mapping[str, Any]:
 
 
 def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
-    """What a schema says of values, with what it refers to."""
+    """The part of a schema that concerns values, with the schemas that it refers to."""
     every, found = _definitions(definition), bare(schema)
     for _ in every:
         if found.keys() != {"$ref"} or _referred(found) & every.keys() == set():

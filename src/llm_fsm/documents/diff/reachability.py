@@ -1,4 +1,4 @@
-"""Where a conversation can still come from each state, as far as conditions can be reasoned about."""
+"""The states that a conversation can still reach from each state, as far as conditions can be reasoned about."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ways:
 
     @cached_property
     def stuck(self) -> frozenset[str]:
-        """States from which no end can be reached, which is no fault of a machine that is meant to run on."""
+        """States from which no end can be reached; empty for a machine that has no end."""
         ends = [name for name in self.graph if self._document.kind_of(name) == "final"]
         return frozenset(set(self.graph) - reachable(reversed_graph(self.graph), ends))
 

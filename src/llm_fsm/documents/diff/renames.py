@@ -1,4 +1,4 @@
-"""What was probably renamed, and the old definition told in the new names."""
+"""Guess renamed states and keys, and write the old definition in the new names."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _renamed_key(name: str, keys: Mapping[str, str]) -> str:
 
 
 def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What a schema says of values, and not of their meaning or source."""
+    """The part of a schema that concerns values, without their meaning or source."""
     return {word: _bare(word, value) for word, value in schema.items() if word not in _NOTHING_SAID}
 
 

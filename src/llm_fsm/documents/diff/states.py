@@ -1,4 +1,4 @@
-"""What became of states: added, removed, renamed, of another kind, said or set otherwise."""
+"""Changes of states: added, removed, renamed, of another kind, with other words or settings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _end(name: str, now: str | None, place: str) -> Change:
 
 
 def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
-    """What changed in a state that is still there."""
+    """Changes in a state that is still there."""
     place, was, now = "/states" + step(name), old.states[name], new.states[name]
     here = (back.get(name, name),)
     if old.kind_of(name) != new.kind_of(name):

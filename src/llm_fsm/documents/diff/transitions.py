@@ -1,4 +1,4 @@
-"""What became of transitions and their conditions, and who loses the way to an end by it."""
+"""Changes of transitions and their conditions, and the states that lose their way to an end."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
 
 
 def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Which transitions are the same one: equal, else of one target and description, else of one target."""
+    """Pair the transitions that are the same: equal, else of one target and description, else of one target."""
     pairs: list[tuple[int, int]] = []
     gone, come = list(range(len(old))), list(range(len(new)))
     for same in (
@@ -121,7 +121,7 @@ def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[
 
 
 def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Change]:
-    """What is tried first of equal priority. `kept`: each transition that stayed, with its places before and now."""
+    """Changes of order at equal priority. `kept`: each transition that stayed, with its places before and now."""
     before = sorted(kept, key=lambda one: (one[2].priority, one[0]))
     after = sorted(kept, key=lambda one: (one[2].priority, one[1]))
     if before == after:

@@ -18,7 +18,7 @@ from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
 
 Mark = Level | Literal["covered", "missed"]
-"""What a node or an edge is marked with: the level of its worst finding, or whether tests touched it."""
+"""The mark of a node or an edge: the level of its worst finding, or whether tests touched it."""
 UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
 EVERYWHERE = "*"
@@ -30,7 +30,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What a picture tells beside states and moves. `rules`: conditions as expressions where they have one."""
+    """Details of a picture beside states and moves. `rules`: conditions as expressions if they have one."""
 
     conditions: bool = True
     rules: bool = False
@@ -238,7 +238,7 @@ def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()
 
 
 def faults_of_path(picture: Picture, path: Sequence[str]) -> list[str]:
-    """What makes a path impossible, one sentence each: unknown states and moves that are not there."""
+    """The faults of a path, one sentence each: unknown states and missing moves."""
     known = {node.id: node.kind for node in picture.nodes if node.kind != UNKNOWN}
     faults = [f"there is no state {state!r}" for state in dict.fromkeys(path) if state not in known]
     moves = {(edge.source, edge.target) for edge in picture.edges}

@@ -1,8 +1,8 @@
 """A picture as boxes for a terminal: states one below the other, moves as rails on the right.
 
-Every state that is entered from elsewhere has one rail, which all moves to it join and which ends in its title
-line (`◀`); a move to the next box down is an arrow between the two. Where lines only cross, `┼` is drawn.
-Rails that do not meet share a column (greedy colouring of intervals).
+Every state that is entered from elsewhere has one rail. All moves to the state join it, and it ends in the title line
+(`◀`). A move to the next box down is an arrow between the two. Lines that only cross are drawn as `┼`. Rails that do
+not meet share a column (greedy colouring of intervals).
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class _Rails:
         return self._all
 
     def meeting(self, at: int, row: int, span: tuple[int, int]) -> str:
-        """A line that joins the rail in the column `at`, which goes from the first to the last line of its span."""
+        """A line that joins the rail in the column `at`; the rail covers the lines of its span."""
         low, high = span
         sign = _LINES[_LEFT | (_UP if row > low else 0) | (_DOWN if row < high else 0)]
         text = "".join((*self._crossed[:at], "─" * (_RAIL - 1), sign, *self._alone[at + 1 :]))
@@ -221,13 +221,13 @@ def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
 
 
 def _gap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int | None:
-    """Where a span goes among others that stand in order and do not meet; None where it would meet one."""
+    """The place of a span among others that are in order and do not meet; None if it would meet one."""
     place = bisect_left(taken, (high + 1, 0))
     return place if place == 0 or taken[place - 1][1] < low else None
 
 
 def cells(text: str) -> int:
-    """How many cells of a terminal a text takes (Unicode standard annex 11)."""
+    """The number of terminal cells that a text takes (Unicode standard annex 11)."""
     return sum(_cells(char) for char in text)
 
 

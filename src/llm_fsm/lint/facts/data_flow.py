@@ -1,9 +1,8 @@
-"""Which keys may be set, and which must be, when a state is entered; and who reads what.
+"""The keys that may be set, and the ones that must be set, when a state is entered; and the readers of each key.
 
-The model may write any key that it may write in any state, the host any key at any time. So "may" asks
-where a key is asked for: where a state collects it, speaks of it, decides by it, or sets it by an output
-mapping. "Must" follows the demands of transitions: a key that every path demands is set, unless it was
-taken back since, which is left out of account.
+The model may write its keys in any state, the host any key at any time. So "may" counts states that ask for a key. They
+collect it, name it, decide by it, or set it by an output mapping. "Must" follows the demands of transitions: a key is
+set if every path demands it. Keys that were taken back are not considered.
 """
 
 from __future__ import annotations
@@ -146,11 +145,11 @@ class DataFlow:
         return collecting | self.outputs.get(key, frozenset()) | self.named.get(key, frozenset())
 
     def may_be_set(self, key: str, state: str) -> bool:
-        """Whether some path enters a state after a state that asks for the key, tests it or sets it."""
+        """True if some path enters a state after one that asks for the key, tests it or sets it."""
         return bool(self._after[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
     def asked_for(self, key: str, state: str) -> bool:
-        """Whether a state, or one on some path to it, asks for a key or sets it."""
+        """True if a state, or one on some path to it, asks for a key or sets it."""
         return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
     def is_asked_after(self, key: str, state: str) -> bool:
@@ -167,7 +166,7 @@ class DataFlow:
         return self._without.get(state, self.document.reached)
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:
-        """True when a way out of a state comes to one that asks for a key, without this transition or demanding it."""
+        """True if another way out of a state leads to a state that asks for the key, without demanding it."""
         others = [arc for arc in self.document.arcs_from[state] if arc.placed.pointer != pointer]
         starts = {arc.target for arc in others if arc.target in self.document.states and key not in self.demands(arc)}
         starts.update(target for target, _ in self.asides(state))
@@ -282,7 +281,7 @@ class DataFlow:
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
-        """A shortest path to a state on which no state, this one included, asks for the key, tests it or sets it.
+        """A shortest path to a state on which no state asks for the key, tests it or sets it.
 
         () when there is none, and once many keys of one file were asked for.
         """

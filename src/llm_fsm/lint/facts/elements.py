@@ -1,4 +1,4 @@
-"""What conditions say, inside `some`, `all`, `none`, `filter` and `map`, of the elements of a declared list."""
+"""Conditions on the elements of a declared list: inside `some`, `all`, `none`, `filter` and `map`."""
 
 from __future__ import annotations
 

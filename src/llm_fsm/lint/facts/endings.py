@@ -1,4 +1,4 @@
-"""Where conversations end, and which ways lead there."""
+"""The states in which conversations end, and the ways there."""
 
 from __future__ import annotations
 

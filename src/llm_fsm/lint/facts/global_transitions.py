@@ -1,4 +1,4 @@
-"""What global transitions add to each state, without a copy of it for every state."""
+"""Global transitions as each state has them, without a copy for every state."""
 
 from __future__ import annotations
 

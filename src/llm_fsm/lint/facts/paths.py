@@ -1,10 +1,9 @@
-"""The ways through a machine, with what conditions that were passed tell of the keys until they may change.
+"""The ways through a machine, with the values of keys that passed conditions leave possible.
 
-A stop is a state together with what is known of the keys when it is left. Known is what every condition on the way
-demanded, until somebody may write the key anew: in a `converse` state the model, which may correct any key that it
-may write; in a `task` its tools, and the program where it does the work; in a `wait` the answer; in a `subflow` whoever
-is asked there; everywhere the program, for keys of its own. Where a machine leaves its transitions (by repair patterns,
-by digressions that come back) or has too many stops, nothing is known and a stop is a state.
+A stop is a state together with the values that its keys may have when it is left. Passed conditions narrow these values
+until somebody may write the key again. In a `converse` state the model may, in a `task` its tools or its function. In a
+`wait` the answer may, in a `subflow` the called definition. The program may write its own keys everywhere. Repair
+patterns and returning digressions leave the transitions: then, or with too many stops, a stop is a state.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ class Routes:
 
     @cached_property
     def _menu(self) -> GlobalTransitions[Way]:
-        """What global transitions add in the states that share them."""
+        """The ways that global transitions add in the states that share them."""
         shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.flow.document.shared]
         return GlobalTransitions((arc.priority, arc.target, way) for arc, way in shared if way is not None)
 
@@ -332,13 +331,13 @@ class Routes:
 
 
 def _other_targets(state: Placed) -> list[str]:
-    """Where time-outs and exhaustion lead."""
+    """The targets of time-outs and exhaustion."""
     found = (state.value.get(key) for key in ("on_timeout", "on_exhausted"))
     return [target for target in found if isinstance(target, str)]
 
 
 def _narrowed(known: Known, cases: Cases | None) -> Known | None:
-    """What is known once one of the cases holds; None when none of them can."""
+    """The values that keys may have once one of the cases holds; None if none can."""
     if cases is None or ANY in cases:
         return known
     fitting: list[dict[str, ValueSet]] = []

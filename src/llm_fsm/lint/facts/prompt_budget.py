@@ -1,7 +1,7 @@
-"""What the prompt of each state takes, in estimated tokens, before history and context.
+"""The size of each state's prompt in estimated tokens, before history and context.
 
-The texts that `llm_fsm.turn.prompt.render` puts together are added up without rendering them: what is the same in all
-states, each state's own words, and its menu with the words of each target, as far as a glimpse goes.
+The texts that `llm_fsm.turn.prompt.render` puts together are added up without rendering them. These are the words
+common to all states, the state's own words, and a summary of each target.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _own(state: Placed) -> int:
 
 
 def _glimpse(state: Placed) -> int:
-    """What the menu shows of a target: its purpose, what it collects, its words or instructions in short."""
+    """The summary of a target in the menu: purpose, keys, and its words or instructions in short."""
     purpose = state.text("purpose") or state.text("description")
     words = state.text("reply") or state.text("response_instructions") or state.text("instructions")
     collected = sum(estimate(key) + 1 for _, key in state.texts("required_context_keys"))

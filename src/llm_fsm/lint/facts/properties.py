@@ -1,10 +1,9 @@
 """The author's statements about all paths, and the shortest path on which one of them does not hold.
 
-A path begins in the initial state, takes only transitions that may be taken given the conditions that it passed
-(`routes`), and goes on as long as it can. A key counts as set from the transition on that demands it. A statement that
-something happens at last (`eventually`, and `always` from each arrival at what stands under `after`) is broken only by
-a path that comes to where it cannot happen any more, not by one that goes round in a loop: whoever talks may leave it.
-Where it cannot be told whether a transition demands a key, no path that needs to know is given.
+A path begins in the initial state and goes on as long as it can. It takes a transition only if the conditions that it
+passed allow it (`routes`). A key counts as set from the transition that demands it. `eventually`, and `always` after
+each arrival, break only on a path from which the goal cannot be reached any more. A loop breaks neither: users may
+leave it. If it is unknown whether a transition demands a key, no path depends on it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class FormError(ValueError):
 
 
 class Places(NamedTuple):
-    """What a statement is about: to be in one of the states, or to have set one of the keys."""
+    """The subject of a statement: to be in one of the states, or to have set one of the keys."""
 
     states: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -72,7 +71,7 @@ def read(statement: Mapping[str, Any]) -> Statement:
 
 
 def places(value: object, key: str) -> Places:
-    """What stands under a word of a statement. Raises FormError."""
+    """The places under a word of a statement. Raises FormError."""
     items = value if isinstance(value, list) else [value]
     states = tuple(item for item in items if isinstance(item, str))
     keys = tuple(

@@ -1,8 +1,8 @@
 """Fixed replies tried out: each is rendered with values that its keys may have, before anybody reads it.
 
-Only replies that do more than name keys are rendered, as the others cannot fail. What a key may hold comes
-from its schema; a key without one is tried as text, number, list, object and truth value. What is found to
-fail or to stay empty does so with every one of the values, or with one of declared types.
+Only replies that do more than name keys are rendered, as the others cannot fail. What a key may hold comes from its
+schema; a key without one is tried as text, number, list, object and truth value. A failure counts if it comes with
+every value, or with a value of a declared type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _TYPED = ("TypeError", "SecurityError")
 
 
 class Trial(NamedTuple):
-    """What came of trying a reply. `why`: of a failure; `values`: with which it failed, in words."""
+    """The outcome of trying a reply. `why`: the reason of a failure; `values`: the values with which it failed, in
+    words.
+    """
 
     outcome: Outcome
     why: str = ""
@@ -93,7 +95,7 @@ def _literals(code: str) -> list[Any]:
 
 
 def _is_closed(schema: object, depth: int) -> bool:
-    """True for a schema that says of every part what it holds, so that a value drawn from it lacks nothing."""
+    """True for a schema that describes every part, so that a value drawn from it lacks nothing."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return False
     types = types_of(schema)

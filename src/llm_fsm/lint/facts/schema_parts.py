@@ -72,7 +72,7 @@ def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, An
 
 
 def answers(state: Placed) -> Mapping[str, ValueSet]:
-    """Key that the answer to a waiting state sets to the values that its schema lets through, where it says so."""
+    """Key that the answer to a waiting state sets, to the values that its schema allows."""
     schema, mapping = state.value.get("answer_schema"), state.value.get("output")
     if not isinstance(schema, dict) or not isinstance(mapping, dict):
         return {}

@@ -1,4 +1,4 @@
-"""What is wrong with a JSON Schema that stands in a definition, in an author's words."""
+"""Faults of the JSON Schemas in a definition, in an author's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which other definitions a document calls, and what mappings may carry between them."""
+"""The definitions that a document calls, and the keys that mappings may carry between them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Side(NamedTuple):
 
 
 def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
-    """What is wrong with one entry of a mapping, and what would be right; None: nothing."""
+    """The fault of one entry of a mapping, and its correction; None if there is none."""
     if giver.keys is not None and source_key not in giver.keys and source_key.split(".", 1)[0] not in giver.keys:
         guess = nearest(source_key, giver.keys)
         return (
@@ -88,6 +88,6 @@ def called(document: Document) -> Mapping[str, Document]:
 
 
 def side(document: Document) -> Side:
-    """What a mapping finds on one side of a call."""
+    """One side of a call as mappings see it."""
     name = document.root.value.get("name")
     return Side(name if isinstance(name, str) else "", document.keys)

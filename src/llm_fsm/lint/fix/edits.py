@@ -55,11 +55,11 @@ class Draft:
         return Edit(start, end, f"[{self.text[start:end]}]")
 
     def offset(self, place: Position) -> int:
-        """Where a position is in the text."""
+        """The offset of a position in the text."""
         return lines_of(self.text).starts[place.line - 1] + place.column - 1
 
     def value_end(self, start: int) -> int:
-        """Where the value that begins at an offset ends."""
+        """The end of the value that begins at an offset."""
         depth, at = 0, start
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)
@@ -74,7 +74,7 @@ class Draft:
         return at
 
     def member(self, key_start: int) -> tuple[int, Any]:
-        """Where the member whose key begins at an offset ends, and its value."""
+        """The end of the member whose key begins at an offset, and its value."""
         at = self._skip(self.value_end(key_start))
         at = self._skip(at + 1)
         end = self.value_end(at)

@@ -1,7 +1,6 @@
-"""What is safe to mend without asking: spelling of keys, quotes, ids, old names, repeated members.
+"""Corrections that are safe without asking: spelling of keys, quotes, ids, old names, repeated members.
 
-Each change is made to the text where it stands and kept only if the finding is gone and no new one has come;
-everything else stays as it is written.
+A change is kept only if its finding is gone and no new one has come. The rest of the text stays as it is written.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ _Mended = tuple[Edit, str] | None
 
 
 def _rename_key(draft: Draft, found: Finding) -> _Mended:
-    """A misspelt key, when exactly one absent key is meant, and it is near by its letters or cannot be absent."""
+    """A misspelt key, if exactly one absent key is meant and is near by its letters, or required."""
     hinted = _HINTED.search(found.hint or "")
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     written = steps(found.pointer)[-1]

@@ -122,7 +122,7 @@ def _xml(value: str) -> str:
 
 
 def statistics(findings: Iterable[Finding]) -> str:
-    """How often each rule found something, the most frequent first."""
+    """The number of findings by rule, the most frequent first."""
     counted = Counter((found.name, found.code, found.level) for found in findings)
     rows = sorted(counted.items(), key=lambda row: (-row[1], row[0][1]))
     return "\n".join(f"{number:6,}  {level:7}  {name} {code}" for (name, code, level), number in rows)

@@ -11,7 +11,7 @@ from llm_fsm.lint.solver.value_sets import ValueSet
 
 MAX_CASES = 64
 _REFUSAL = 16
-"""What it costs to find that a question costs too much."""
+"""The cost of finding that a question costs too much."""
 
 Domains = Callable[[str], ValueSet]
 """Every value that a key may have, null (which is: not set) among them."""
@@ -21,7 +21,7 @@ Draw = Callable[[str, ValueSet], list[Any]]
 
 
 class Effort:
-    """How much may still be spent on reasoning: one unit is about the joining of two ranges of values."""
+    """A budget for reasoning. One unit is about the joining of two ranges of values."""
 
     def __init__(self, left: int, whole: Effort | None = None) -> None:
         self.left = left
@@ -38,7 +38,7 @@ class Effort:
         return True
 
     def part(self, share: int, least: int) -> Effort:
-        """What one question may cost: its share while there is enough, and always the least."""
+        """The budget of one question: its share while there is enough, and always the least."""
         return Effort(max(least, min(share, self.left)), self)
 
 
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How much work it is to join it with another one."""
+        """The work of joining it with another one."""
         ranges = 0
         for values in self.sets.values():
             ranges += len(values.texts) + len(values.numbers)

@@ -118,7 +118,7 @@ class Reader(NamedTuple):
     steps: int
 
     def formula(self, rule: Any, node: Node | None = None) -> Formula:
-        """What it takes for a rule to be truthy; `node` is the rule compiled, where that was done before."""
+        """The formula under which a rule is truthy; `node` is the compiled rule, if there is one already."""
         found = operation(rule)
         if found is None:
             return self.test(rule, node)

@@ -1,12 +1,10 @@
-"""What conditions say about the values of keys, worked out without running a conversation.
+"""The values of keys with which conditions hold and fail, without running a conversation.
 
-A condition becomes a formula over tests of single keys. Two questions are put to it: in which cases may
-it hold, and in which may it fail? A case gives each key a set of values; the cases of an answer together
-hold every context for which the answer is yes, and perhaps more. So "no case" is proof, while a context
-that is drawn from a case is only shown after the condition was evaluated for it (`Guard.test`). What
-cannot be reasoned about is a test that may go either way, but the same way wherever it stands. An answer
-of more than 64 cases is None: it cannot be told. Limits of time and size that evaluation has are left
-out of account.
+A condition becomes a formula over tests of single keys. In which cases may it hold, and in which may it fail? A case
+gives each key a set of values. The cases of an answer cover every context for which it is yes, and perhaps more. So "no
+case" is proof. A context drawn from a case is shown only after the condition was evaluated for it (`Guard.test`). An
+opaque test may go either way, but the same way in every place. An answer of more than 64 cases is None: unknown. Limits
+of time and size during evaluation are not considered.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class Guard(NamedTuple):
         return self.fails == ()
 
     def test(self, context: Mapping[str, Any]) -> bool:
-        """Whether it holds for a context, by evaluation."""
+        """True if it holds for a context, by evaluation."""
         return all(look_up(context, key) is not None for key in self.keys) and all(
             test(rule, context).holds for rule in self.rules
         )

@@ -39,7 +39,7 @@ class KeyValues:
 
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
-        """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
+        """The schemas under `$defs`, to which keys may refer; empty if they are too much to reason about."""
         schema = self.document.root.value.get("context_schema")
         found = schema.get("$defs") if isinstance(schema, dict) else None
         return found if isinstance(found, dict) and unfolds(found) else {}

@@ -54,7 +54,7 @@ def mismatches(document: Document) -> Mapping[str, Mismatch]:
 def _mismatch(
     known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
 ) -> Mismatch | None:
-    """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
+    """The mismatch in a comparison; `folded` keeps the listed texts of each key, without letter case."""
     schema = {} if comparison.key in _FIXED else known.keys.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:

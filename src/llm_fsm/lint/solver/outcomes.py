@@ -1,4 +1,4 @@
-"""How the values of one key decide a test of it: with which values it may hold, and with which it may fail."""
+"""Outcomes of a test of one key: the values with which it may hold, and the values with which it may fail."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty"
 
 
 Tried = dict[tuple[str, int, float], frozenset[str]]
-"""What is common to comparisons with a number, to the names of the other values with which they hold."""
+"""The common mark of comparisons with a number, to the other values with which they hold."""
 
 
 def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) -> tuple[ValueSet, ValueSet]:
@@ -108,7 +108,7 @@ def stand_in(number: float) -> float:
 
 
 def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
-    """What decides how a comparison of a key with a number comes out for the values tried."""
+    """The mark that decides how a comparison of a key with a number comes out for the values tried."""
     found = operation(rule)
     if found is None or found[0] not in _COMPARED or len(found[1]) != 2 or "." in name:
         return None

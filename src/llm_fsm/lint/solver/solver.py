@@ -1,7 +1,6 @@
-"""What the conditions of one machine allow: guards of its transitions, and who decides by them.
+"""The guards of the transitions of one machine, and the decisions that they make.
 
-Made once for a document (`reasoning`). A transition whose conditions do not compile has no guard, and
-nothing is said of it.
+`reasoning` makes it once for a document. A transition whose conditions do not compile has no guard.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from llm_fsm.lint.solver.value_sets import SET
 
 _TRIED_CONTEXTS = 64
 _GUARDS = 200_000
-"""What may be spent on the cases of all guards of a file."""
+"""The budget for the cases of all guards of a file."""
 _LEAST = 100
 _DECISIONS = 200_000
-"""What may be spent on comparing them with each other."""
+"""The budget for comparing them with each other."""
 
 Context = Mapping[str, Any]
 

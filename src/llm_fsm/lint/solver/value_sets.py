@@ -1,8 +1,7 @@
 """Sets of JSON values: what a context key may hold, and what a condition leaves of it.
 
-A set is a union of ranges of numbers, ranges of texts (in the order of code points, as conditions
-compare them) and kinds that are not told apart further: null (which is also a key that is not set),
-true, false, the empty list, other lists, and objects.
+A set is a union of ranges of numbers, ranges of texts and kinds. Texts are in the order of code points, as conditions
+compare them. The kinds are null, true, false, the empty list, other lists, and objects. A key that is not set is null.
 """
 
 from __future__ import annotations

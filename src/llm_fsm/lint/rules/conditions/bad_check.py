@@ -51,7 +51,7 @@ def bad_check(document: Document) -> Iterator[Finding]:
 
 
 def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
-    """What a sound check reads: one that reads nothing has the same outcome each time."""
+    """Find faults in the names that a sound check reads: one that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
         yield bad_check.finding("this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN)

@@ -165,7 +165,7 @@ _DECIDING = frozenset(
 _READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
 """Operators whose value may be another one each time."""
 _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
-"""What stands in expressions of other languages."""
+"""Operators of expressions in other languages."""
 
 Constant = tuple[str, str, Any]
 
@@ -197,7 +197,7 @@ def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str
 
 
 def _reads(rule: Any) -> bool:
-    """Whether anything in a rule reads what is known; most comparisons tell at a glance."""
+    """True if anything in a rule reads a key; most comparisons tell at a glance."""
     for written in rule.values() if isinstance(rule, dict) and len(rule) == 1 else ():
         if isinstance(written, list) and written and isinstance(written[0], dict) and [*written[0]] == ["var"]:
             return True
@@ -260,9 +260,9 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
-    Lengths are never negative and go up to `maxLength` or `maxItems`, numbers have none, `now` and `date` count
-    seconds and no milliseconds, and are no texts, `lower` has no capitals, and a key is always like itself: the
-    condition does not test what it was written for.
+    The condition does not test what it was written for. Lengths are never negative and go up to `maxLength` or
+    `maxItems`; numbers have no length. `now` and `date` are seconds, neither milliseconds nor texts. `lower` has no
+    capitals, and a key always equals itself.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
@@ -277,7 +277,7 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
 
 @once
 def impossible(document: Document) -> tuple[Finding, ...]:
-    """What this rule finds."""
+    """The findings of this rule."""
     return tuple(
         found
         for inner in parts(document).values()

@@ -71,7 +71,7 @@ def _finding(flow: DataFlow, state: str, context: Context, guards: list[Guard]) 
 
 
 def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
-    """A gap that is there only while a key of the program is not set may be closed by the program."""
+    """A gap is a note if the program can close it by setting its own key."""
     if any(name.split(".", 1)[0] in context for name in names):
         return "warning"
     keys = [flow.declared(name) for name in names if not is_system(name)]

@@ -19,7 +19,7 @@ _TAKEN: Mapping[str, int] = {
     **dict.fromkeys(("map", "filter", "all", "some", "none"), 2),
     **dict.fromkeys(("<", "<=", "substr", "reduce"), 3),
 }
-"""How many values an operator looks at."""
+"""The number of values that an operator reads."""
 _COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")
 _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("==", "==="), 'for one of several values write {"in": [a, [b, c]]}'),
@@ -31,7 +31,7 @@ _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 @lint_rule("C221", "warning")
 def odd_operation(document: Document) -> Iterator[Finding]:
-    """An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
+    """An operator of a condition has more values than it reads, or a value in place of a key.
 
     Why it is bad:
     `{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.

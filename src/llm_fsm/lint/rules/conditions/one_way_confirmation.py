@@ -62,7 +62,7 @@ def _leaves(arc: Arc) -> bool:
 
 
 def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, Any]]:
-    """The keys of two values that a state asks for, and the value of each with which no way is open."""
+    """(key, value) of each key with two values that a state asks for, if one value opens no way."""
     flow = data_flow(known.document)
     asked = {key for key, places in flow.collected.items() if any(place == state for place, _ in places)}
     if not asked:

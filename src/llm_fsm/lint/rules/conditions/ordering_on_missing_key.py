@@ -53,7 +53,7 @@ def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
 
 
 def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
-    """Whether a missing key lets it through; `passed` are the answers that were found before."""
+    """True if a missing key lets it through; `passed` are the answers that were found before."""
     found = operation(comparison.rule)
     if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
         return False

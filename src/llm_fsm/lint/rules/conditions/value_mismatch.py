@@ -193,7 +193,7 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
 
 @once
 def unknown_states(document: Document) -> tuple[Finding, ...]:
-    """What this rule finds."""
+    """The findings of this rule."""
     return tuple(_unknown(document))
 
 

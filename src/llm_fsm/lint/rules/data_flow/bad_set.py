@@ -21,8 +21,8 @@ def bad_set(document: Document) -> Iterator[Finding]:
     """`set` gives a key a value that is never kept.
 
     Why it is bad:
-    The schema of the key refuses the value, the name is no key, or the value is made of a secret and the key is not
-    secret. The key keeps its old value, and only the record says so.
+    The key keeps its old value, and only the record says so. The schema refuses the value, or the name is no key. A
+    value that is made of a secret is refused, too, if the key is not secret.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"enum": ["gold", "basic"]}}},

@@ -25,8 +25,8 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ city }}!"}}
 
     Fix:
-    Demand the key in the transitions that lead there, or write `{% if city %}…{% endif %}` or
-    `{{ city|default("…") }}`.
+    Demand the key in the transitions that lead there. Or write `{% if city %}…{% endif %}` or `{{ city|default("…")
+    }}`.
     """
     if document.keys is None:
         return

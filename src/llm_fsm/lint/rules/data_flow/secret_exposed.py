@@ -81,8 +81,8 @@ def secret_in_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a secret key.
 
     Why it is bad:
-    `x-secret` keeps a value out of fixed replies: the text would have a hole where it should stand, and were
-    it filled, the secret would stand in histories, logs and traces.
+    `x-secret` keeps a value out of fixed replies, so the text has a hole in its place. Otherwise the secret would
+    appear in histories, logs and traces.
 
     Example:
         "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},

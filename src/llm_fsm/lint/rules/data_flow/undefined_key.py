@@ -200,7 +200,7 @@ def unknown_key_in_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply names a key that `context_schema` does not declare.
 
     Why it is bad:
-    The key is never set by a reply of the model, so the text has a hole where its value should stand.
+    No reply of the model sets the key, so the text has a hole in place of its value.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
@@ -253,13 +253,12 @@ def _unknown(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
 
 
 _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
-"""What belongs to JSONPath or to JSON pointers."""
+"""Characters of JSONPath and of JSON pointers."""
 
 
 @lint_rule("K309", "warning")
 def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
-    """An `input` or `output` mapping, a `context_scope`, `set` or `clear` names a key that `context_schema` does not
-    declare, or a path that leads nowhere.
+    """A mapping, a `context_scope`, `set` or `clear` names a key that is not declared, or a path that leads nowhere.
 
     Why it is bad:
     Nothing is passed on, or what comes back is stored under a name that nothing else knows.

@@ -61,7 +61,7 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Set the key by the `output` of a `wait` state or a tool on the way there, or correct its `x-source`.
+    Set the key by the `output` of a `wait` state or a tool on the way there. Or correct its `x-source`.
     """
     if document.keys is None:
         return
@@ -112,8 +112,8 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
     """A transition demands a key that no state on the way there collects.
 
     Why it is bad:
-    A prompt says what is still missing by `required_context_keys`. A key that stands in none of them is asked for
-    by chance, and the transition that demands it stays closed.
+    A prompt says what is still missing by `required_context_keys`. A key in none of them is asked for by chance, and
+    the transition that demands it stays closed.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
@@ -165,7 +165,7 @@ def asked_for_later(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Say goodbye"}}
 
     Fix:
-    Ask for the key in this state or in one before, or move the condition behind the state that asks for it.
+    Ask for the key in this state or in an earlier one. Or move the condition behind the state that asks.
     """
     for (pointer, name), (state, asking) in asked_late(document).items():
         yield asked_for_later.finding(

@@ -17,7 +17,7 @@ def used_before_set(document: Document) -> Iterator[Finding]:
     """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
 
     Why it is bad:
-    There a key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
+    A key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
@@ -26,7 +26,7 @@ def used_before_set(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat }}."}}
 
     Fix:
-    Collect the key in a state before, test for it with `{% if … %}`, or declare who sets it by `x-source`.
+    Collect the key in an earlier state, or test for it with `{% if … %}`. Or declare its writer by `x-source`.
     """
     if document.keys is None:
         return

@@ -15,7 +15,7 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("S127", "warning")
 def bad_choice(document: Document) -> Iterator[Finding]:
-    """A choice has no words, or its value is no value of a key that its state asks for, and no state that it leads to.
+    """A choice has no words, or its value is neither one of a wanted key nor a target.
 
     Why it is bad:
     Whoever picks the choice says its label, and the model has to guess what that stands for.

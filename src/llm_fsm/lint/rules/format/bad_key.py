@@ -35,10 +35,9 @@ def bad_key(document: Document) -> Iterator[Finding]:
     """A context key has a name that can never be stored, or that not every model can be asked for.
 
     Why it is bad:
-    Names that begin with `_` belong to the system, and others must be ASCII letters, digits, `_`, `.` and `-`,
-    begin with a letter and have at most 64 characters. What the user says would be lost. A key that `context_schema`
-    declares is stored under other names as well, but some providers (Anthropic, for one) refuse the schema of a reply
-    that has them: a warning.
+    The answer of the user would be lost. Names that begin with `_` belong to the system. Others are ASCII letters,
+    digits, `_`, `.` and `-`, begin with a letter and have at most 64 characters. A key that `context_schema` declares
+    may have another name, but some providers, such as Anthropic, refuse it: a warning.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],

@@ -21,8 +21,8 @@ def reply_fails(document: Document) -> Iterator[Finding]:
     """A fixed reply cannot be said: rendering it fails, always or with a value that its keys may have.
 
     Why it is bad:
-    Replies run in a closed room: no other templates, no names that begin with `_`, no functions, no repetition of
-    texts, no sums of text and numbers. One that fails is replaced by words of last resort.
+    Replies run in a sandbox. It has no other templates, no names that begin with `_`, and no functions. It does not
+    repeat texts or add numbers to texts. A reply that fails is replaced by words of last resort.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},

@@ -22,7 +22,7 @@ def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
 
 @lint_rule("S108", "error", at_key=True)
 def bad_tool(document: Document) -> Iterator[Finding]:
-    """A tool is bound to nothing, to two things at once, or to an MCP server without the name of a tool.
+    """A tool is bound to nothing, to two things, or to an MCP server without the name of a tool.
 
     Why it is bad:
     No call of it could be made.

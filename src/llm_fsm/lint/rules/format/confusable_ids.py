@@ -17,7 +17,7 @@ _PARTING = str.maketrans("", "", "_-. ")
 
 
 def seen_as(name: str) -> str:
-    """What a name looks like: without case, separators and differences between alphabets."""
+    """A name as it looks: without case, separators and differences between alphabets."""
     plain = name if name.isascii() else normalize("NFKC", name)
     folded = plain.casefold()
     return (folded if folded.isascii() else folded.translate(_LOOK_ALIKE)).translate(_PARTING)

@@ -155,7 +155,7 @@ def duplicate_label(document: Document) -> Iterator[Finding]:
     """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:
-    Only the first of two equal labels is ever taken, and a transition without a label never, as `default` comes
+    Of two equal labels only the first is ever taken. A transition without a label is never taken, as `default` comes
     first. Without `default` the run ends with an error when the output has a label that nobody thought of.
 
     Example:

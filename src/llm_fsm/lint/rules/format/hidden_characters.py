@@ -16,7 +16,7 @@ _HIDDEN = re.compile(
 )
 _FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _TURNS = re.compile("[\u202a-\u202c\u2066-\u2069]")
-"""What texts in letters that run from right to left need around words of other letters."""
+"""Marks that texts of right-to-left scripts need around words of other scripts."""
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 

@@ -122,7 +122,7 @@ _MOST = 50
 
 @lint_rule("S121", "warning")
 def refused_by_schema(document: Document) -> Iterator[Finding]:
-    """A `default`, an example or a listed value is refused by the very schema it stands in, or is listed twice.
+    """A `default`, an example or a listed value is refused by its own schema, or is listed twice.
 
     Why it is bad:
     The value can never be stored, although the file offers it. Mostly the type or a bound is wrong.

@@ -40,8 +40,7 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
 
 @lint_rule("F112", "warning", at_key=True)
 def return_without_effect(document: Document) -> Iterator[Finding]:
-    """A transition of a state has `return`, which works on global transitions only, or what it leads to never comes
-    back.
+    """`return` does nothing: it is on a transition of a state, or its target never comes back.
 
     Why it is bad:
     The conversation does not come back as the author expects.

@@ -31,7 +31,7 @@ def _forced(document: Document, name: str) -> str | None:
 
 @lint_rule("F108", "warning", at_key=True)
 def auto_loop(document: Document) -> Iterator[Finding]:
-    """A circle of states is run through without anybody being asked, and nothing changes on the way that could end it.
+    """A circle of states runs without asking anybody, and nothing on the way can end it.
 
     Why it is bad:
     A turn that gets in goes round until `limits.auto_steps` stops it, and the user waits for nothing.

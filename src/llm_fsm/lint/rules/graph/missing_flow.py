@@ -13,7 +13,7 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("F114", "error", blocks=False)
 def missing_flow(document: Document) -> Iterator[Finding]:
-    """The file that a subflow names is not there, is no definition, or does not lie in the folder of its caller.
+    """The file of a subflow is not there, is no definition, or lies outside the folder of its caller.
 
     Why it is bad:
     There is nothing to call. The machine cannot be made.
@@ -23,9 +23,8 @@ def missing_flow(document: Document) -> Iterator[Finding]:
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the path: it is relative to the file that names it, and may not lead out of the folder of the file that a
-    machine begins with, nor may a link. A name without a slash and without `.json` is that of
-    a definition which the host registers.
+    Correct the path, which is relative to the file that names it. Neither the path nor a link may lead out of the
+    folder of the first file. A name without a slash and without `.json` is a definition that the host registers.
     """
     for state in document.states.values():
         flow, pointer = state.value.get("flow"), state.pointer + "/flow"

@@ -68,8 +68,8 @@ def subflow_recursion(document: Document) -> Iterator[Finding]:
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
-    warning only, as the host may register another one under it.
+    Lead back by a transition instead of calling the machine again. This machine's own name as a registered one is a
+    warning only: the host may register another definition under it.
     """
     for name, way in _ways(document):
         through = f" through {route(way[:-1])}" if way[:-1] else ""

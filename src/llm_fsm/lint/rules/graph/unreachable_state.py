@@ -87,7 +87,7 @@ def closed_on_every_way(document: Document) -> Iterator[Finding]:
 
 
 def _why(document: Document, arc: Arc) -> str:
-    """What is known of the first key whose values here exclude those that the transition demands."""
+    """The first key whose values here exclude the ones that the transition demands, in words."""
     guard = reasoning(document).guard(arc.placed)
     for name in read_names([] if guard is None else [guard]):
         there = routes(document).there(arc.source, name)

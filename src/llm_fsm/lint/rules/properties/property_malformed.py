@@ -26,9 +26,9 @@ def property_malformed(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where S
-    is a state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first, `eventually`
-    that every path comes to S before it ends, `always … after T` that whoever has come to T comes to S, there or
+    Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where S is a
+    state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first. `eventually` says that
+    every path comes to S before it ends. `always … after T` says that a path that comes to T comes to S, there or
     later.
     """
     for placed in document.root.items("properties"):

@@ -17,7 +17,7 @@ def property_violated(document: Document) -> Iterator[Finding]:
     """A property does not hold: there is a path that breaks it.
 
     Why it is bad:
-    The author wrote down what must be true of every conversation, and the machine allows one of which it is not.
+    The property must be true of every conversation, and the machine allows one that breaks it.
 
     Example:
         "properties": [{"never": "pay", "before": {"key": "consent"}}],

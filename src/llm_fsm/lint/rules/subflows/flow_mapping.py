@@ -13,7 +13,7 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("R903", "error", blocks=False)
 def flow_mapping(document: Document) -> Iterator[Finding]:
-    """The `input` or `output` of a subflow names a key that is not there, or takes a secret to a key that is none.
+    """The `input` or `output` of a subflow names an unknown key, or passes a secret to one that is not.
 
     Why it is bad:
     The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine

@@ -11,7 +11,7 @@ from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.rule import lint_rule
 
 _REPLY_TOKENS = 50
-"""What a reply with a few words in it takes at least."""
+"""The tokens that a reply of a few words takes at least."""
 _HOTTEST = 2
 
 

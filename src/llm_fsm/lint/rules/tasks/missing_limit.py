@@ -18,8 +18,8 @@ def missing_limit(document: Document) -> Iterator[Finding]:
     """A circle of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
-    How often it goes round is up to conditions and model calls. The default of 25 steps and 10 model calls a turn
-    stops it, which may be too late for a budget, or too early for the work.
+    Conditions and model calls decide how often it goes round. By default a turn stops after 25 steps and 10 model
+    calls. That may be too late for a budget, or too early for the work.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},

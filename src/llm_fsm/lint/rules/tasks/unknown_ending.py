@@ -17,11 +17,11 @@ _ALWAYS = ("default", "cancelled")
 
 @lint_rule("T518", "warning")
 def unknown_ending(document: Document) -> Iterator[Finding]:
-    """A subflow leads on by the name of an ending that the called definition does not have, or leaves one out.
+    """A subflow leads on by an ending that the called definition does not have, or leaves one out.
 
     Why it is bad:
-    A transition with `on` waits for a final state of that name. Where none of the labels fits, and there is neither
-    `default` nor a transition without a label, the run ends there, stuck.
+    A transition with `on` waits for a final state of that name. The run ends there, stuck, if no label fits and no
+    transition has `default` or no label.
 
     Example:
         "states": {"pay": {"kind": "subflow", "flow": "payment.json",

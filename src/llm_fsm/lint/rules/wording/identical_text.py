@@ -21,7 +21,7 @@ def _tested(arc: Arc) -> bool:
 
 
 def _said(arc: Arc) -> str:
-    """What says when to take a transition; "" where the model is not asked, or nothing is said."""
+    """The words that say when to take a transition; "" if there are none, or no model is asked."""
     if arc.auto or not arc.placed.text("description").strip():
         return ""
     judged = [c.text("description") for c in arc.conditions]

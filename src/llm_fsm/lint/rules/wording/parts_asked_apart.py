@@ -16,8 +16,8 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
     """A state asks for some parts of an object whose schema takes it only with all of them.
 
     Why it is bad:
-    Such parts wait for the others: the key is not set when the state is left, so conditions that need a part keep the
-    state closed, and fixed replies and the program see nothing of the answer. Of a secret nothing waits: it is lost.
+    These parts wait for the others, so the key is not set when the state is left. Conditions that need a part keep the
+    state closed. Fixed replies and the program see nothing of the answer. A part of a secret does not wait: it is lost.
 
     Example:
         "context_schema": {"type": "object", "properties": {"address": {"type": "object",
@@ -62,7 +62,7 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
 
 
 def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
-    """What of an object is not asked for although its schema needs it with what is."""
+    """The parts of an object that are not asked for, although its schema needs them with the others."""
     if path in wanted:
         return []
     if not any(one.startswith(f"{path}.") for one in wanted):

@@ -13,7 +13,7 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("W406", "warning", at_key=True)
 def prompt_over_budget(document: Document) -> Iterator[Finding]:
-    """What the model reads in a state, before history and context, takes more tokens than its budget.
+    """The prompt of a state, before history and context, takes more tokens than its budget.
 
     Why it is bad:
     Every turn pays for it in money and time, and models overlook what stands in the middle of long prompts.

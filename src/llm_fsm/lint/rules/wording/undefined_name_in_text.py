@@ -78,7 +78,7 @@ _TOOL = re.compile(
 
 @lint_rule("W414", "warning")
 def unknown_place_in_words(document: Document) -> Iterator[Finding]:
-    """Words speak of a state or a tool, by a name in back-quotes or with an underscore, that does not exist.
+    """Words name a state or a tool that does not exist, in back-quotes or with an underscore.
 
     Why it is bad:
     The model tries a move that is refused, or a call that it cannot make, and says that it did.

@@ -23,7 +23,7 @@ _WHOLE = frozenset(
         *(f"{verb}{what} here" for verb in ("", "insert ", "your ") for what in ("text", "words", "description")),
     }
 )
-"""What a whole text may be, without the marks around it, when it is no text."""
+"""Whole texts that are notes of the author, without the marks around them."""
 _MARKS = " \t\n.!?…<>[]()-_*#"
 _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 """One of these is in every note inside of a text."""
