@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from llm_fsm._json import in_unicode
 
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyForm = Literal["object", "list"]
@@ -23,7 +26,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     """A tool as the model sees it. `parameters` is the JSON Schema of its arguments object."""
 
     name: str
@@ -32,6 +35,16 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
     def __hash__(self) -> int:
         return hash((self.name, self.description))  # parameters have no hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tool in the JSON form of OpenAI's chat completions."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    @cached_property
+    def text(self) -> str:
+        """The JSON text of `to_dict`, written once for all requests."""
+        return in_unicode(self.to_dict())
 
 
 class LLMMessage(Struct, frozen=True):

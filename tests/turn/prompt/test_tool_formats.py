@@ -59,3 +59,10 @@ def test_a_tool_without_parameters_has_none_for_google():
     assert formatted([spec], "google") == [{"function_declarations": [{"name": "now", "description": "d"}]}]
     assert formatted([], "google") == []
     assert json.dumps(formatted([spec], "openai"))
+
+
+def test_the_text_of_a_tool_is_written_once_however_many_tools_there_are():
+    specs = [ToolSpec(name=f"tool_{at}", description="é", parameters={"type": "object"}) for at in range(300)]
+    texts = [spec.text for spec in specs]
+    assert json.loads(texts[0]) == formatted(specs, "openai")[0]
+    assert all(spec.text is text for spec, text in zip(specs, texts, strict=True))

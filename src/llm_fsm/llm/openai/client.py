@@ -28,7 +28,7 @@ from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, r
 from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers, proxy_for
 from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.openai.stream import gathered
-from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
+from llm_fsm.llm.openai.tool_messages import message_json
 from llm_fsm.llm.prices import cost_of
 from llm_fsm.llm.providers import Provider, direct
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
@@ -357,7 +357,7 @@ def _body(
         limits += f',"{limit}":{in_unicode(request.max_tokens)}'
     form = form_json(mode, request.schema)
     if request.tools:
-        form += f",{in_unicode(tool_fields(request))[1:-1]}"
+        form += f',"tools":[{",".join([tool.text for tool in request.tools])}]'
     if stream:
         form += ',"stream":true'
     if usage:

@@ -22,10 +22,9 @@ from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys
 from llm_fsm.session.history import Exchange, in_prompt
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ToolSpec
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
-from llm_fsm.turn.prompt.tool_formats import to_openai
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
@@ -289,18 +288,12 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
     """Estimated tokens of the parts of one call: `own_sizes`, its tools, and their calls and results so far."""
     parts = own_sizes(request)
     if request.tools:
-        parts = {**parts, "tools": sum(map(_tool_tokens, request.tools))}
+        parts = {**parts, "tools": sum(estimate(tool.text) for tool in request.tools)}
     if len(request.messages) > _FIRST:
         since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
         if since:
             parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
     return parts
-
-
-@lru_cache(maxsize=256)
-def _tool_tokens(spec: ToolSpec) -> int:
-    """The estimated tokens of a tool, which are asked for with each call."""
-    return estimate(escaped(to_openai(spec)))
 
 
 def moved_on(asked: str, later: str) -> str:

@@ -24,8 +24,7 @@ _GOOGLE_FORMATS = frozenset({"date-time", "float", "double", "int32", "int64"})
 
 def to_openai(spec: ToolSpec) -> dict[str, Any]:
     """One entry of `tools` of a chat completion."""
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return {"type": "function", "function": function}
+    return spec.to_dict()
 
 
 def to_anthropic(spec: ToolSpec) -> dict[str, Any]:
