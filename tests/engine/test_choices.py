@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import Choice, Machine, pick
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.engine.replay import kit_of, retake
+from llm_fsm.engine.replay import recorded_tools, replay_turns
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
@@ -63,5 +63,5 @@ async def test_a_choice_is_replayed() -> None:
     chat = await machine.start()
     await chat.send(chat.choices[1])
     records = [parse(text) for text in await store.records(chat.id)]
-    found = await retake(machine.program, kit_of(machine.program), chat.id, records)
+    found = await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)
     assert found.divergence is None

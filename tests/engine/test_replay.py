@@ -9,7 +9,7 @@ import pytest
 
 from llm_fsm.engine.handlers.registry import Occasion, Veto
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.engine.replay import Divergence, kit_of, retake
+from llm_fsm.engine.replay import Divergence, recorded_tools, replay_turns
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import TaskPassed
@@ -61,7 +61,8 @@ async def test_keys_that_the_definition_sets_are_set_again() -> None:
     chat = await machine.start(context={"x": 1}, greet=False)
     await chat.send("one")
     assert (await chat.send("two")).context["n"] == 2
-    found = await retake(machine.program, kit_of(machine.program), chat.id, await machine._engine.records(chat.id))
+    records = await machine._engine.records(chat.id)
+    found = await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)
     assert (found.turns, found.divergence) == (3, None)
 
 
@@ -91,7 +92,7 @@ async def recorded() -> tuple[AsyncMachine, Any]:
 
 async def again(definition: dict[str, Any], records: Any, asks: Any = None) -> Any:
     made = program(definition)
-    return await retake(made, kit_of(made), "c", records, asks)
+    return await replay_turns(made, recorded_tools(made), "c", records, asks)
 
 
 async def test_nothing_differs_on_the_same_definition() -> None:
@@ -187,7 +188,7 @@ async def test_values_of_secret_keys_are_not_told() -> None:
 
 async def _same_again(machine: AsyncMachine) -> None:
     records = await machine._engine.records("c")
-    found = await retake(machine.program, kit_of(machine.program), "c", records)
+    found = await replay_turns(machine.program, recorded_tools(machine.program), "c", records)
     assert found.divergence is None
 
 
@@ -366,4 +367,4 @@ async def test_what_a_handler_put_right_in_a_reply_is_put_right_again() -> None:
         await chat.send("a lmap")
         assert (await chat.send("no, a dsek")).context == {"item": "desk"}
         made, records = program(desk), await machine._engine.records("c")
-        assert (await retake(made, kit_of(made), "c", records)).divergence is None
+        assert (await replay_turns(made, recorded_tools(made), "c", records)).divergence is None

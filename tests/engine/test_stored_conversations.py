@@ -14,8 +14,8 @@ import pytest
 from llm_fsm import AsyncMachine
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.doctor import examine
-from llm_fsm.engine.replay import kit_of, retake
-from llm_fsm.engine.transfer import export, take_in
+from llm_fsm.engine.replay import recorded_tools, replay_turns
+from llm_fsm.engine.transfer import export, import_conversation
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import dump_session, parse_session
 from llm_fsm.session.turn_record import dump, parse, replay, without_undone
@@ -82,7 +82,7 @@ def test_a_stored_session_and_its_records_are_read_and_written_as_they_were(file
 async def test_an_exported_conversation_is_taken_in_and_goes_on(file: Path) -> None:
     document, store = _read(file), MemoryStore()
     text = _compact(document["export"])
-    name = await take_in(store, text)
+    name = await import_conversation(store, text)
     assert await export(store, name) == text
     assert list(await examine(store)) == []
     machine = _machine(document, store)
@@ -107,5 +107,5 @@ async def test_a_stored_conversation_is_played_again_the_same_way(file: Path) ->
     document = _read(file)
     program = _machine(document, MemoryStore()).program
     records = [parse(_compact(record)) for record in document["export"]["records"]]
-    found = await retake(program, kit_of(program), "golden", records)
+    found = await replay_turns(program, recorded_tools(program), "golden", records)
     assert (found.turns > 0, found.divergence) == (True, None)

@@ -169,7 +169,7 @@ async def test_a_greeting_is_heard_while_it_arrives() -> None:
     events: list[ev.Event] = []
     model = ScriptedLLM([f"```json\n{reply('ask', 'Good morning!')}\n```"])
     async with AsyncMachine.from_dict(DESK, model=model, store="memory") as machine:
-        chat = await machine.start(hear=lambda _, event: events.append(event))
+        chat = await machine.start(on_event=lambda _, event: events.append(event))
     assert chat.greeting == shown(events)[-1] == "Good morning!"
     assert before_the_reply(events) == "Good morning!"
 
@@ -177,7 +177,7 @@ async def test_a_greeting_is_heard_while_it_arrives() -> None:
 def test_a_greeting_is_heard_without_asyncio() -> None:
     events: list[ev.Event] = []
     with Machine.from_dict(DESK, model=ScriptedLLM([reply("ask", "Hello!")])) as machine:
-        chat = machine.start(hear=lambda _, event: events.append(event))
+        chat = machine.start(on_event=lambda _, event: events.append(event))
     assert chat.greeting == before_the_reply(events) == "Hello!"
 
 
@@ -189,7 +189,7 @@ async def test_nothing_is_kept_of_a_greeting_whose_hearer_raises() -> None:
     model = ScriptedLLM([reply("ask", "Hello!"), reply("ask", "Hello again!")])
     async with AsyncMachine.from_dict(DESK, model=model, store="memory") as machine:
         with pytest.raises(BrokenPipeError, match="the reader has gone"):
-            await machine.start(conversation_id="c", hear=gone)
+            await machine.start(conversation_id="c", on_event=gone)
         assert await machine.conversations() == ()
         assert (await machine.start(conversation_id="c")).greeting == "Hello again!"
 
@@ -215,7 +215,7 @@ async def test_what_a_hearer_raises_while_a_function_works_is_no_failure_of_that
     desk = {"name": "counter", "initial_state": "work", "states": {"work": work, "end": {"reply": "Done."}}}
     async with AsyncMachine.from_dict(desk, model=ScriptedLLM([]), functions=[function], store="memory") as machine:
         with pytest.raises(BrokenPipeError, match="the reader has gone"):
-            await machine.start(hear=gone)
+            await machine.start(on_event=gone)
         assert (attempts, await machine.conversations()) == ([1], ())
 
 
@@ -228,7 +228,7 @@ def test_a_greeting_is_heard_by_no_async_function() -> None:
     with Machine.from_dict(DESK, model=ScriptedLLM([reply("ask", "Hello!")])) as machine:
         for hear in (told, Ear()):
             with pytest.raises(TypeError, match="is async, and nobody would await it"):
-                machine.start(hear=hear)  # type: ignore[arg-type]
+                machine.start(on_event=hear)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="told is async"):
             observe(told)  # type: ignore[arg-type]
         assert machine.conversations() == ()

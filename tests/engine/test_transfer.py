@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import AsyncMachine
 from llm_fsm.engine.doctor import examine
-from llm_fsm.engine.transfer import export, fork, take_in
+from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import parse_session
@@ -36,13 +36,13 @@ async def test_a_conversation_comes_back_from_its_text_in_every_store(kind, tmp_
     await talked(first)
     text = await export(first, "c")
     assert text.isascii()
-    assert await take_in(second, text) == "c"
+    assert await import_conversation(second, text) == "c"
     assert await export(second, "c") == text
     assert await second.list(ListQuery()) == await first.list(ListQuery())
     assert await second.load("c", "r2") == await first.load("c", "r2")
     assert list(await examine(second)) == []
     with pytest.raises(ConversationConflict, match="exists already"):
-        await take_in(second, text)
+        await import_conversation(second, text)
     await second.close()
 
 
@@ -59,7 +59,7 @@ async def test_a_run_that_waits_in_a_function_is_sound_and_goes_on_elsewhere():
     await made(first).run(conversation_id="c")
     await made(first).answer("c", "Ada")
     assert list(await examine(first)) == []
-    await take_in(second, await export(first, "c"))
+    await import_conversation(second, await export(first, "c"))
     assert (await made(second).answer("c", 36)).output == ["Ada", 36]
     assert list(await examine(second)) == []
 
@@ -67,7 +67,7 @@ async def test_a_run_that_waits_in_a_function_is_sound_and_goes_on_elsewhere():
 async def test_a_conversation_goes_on_under_its_new_id_and_can_be_undone():
     store = MemoryStore()
     await talked(store, turns=2)
-    assert await take_in(store, await export(store, "c"), "d") == "d"
+    assert await import_conversation(store, await export(store, "c"), "d") == "d"
     chat = await machine(store).resume("d")
     await chat.undo()
     assert (await state_of(store, "d")).conversation_id == "d"
@@ -110,7 +110,7 @@ async def test_a_turn_that_was_taken_back_is_no_place_to_fork_at():
 async def test_a_text_of_the_first_format_is_read():
     text = (TESTS / "data" / "stores" / "export_1.json").read_text("utf-8")
     store = MemoryStore()
-    assert await take_in(store, text) == "golden/1"
+    assert await import_conversation(store, text) == "golden/1"
     assert (await state_of(store, "golden/1")).state == "bye"
     assert await export(store, "golden/1") == text.strip()
     assert list(await examine(store)) == []
@@ -136,7 +136,7 @@ async def test_an_id_that_can_be_none_is_told_as_such():
     await store.delete("c")
     for name in ("", "a\nb"):
         with pytest.raises(ValueError, match=r"^a conversation id"):
-            await take_in(store, text, name)
+            await import_conversation(store, text, name)
     assert await store.list(ListQuery()) == ()
 
 
@@ -152,7 +152,7 @@ async def test_an_id_that_can_be_none_is_told_as_such():
 )
 async def test_a_text_that_is_no_conversation_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        await take_in(MemoryStore(), text)
+        await import_conversation(MemoryStore(), text)
 
 
 async def test_a_text_is_read_with_suspicion():
@@ -164,22 +164,22 @@ async def test_a_text_is_read_with_suspicion():
         return json.dumps({**json.loads(text), **keys})
 
     with pytest.raises(StoreError, match="format 7; this version reads format 1"):
-        await take_in(store, changed(format=7), "d")
+        await import_conversation(store, changed(format=7), "d")
     with pytest.raises(ValueError, match="not the one that it is pinned to"):
-        await take_in(store, changed(definition_document={}), "d")
+        await import_conversation(store, changed(definition_document={}), "d")
     with pytest.raises(ValueError, match="no records"):
-        await take_in(store, changed(records=[]), "d")
+        await import_conversation(store, changed(records=[]), "d")
     whole = json.loads(text)
     with pytest.raises(ValueError, match="changed since: its records do not lead to its session: state differ"):
-        await take_in(store, changed(session={**whole["session"], "state": "ask"}), "d")
+        await import_conversation(store, changed(session={**whole["session"], "state": "ask"}), "d")
     with pytest.raises(ValueError, match=r"session.window\[0\]\[0\]: expected text or null, got a whole number"):
-        await take_in(store, changed(session={**whole["session"], "window": [[1, 2]]}), "d")
+        await import_conversation(store, changed(session={**whole["session"], "window": [[1, 2]]}), "d")
     with pytest.raises(ValueError, match=r"session.turn: expected a whole number, got a list"):
-        await take_in(store, changed(session={**whole["session"], "turn": []}), "d")
+        await import_conversation(store, changed(session={**whole["session"], "turn": []}), "d")
     with pytest.raises(ValueError, match="Infinity is no number"):
-        await take_in(store, changed(session={**whole["session"], "time": float("inf")}), "d")
+        await import_conversation(store, changed(session={**whole["session"], "time": float("inf")}), "d")
     with pytest.raises(ValueError, match="1e400 is no number"):
-        await take_in(store, text.replace('"time":', '"time":1e400,"was":'), "d")
+        await import_conversation(store, text.replace('"time":', '"time":1e400,"was":'), "d")
     assert await store.load("d") is None
 
 
@@ -189,12 +189,12 @@ async def test_a_time_that_no_calendar_has_is_not_taken_in(created):
     await talked(store)
     document = {**json.loads(await export(store, "c")), "created": created}
     with pytest.raises(ValueError, match="no time in seconds"):
-        await take_in(store, json.dumps(document), "d")
+        await import_conversation(store, json.dumps(document), "d")
 
 
 async def test_a_text_that_is_nested_without_end_is_not_taken_in():
     with pytest.raises(ValueError, match="nested too deep"):
-        await take_in(MemoryStore(), "[" * 100_000)
+        await import_conversation(MemoryStore(), "[" * 100_000)
 
 
 async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_is_refused():
@@ -206,6 +206,6 @@ async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_
     for part in (document["session"], document["session"]["pause"], document["records"][0]["events"][0]):
         part["state"] = "gone"
     document["records"][1]["events"][-1]["state"] = "gone"
-    await take_in(made.store, json.dumps(document), "d")
+    await import_conversation(made.store, json.dumps(document), "d")
     with pytest.raises(ConversationConflict, match="in state 'gone', which the definition 'w' does not have"):
         await made.answer("d", 1)

@@ -404,12 +404,12 @@ async def test_older_definitions_stay_compiled_and_only_so_many_of_them() -> Non
     for number, bot in enumerate(bots):
         await begun(store, bot, f"c{number}")
     last = machine(BOT, store, *(reply("how_many", "?") for _ in range(80)))
-    editions = last._engine.editions
+    versions = last._engine.versions
     for number in range(40):
         await (await last.resume(f"c{number}")).send("hm")
-    kept = await editions.find(await last._engine.load("c39"))
-    assert kept is await editions.find(await last._engine.load("c39"))
-    assert len(editions._older) == 32
+    kept = await versions.find(await last._engine.load("c39"))
+    assert kept is await versions.find(await last._engine.load("c39"))
+    assert len(versions._older) == 32
 
 
 @pytest.mark.parametrize(

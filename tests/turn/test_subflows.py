@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.engine.validation import admit
+from llm_fsm.engine.validation import check_open
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
@@ -283,9 +283,9 @@ def test_a_session_without_flows_is_written_as_before() -> None:
 
 def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> None:
     session = into().session
-    admit(SHOP, session)
+    check_open(SHOP, session)
     with pytest.raises(ConversationConflict, match="does not have"):
-        admit(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
+        check_open(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
 
 
 def test_no_end_of_a_flow_is_shown_as_the_end_of_the_conversation() -> None:

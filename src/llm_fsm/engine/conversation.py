@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
-from llm_fsm.engine.turn_runner import Outcome, due_rows
+from llm_fsm.engine.turn_runner import TurnResult, due_rows
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, UserSaid
 from llm_fsm.session.messages import Message, Paused, Usage
@@ -86,9 +86,9 @@ _LEFT: Mapping[type[Event], Callable[[Event], str]] = {
 """Event to the state that it leaves."""
 
 
-def turn_of(outcome: Outcome) -> Turn:
+def turn_of(result: TurnResult) -> Turn:
     """Return the public view of a committed turn."""
-    record, session = outcome.record, outcome.session
+    record, session = result.record, result.session
     left: str | None = None
     request_id: str | None = None
     for event in record.events:
@@ -111,7 +111,7 @@ def turn_of(outcome: Outcome) -> Turn:
         output=session.input,
         outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", session.outcome or ""),
         conversation_id=session.conversation_id,
-        choices=outcome.choices,
+        choices=result.choices,
     )
 
 
@@ -229,7 +229,7 @@ class AsyncConversation:
     async def turns(self) -> tuple[Turn, ...]:
         """Return every turn on record with its events, undone or not. Contexts are the current one."""
         records, session = await self._engine.records(self.id), self._session
-        return tuple(turn_of(Outcome(record=record, session=session)) for record in records)
+        return tuple(turn_of(TurnResult(record=record, session=session)) for record in records)
 
     async def refresh(self) -> None:
         """Load changes of other processes.
@@ -261,27 +261,27 @@ class AsyncConversation:
             HandlerError: A handler failed and stopped the turn.
             StoreError: The store failed.
         """
-        outcome = await self._send(text, request_id, None)
-        if outcome.again:
-            return await self._taken(outcome)
-        self._saw(outcome)
-        return turn_of(outcome)
+        result = await self._send(text, request_id, None)
+        if result.again:
+            return await self._taken(result)
+        self._saw(result)
+        return turn_of(result)
 
     def _send(
         self, text: str | Choice, request_id: str | None, sink: Callable[[str, Event], None] | None
-    ) -> Coroutine[Any, Any, Outcome]:
+    ) -> Coroutine[Any, Any, TurnResult]:
         return self._engine.send(self.id, text, request_id, sink)
 
-    def _saw(self, outcome: Outcome) -> None:
-        self._session = outcome.session
-        self.choices = outcome.choices
+    def _saw(self, result: TurnResult) -> None:
+        self._session = result.session
+        self.choices = result.choices
 
-    async def _taken(self, outcome: Outcome) -> Turn:
-        if outcome.again:  # an old turn does not show where the conversation is now
+    async def _taken(self, result: TurnResult) -> Turn:
+        if result.again:  # an old turn does not show where the conversation is now
             await self.refresh()
         else:
-            self._saw(outcome)
-        return turn_of(outcome)
+            self._saw(result)
+        return turn_of(result)
 
     def stream(self, text: str | Choice, *, request_id: str | None = None) -> TurnStream:
         """Like `send`, as a stream of events."""
@@ -312,7 +312,7 @@ class AsyncConversation:
             await self.refresh()
         pause = self._session.pause
         try:
-            outcome = await self._engine.answer(
+            result = await self._engine.answer(
                 self.id,
                 value,
                 pause_id=None if pause is None else pause.id,
@@ -322,7 +322,7 @@ class AsyncConversation:
         except ConversationConflict:
             await self.refresh()
             raise
-        return await self._taken(outcome)
+        return await self._taken(result)
 
     async def end(self) -> None:
         """Close the conversation for good. An interrupted turn that had acted is finished first.

@@ -12,10 +12,10 @@ from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
 from llm_fsm.engine.handlers.runner import run_point
 from llm_fsm.engine.journal import Journal
 from llm_fsm.engine.model_call import ask, is_counted, summarised, unmeasured
-from llm_fsm.engine.outbox.dispatcher import Courier, outgoing
+from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher, outgoing
 from llm_fsm.engine.outbox.sinks import CLOSING
 from llm_fsm.engine.task_functions import execute
-from llm_fsm.engine.turn_runner import Running
+from llm_fsm.engine.turn_runner import TurnRunner
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, Listener, form_of
 from llm_fsm.session import events as ev
@@ -44,7 +44,7 @@ class Services:
     functions: Functions
     now: Callable[[], float]
     """Returns seconds since the epoch."""
-    courier: Courier
+    dispatcher: OutboxDispatcher
     merge_within: float | None = None
     """Seconds within which messages of one conversation become one turn."""
     summaries: bool = True
@@ -83,7 +83,7 @@ class Services:
             warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 
-class Edition:
+class Deployment:
     """One definition on this host; it implements `turn_runner.Host`. Call `prepare` before the first turn."""
 
     def __init__(self, services: Services, program: CompiledMachine) -> None:
@@ -182,7 +182,7 @@ class Edition:
         services = self._services
         return await run_point(services.handlers, effect, services.error_mode, left, journal, ahead=ahead)
 
-    async def execute(self, effect: Execute, running: Running) -> Executed:
+    async def execute(self, effect: Execute, running: TurnRunner) -> Executed:
         """Run the function of a task."""
         return await execute(self, self.program, effect, running)
 
@@ -190,7 +190,7 @@ class Edition:
 
     def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
         """Return the outbox rows of a turn."""
-        found = outgoing(self._services.courier.sinks, self.program, record, session, number)
+        found = outgoing(self._services.dispatcher.sinks, self.program, record, session, number)
         if Point.END_CONVERSATION not in self._services.points:
             return found
         if not any(isinstance(event, ev.Ended) for event in record.events):
@@ -204,4 +204,4 @@ class Edition:
 
     def committed(self, conversation_id: str) -> None:
         """Deliver the outbox rows of a committed turn."""
-        self._services.courier.tell(conversation_id)
+        self._services.dispatcher.deliver(conversation_id)

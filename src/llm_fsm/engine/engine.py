@@ -13,16 +13,16 @@ from typing import Any
 
 from msgspec import structs
 
-from llm_fsm.engine.deployment import Edition, Services
-from llm_fsm.engine.handlers.end import after_end, close_forgotten
+from llm_fsm.engine.deployment import Deployment, Services
+from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
-from llm_fsm.engine.turn_runner import Held, Outcome, Running, is_due
-from llm_fsm.engine.validation import admit, checked_answer, checked_id, checked_message, expected, fitting
-from llm_fsm.engine.versions import Editions, Policy
+from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
+from llm_fsm.engine.validation import check_open, checked_answer, checked_id, checked_message, expected, fitting
+from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
@@ -45,70 +45,70 @@ class Engine:
         self.services = services
         self.store = services.store
         self.now = services.now
-        self.editions = Editions(services, program, policy)
-        self._looked = False
+        self.versions = DefinitionVersions(services, program, policy)
+        self._resumed = False
         self._merger = Merger(services.merge_within, self._answer) if services.merge_within else None
 
     @property
     def program(self) -> CompiledMachine:
         """The machine's own definition, compiled."""
-        return self.editions.current.program
+        return self.versions.current.program
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler. It runs from the next turn on."""
-        self.editions.add_handler(handler)
+        self.versions.add_handler(handler)
 
-    async def prepare(self) -> Edition:
+    async def prepare(self) -> Deployment:
         """Return the machine's own deployment, with every tool and function that it names.
 
         Raises:
             ConfigurationError: A tool or function is missing.
         """
-        current = self.editions.current
+        current = self.versions.current
         if not current.is_ready:
             await current.prepare()
         return current
 
-    async def look(self, *, again: bool = False) -> None:
+    async def resume_deliveries(self, *, again: bool = False) -> None:
         """Resume deliveries that another process left when it died; once, or `again`."""
-        if self._looked and not again:
+        if self._resumed and not again:
             return
-        self._looked = True
-        await self.services.courier.look()
+        self._resumed = True
+        await self.services.dispatcher.resume()
         if Point.END_CONVERSATION in self.services.points:
             with suppress(HandlerError):  # the failed handler counts as run, and does not concern this caller
-                await close_forgotten(await self.prepare())
+                await run_forgotten_end_handlers(await self.prepare())
 
     # -- requests of callers
 
-    async def start(self, opening: Opening, sink: Observer | None = None) -> Outcome:
+    async def start(self, opening: Opening, sink: Observer | None = None) -> TurnResult:
         """Begin a conversation.
 
         Raises:
             ConversationConflict: The id exists.
             ValueError: The id, the state or the context is wrong.
         """
-        edition = await self.prepare()
+        deployment = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
             known = ", ".join(self.program.states)
             raise ValueError(f"there is no state {opening.state!r} to start in; the states are {known}")
-        turn = Running(edition, opening.conversation_id, sink)
+        turn = TurnRunner(deployment, opening.conversation_id, sink)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(f"a conversation with the id {opening.conversation_id!r} exists already")
             began = opening.time
-            if edition.journals and (not opening.hold or edition.capabilities.points):
-                began = await turn.open(opened(edition.program, opening), began)
-            step = begin_start(edition.program, replace(opening, time=began), edition.capabilities)
+            if deployment.journals and (not opening.hold or deployment.capabilities.points):
+                began = await turn.open(opened(deployment.program, opening), began)
+            step = begin_start(deployment.program, replace(opening, time=began), deployment.capabilities)
             step = await turn.play(step)
-            outcome = await turn.commit("start", step.session, Held(step.session, version=0), step.usage)
-        await after_end(edition, outcome)
-        return outcome
+            result = await turn.commit("start", step.session, LoadedSession(step.session, version=0), step.usage)
+        await run_end_handlers(deployment, result)
+        return result
 
     async def send(
         self, conversation_id: str, text: str | Choice, request_id: str | None, sink: Observer | None
-    ) -> Outcome:
+    ) -> TurnResult:
         """Answer one message, or a choice. The same request id gives the recorded turn."""
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
@@ -120,75 +120,75 @@ class Engine:
             return await self._answer(conversation_id, heard, sink)
         return await self._merger.send(conversation_id, heard, sink)
 
-    async def _answer(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> Outcome:
+    async def _answer(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> TurnResult:
         request_id = heard.request_id
-        current = self.editions.current
+        current = self.versions.current
         host = current if current.is_ready else await self.prepare()
-        turn = Running(host, conversation_id, sink)
+        turn = TurnRunner(host, conversation_id, sink)
         async with turn.lock():
-            held, recorded = await self._held(conversation_id, request_id)
+            loaded, recorded = await self._load(conversation_id, request_id)
             if recorded is None and self._merger is not None:
                 recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None:
-                return await self._again(turn, await message_again(self.store, held.session, heard, recorded))
-            edition = host
-            if not host.is_next(held.session):
-                edition, held = await self._ready(held, heard.time, said(heard))
-            session = held.session
-            admit(edition.program, session)
-            turn.host = edition
-            began = await turn.open(said(heard), heard.time, blank=held.blank) if edition.journals else heard.time
+                return await self._again(turn, await message_again(self.store, loaded.session, heard, recorded))
+            deployment = host
+            if not host.is_next(loaded.session):
+                deployment, loaded = await self._ready(loaded, heard.time, said(heard))
+            session = loaded.session
+            check_open(deployment.program, session)
+            turn.host = deployment
+            began = await turn.open(said(heard), heard.time, blank=loaded.blank) if deployment.journals else heard.time
             if began != heard.time:
                 heard = replace(heard, time=began)
             try:
                 try:
-                    step = await turn.play(begin(edition.program, session, heard, edition.capabilities))
+                    step = await turn.play(begin(deployment.program, session, heard, deployment.capabilities))
                     after, usage = step.session, step.usage
                 except LLMFSMError as error:
-                    words = await _words_for(edition, error, session, turn, heard.time)
+                    words = await _words_for(deployment, error, session, turn, heard.time)
                     if words is None:
                         raise
-                    after, happened = apologise(edition.program, session, heard, error, words)
+                    after, happened = apologise(deployment.program, session, heard, error, words)
                     called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
                     turn.events, usage = [happened[0], *called], Usage()
                     turn.take(happened[1:])
-                outcome = await turn.commit("message", after, held, usage, request_id)
+                result = await turn.commit("message", after, loaded, usage, request_id)
             except LLMFSMError:
                 await turn.failed()
                 raise
         if after.ended:
-            await after_end(edition, outcome)
-        return outcome
+            await run_end_handlers(deployment, result)
+        return result
 
-    async def go_on(
+    async def run(
         self, conversation_id: str, sink: Observer | None, *, step: bool = False, given: Any = None
-    ) -> Outcome:
+    ) -> TurnResult:
         """Play a run without a user as far as possible, from its beginning or from the point of a crash.
 
         A run that waits for an answer or a user, or is over, stays as it is. Its last turn is returned.
         `step`: play no further than past one task. `given`: the input of the current state; None keeps it.
         """
-        turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
+        turn = TurnRunner(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
-            held, _ = await self._held(conversation_id)
+            loaded, _ = await self._load(conversation_id)
             mine: dict[str, Any] = {"kind": "run"}
             mine |= {"step_only": True} if step else {}
             mine |= {} if given is None else {"input": given}
-            edition, held = await self._ready(held, self.now(), mine)
-            session = held.session
+            deployment, loaded = await self._ready(loaded, self.now(), mine)
+            session = loaded.session
             begun = session.previous_state is not None or bool(session.stack)
-            at = edition.program.of(session) if begun and edition.program.knows(session) else None
+            at = deployment.program.of(session) if begun and deployment.program.knows(session) else None
             talks = at is not None and at.states[session.state].kind == "converse"
             if session.ended or session.pause is not None or talks:
-                return Outcome(record=await self._last(conversation_id), session=session)
-            admit(edition.program, session)
-            turn.host = edition
-            began = await turn.open(mine, self.now(), blank=held.blank)
-            first = begin_run(edition.program, session, began, edition.capabilities, step=step, given=given)
+                return TurnResult(record=await self._last(conversation_id), session=session)
+            check_open(deployment.program, session)
+            turn.host = deployment
+            began = await turn.open(mine, self.now(), blank=loaded.blank)
+            first = begin_run(deployment.program, session, began, deployment.capabilities, step=step, given=given)
             last = await turn.play(first)
-            outcome = await turn.commit("run", last.session, held, last.usage)
-        await after_end(edition, outcome)
-        return outcome
+            result = await turn.commit("run", last.session, loaded, last.usage)
+        await run_end_handlers(deployment, result)
+        return result
 
     async def answer(
         self,
@@ -199,8 +199,8 @@ class Engine:
         request_id: str | None,
         sink: Observer | None = None,
         step: bool = False,
-    ) -> Outcome:
-        """Answer the pause of a run. `pause_id` None: the current one. `step`: as of `go_on`.
+    ) -> TurnResult:
+        """Answer the pause of a run. `pause_id` None: the current one. `step`: as in `run`.
 
         Raises:
             ValueError: The answer does not fit.
@@ -209,30 +209,30 @@ class Engine:
         if request_id is not None:
             checked_id(request_id, "request id")
         value = checked_answer(value)
-        turn = Running(
+        turn = TurnRunner(
             await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=self.program.alone
         )
         async with turn.lock():
             now = self.now()
-            held, recorded = await self._held(conversation_id, request_id)
+            loaded, recorded = await self._load(conversation_id, request_id)
             if recorded is not None:
-                return await self._again(turn, await answer_again(self.store, held.session, value, recorded))
-            asked = "" if held.session.pause is None else held.session.pause.id
+                return await self._again(turn, await answer_again(self.store, loaded.session, value, recorded))
+            asked = "" if loaded.session.pause is None else loaded.session.pause.id
             mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
             mine |= {"step_only": True} if step else {}
-            edition, held = await self._ready(held, now, mine)
-            session = held.session
-            turn.host = edition
-            pause = expected(edition.program, session, pause_id)
+            deployment, loaded = await self._ready(loaded, now, mine)
+            session = loaded.session
+            turn.host = deployment
+            pause = expected(deployment.program, session, pause_id)
             plain = fitting(pause, value)
-            began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=held.blank)
+            began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=loaded.blank)
             given = Answer(value=plain, time=began, request_id=request_id, step=step)
-            last = await turn.play(begin_answer(edition.program, session, given, edition.capabilities))
-            outcome = await turn.commit("answer", last.session, held, last.usage, request_id)
-        await after_end(edition, outcome)
-        return outcome
+            last = await turn.play(begin_answer(deployment.program, session, given, deployment.capabilities))
+            result = await turn.commit("answer", last.session, loaded, last.usage, request_id)
+        await run_end_handlers(deployment, result)
+        return result
 
-    async def fire(self, conversation_id: str, now: float) -> Outcome | None:
+    async def run_due(self, conversation_id: str, now: float) -> TurnResult | None:
         """Perform the time-outs and reminders of a conversation that are due at `now` (seconds since the epoch).
 
         Returns:
@@ -240,42 +240,42 @@ class Engine:
         """
         await self.prepare()
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
-            loaded = await self.store.load(conversation_id)
-            if loaded is None:
+            stored = await self.store.load(conversation_id)
+            if stored is None:
                 return None
-            held, _ = _holding(conversation_id, loaded)
-            if not is_due(held.session, now):
+            loaded, _ = _loaded(conversation_id, stored)
+            if not is_due(loaded.session, now):
                 return None
-            edition = await self.editions.of(held.session)
-            if edition is None or not edition.program.knows(held.session):
+            deployment = await self.versions.of(loaded.session)
+            if deployment is None or not deployment.program.knows(loaded.session):
                 return None
-            return await self._finished(edition, held) or await self._fire(edition, held, now)
+            return await self._finished(deployment, loaded) or await self._fire(deployment, loaded, now)
 
-    async def end(self, conversation_id: str) -> Outcome:
+    async def end(self, conversation_id: str) -> TurnResult:
         """Close a conversation for good. Closing it twice is the same as once."""
-        turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
+        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            edition, held = await self._settled(conversation_id)
-            session = held.session
+            deployment, loaded = await self._settled(conversation_id)
+            session = loaded.session
             if session.ended:
                 over = TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=())
-                return Outcome(record=over, session=session)
-            turn.host = edition or turn.host
+                return TurnResult(record=over, session=session)
+            turn.host = deployment or turn.host
             turn.take((ev.Ended(outcome="host"),))
             session = fold(session, turn.events)
-            outcome = await turn.commit("end", session, held, Usage())
-        await after_end(self.editions.current, outcome)
-        return outcome
+            result = await turn.commit("end", session, loaded, Usage())
+        await run_end_handlers(self.versions.current, result)
+        return result
 
-    async def undo(self, conversation_id: str) -> Outcome:
+    async def undo(self, conversation_id: str) -> TurnResult:
         """Undo the last turn.
 
         Raises:
             ConversationConflict: There is none.
         """
-        turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
+        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            _, held = await self._settled(conversation_id)
+            _, loaded = await self._settled(conversation_id)
             kept = without_undone(await self.records(conversation_id))
             while kept and kept[-1][1].kind == "migrate":
                 kept.pop()
@@ -283,16 +283,16 @@ class Engine:
                 raise ConversationConflict("there is no turn to take back")
             number, _ = kept[-1]
             session = replay(conversation_id, [record for _, record in kept[:-1]])
-            found = await self.editions.find(session)
-            if found is None and session.definition != held.session.definition:
+            found = await self.versions.find(session)
+            if found is None and session.definition != loaded.session.definition:
                 raise ConversationConflict(
                     "the turn cannot be taken back: the definition that it was made with is not known any more"
                 )
             turn.host = found or turn.host
             turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
-            return await turn.commit("undo", session, held, Usage())
+            return await turn.commit("undo", session, loaded, Usage())
 
-    async def carry(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
+    async def migrate(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
         """Carry a conversation over to the machine's own definition. `dry`: only plan it.
 
         Returns:
@@ -300,13 +300,13 @@ class Engine:
             move, because it has the machine's definition or is over.
         """
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
-            held, _ = await self._held(conversation_id)
-            found = await self.editions.carried(held.session)
+            loaded, _ = await self._load(conversation_id)
+            found = await self.versions.carried(loaded.session)
             if found is None or isinstance(found, str) or dry:
                 return found
             if (await under_way(self.store, conversation_id)).first is not None:
                 return "one of its turns was interrupted, and is to be finished first"
-            await self._migrate(held, found)
+            await self._migrate(loaded, found)
             return found
 
     async def load(self, conversation_id: str) -> Session:
@@ -315,8 +315,8 @@ class Engine:
         Raises:
             ConversationNotFound: There is none with this id.
         """
-        held, _ = await self._held(checked_id(conversation_id, "conversation id"))
-        return held.session
+        loaded, _ = await self._load(checked_id(conversation_id, "conversation id"))
+        return loaded.session
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
         """Return all turn records of a conversation, in order."""
@@ -324,121 +324,126 @@ class Engine:
 
     # -- helpers
 
-    async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
+    async def _load(self, conversation_id: str, request_id: str | None = None) -> tuple[LoadedSession, str | None]:
         """Load a conversation, and the record that answers the request id, if there is one."""
-        return _holding(conversation_id, await self.store.load(conversation_id, request_id))
+        return _loaded(conversation_id, await self.store.load(conversation_id, request_id))
 
-    async def _settled(self, conversation_id: str) -> tuple[Edition | None, Held]:
+    async def _settled(self, conversation_id: str) -> tuple[Deployment | None, LoadedSession]:
         """Finish an interrupted turn, and return the deployment, if it is known, and the session after it."""
-        held, _ = await self._held(conversation_id)
-        edition = await self.editions.find(held.session)
-        done = await self._finished(edition, held) if edition is not None and edition.journals else None
-        return edition, _after_turn(held, done)
+        loaded, _ = await self._load(conversation_id)
+        deployment = await self.versions.find(loaded.session)
+        done = await self._finished(deployment, loaded) if deployment is not None and deployment.journals else None
+        return deployment, _after_turn(loaded, done)
 
-    async def _again(self, turn: Running, outcome: Outcome) -> Outcome:
+    async def _again(self, turn: TurnRunner, result: TurnResult) -> TurnResult:
         """Give a recorded turn again, to the listener too."""
-        turn.tell_again(outcome.record.events)
-        return outcome._replace(choices=await self.choices(outcome.session))
+        turn.tell_again(result.record.events)
+        return result._replace(choices=await self.choices(result.session))
 
     async def choices(self, session: Session) -> tuple[Choice, ...]:
         """Return what the user can choose in a conversation."""
-        edition = await self.editions.find(session)
-        return () if edition is None else choices_of(edition.program, session)
+        deployment = await self.versions.find(session)
+        return () if deployment is None else choices_of(deployment.program, session)
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """Return the last record of a turn. A migration is no turn."""
         records = await self.records(conversation_id)
         return next(record for record in reversed(records) if record.kind != "migrate")
 
-    async def _ready(self, held: Held, now: float, turn: Mapping[str, Any]) -> tuple[Edition, Held]:
+    async def _ready(
+        self, loaded: LoadedSession, now: float, turn: Mapping[str, Any]
+    ) -> tuple[Deployment, LoadedSession]:
         """Find the deployment and the session for the next turn. Interrupted turns and due time-outs come first.
 
         If the next turn itself was interrupted, the session stays as it was.
         """
-        edition = await self.editions.of(held.session)
-        if edition is None:
-            return await self._adopted(held)
-        if edition.journals:
-            found = await under_way(self.store, held.session.conversation_id)
+        deployment = await self.versions.of(loaded.session)
+        if deployment is None:
+            return await self._adopted(loaded)
+        if deployment.journals:
+            found = await under_way(self.store, loaded.session.conversation_id)
             if found.first is not None and is_same(found.first, turn):
-                return edition, held
-            held = Held(held.session, held.version, held.pinned, blank=found.blank)
-            held = _after_turn(held, await self._finished(edition, held, found))
-        if held.session.pause is not None and is_due(held.session, now) and edition.program.knows(held.session):
-            held = _after_turn(held, await self._fire(edition, held, now))
-        if self.editions.policy.name == "migrate" and not held.session.ended:
-            change = await self.editions.carried(held.session)
+                return deployment, loaded
+            loaded = LoadedSession(loaded.session, loaded.version, loaded.pinned, blank=found.blank)
+            loaded = _after_turn(loaded, await self._finished(deployment, loaded, found))
+        session = loaded.session
+        if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
+            loaded = _after_turn(loaded, await self._fire(deployment, loaded, now))
+        if self.versions.policy.name == "migrate" and not loaded.session.ended:
+            change = await self.versions.carried(loaded.session)
             if isinstance(change, ev.Migrated):
-                return self.editions.current, await self._migrate(held, change)
-        return edition, held
+                return self.versions.current, await self._migrate(loaded, change)
+        return deployment, loaded
 
-    async def _adopted(self, held: Held) -> tuple[Edition, Held]:
+    async def _adopted(self, loaded: LoadedSession) -> tuple[Deployment, LoadedSession]:
         """Continue a conversation of an unknown definition with the machine's own, if possible."""
-        change = await self.editions.carried(held.session)
+        change = await self.versions.carried(loaded.session)
         if isinstance(change, ev.Migrated):
-            return self.editions.current, await self._migrate(held, change)
-        session = held.session
+            return self.versions.current, await self._migrate(loaded, change)
+        session = loaded.session
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} is in state {session.state!r} and was begun with a definition "
             f"({session.definition[:12]}) that the store does not hold; it cannot go on with "
             f"{self.program.definition.name!r}: {change}"
         )
 
-    async def _migrate(self, held: Held, change: ev.Migrated) -> Held:
-        turn = Running(self.editions.current, held.session.conversation_id)
+    async def _migrate(self, loaded: LoadedSession, change: ev.Migrated) -> LoadedSession:
+        turn = TurnRunner(self.versions.current, loaded.session.conversation_id)
         turn.take((change,))
-        return _after_turn(held, await turn.commit("migrate", fold(held.session, turn.events), held, Usage()))
+        return _after_turn(loaded, await turn.commit("migrate", fold(loaded.session, turn.events), loaded, Usage()))
 
-    async def _finished(self, edition: Edition, held: Held, found: UnderWay | None = None) -> Outcome | None:
+    async def _finished(
+        self, deployment: Deployment, loaded: LoadedSession, found: UnderWay | None = None
+    ) -> TurnResult | None:
         """Play an interrupted turn that must not be lost to its end; None if there is none."""
-        session = held.session
+        session = loaded.session
         first, must, _ = found or await under_way(self.store, session.conversation_id)
         if first is None or not must:
             return None
-        await edition.prepare()
-        running = Running(edition, session.conversation_id, alone=edition.program.alone)
+        await deployment.prepare()
+        running = TurnRunner(deployment, session.conversation_id, alone=deployment.program.alone)
         began = await running.open(identity(first), first["time"])
-        step = begin_again(edition.program, session, first, began, edition.capabilities)
+        step = begin_again(deployment.program, session, first, began, deployment.capabilities)
         if step is None:
             return None
         step = await running.play(step)
         request_id = first.get("request_id")
-        outcome = await running.commit(first["kind"], step.session, held, step.usage, request_id)
-        await after_end(edition, outcome)
-        return outcome
+        result = await running.commit(first["kind"], step.session, loaded, step.usage, request_id)
+        await run_end_handlers(deployment, result)
+        return result
 
-    async def _fire(self, edition: Edition, held: Held, now: float) -> Outcome:
-        session = held.session
-        turn = Running(edition, session.conversation_id, alone=True)
+    async def _fire(self, deployment: Deployment, loaded: LoadedSession, now: float) -> TurnResult:
+        session = loaded.session
+        turn = TurnRunner(deployment, session.conversation_id, alone=True)
         asked = "" if session.pause is None else session.pause.id
         began = await turn.open({"kind": "due", "id": asked}, now)
-        step = await turn.play(begin_due(edition.program, session, began, edition.capabilities))
-        outcome = await turn.commit("due", step.session, held, step.usage)
-        await after_end(edition, outcome)
-        return outcome
+        step = await turn.play(begin_due(deployment.program, session, began, deployment.capabilities))
+        result = await turn.commit("due", step.session, loaded, step.usage)
+        await run_end_handlers(deployment, result)
+        return result
 
 
-def _holding(conversation_id: str, loaded: Loaded | None) -> tuple[Held, str | None]:
-    """See `Engine._held`."""
-    if loaded is None:
+def _loaded(conversation_id: str, stored: Loaded | None) -> tuple[LoadedSession, str | None]:
+    """See `Engine._load`."""
+    if stored is None:
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-    text, version, recorded, pinned = loaded
-    return Held(parse_session(text), version, pinned), recorded
+    text, version, recorded, pinned = stored
+    return LoadedSession(parse_session(text), version, pinned), recorded
 
 
-def _after_turn(held: Held, outcome: Outcome | None) -> Held:
+def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:
     """Return the conversation after a committed turn; unchanged if there was none."""
-    if outcome is None:
-        return held
-    return Held(session=outcome.session, version=held.version + 1, pinned=outcome.session.definition)
+    if result is None:
+        return loaded
+    return LoadedSession(session=result.session, version=loaded.version + 1, pinned=result.session.definition)
 
 
 async def _words_for(
-    edition: Edition, error: LLMFSMError, session: Session, turn: Running, began: float
+    deployment: Deployment, error: LLMFSMError, session: Session, turn: TurnRunner, began: float
 ) -> str | None:
     """Return the text of an ERROR handler; None if the error must be raised."""
-    if Point.ERROR not in edition.capabilities.points or not isinstance(error, ModelError | HandlerError):
+    if Point.ERROR not in deployment.capabilities.points or not isinstance(error, ModelError | HandlerError):
         return None
     effect = RunHandlers(point=Point.ERROR, session=structs.replace(session, time=began), error=error)
-    results = await edition.run_handlers(effect, turn.left, turn.journal)
+    results = await deployment.run_handlers(effect, turn.left, turn.journal)
     return next((result.text for result in reversed(results.results) if result.text), None)

@@ -21,13 +21,13 @@ _LOG = "the log of a function cannot be read: result"
 Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 
 
-def likeness(call: PlannedCall) -> str:
+def fingerprint(call: PlannedCall) -> str:
     """Hash the tool and the arguments of a call. Calls with the same hash cannot be told apart from outside."""
     text = json.dumps([call.name, call.arguments], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class Once:
+class ExactlyOnce:
     """The calls of a function's log from before a person's answer, until they are matched.
 
     `log` maps the key of each call to its fingerprint, its result and the key it was made under. The entry is empty
@@ -83,11 +83,11 @@ class Once:
         for call, made in zip(calls, due, strict=True):
             if call.at_most_once:
                 key = self._made.setdefault(call.key, made.key)
-                self.log[call.key] = [likeness(call), asdict(results[call.id]), key]
+                self.log[call.key] = [fingerprint(call), asdict(results[call.id]), key]
         return results
 
     def _alike(self, call: PlannedCall) -> ToolResult | None:
-        like = likeness(call)
+        like = fingerprint(call)
         known = next((known for known, (kind, *_) in self._left.items() if kind == like), None)
         if known is None:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_fsm.engine.turn_runner import Outcome
+from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
@@ -35,7 +35,7 @@ async def answered_before(store: Store, conversation_id: str, request_id: str | 
     return known or await merged_record(store, conversation_id, request_id) is not None
 
 
-async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> Outcome:
+async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> TurnResult:
     """Return the turn that answered a message.
 
     Raises:
@@ -52,7 +52,7 @@ async def message_again(store: Store, session: Session, heard: UserMessage, reco
     return await _given(store, session, record)
 
 
-async def answer_again(store: Store, session: Session, value: object, recorded: str) -> Outcome:
+async def answer_again(store: Store, session: Session, value: object, recorded: str) -> TurnResult:
     """Return the turn that an answer led to.
 
     Raises:
@@ -67,10 +67,10 @@ async def answer_again(store: Store, session: Session, value: object, recorded: 
     return await _given(store, session, record)
 
 
-async def _given(store: Store, session: Session, record: TurnRecord) -> Outcome:
+async def _given(store: Store, session: Session, record: TurnRecord) -> TurnResult:
     """Return a recorded turn with the session after it."""
     records = [parse(text) for text in await store.records(session.conversation_id)]
     number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
     if number < len(records):
         session = replay(session.conversation_id, records[:number])
-    return Outcome(record=record, session=session, again=True)
+    return TurnResult(record=record, session=session, again=True)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import asdict, replace
 
 from llm_fsm._json import in_unicode
-from llm_fsm.engine.exactly_once import likeness
+from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.serialization import read, to_dict
@@ -138,7 +138,7 @@ class Journal:
         That is its own key. If the reply that led to it is `fresh`, it is the key of an equal call on record.
         """
         if call.at_most_once and call.key not in self._claimed:
-            taken, like = {*self._claimed.values()}, likeness(call)
+            taken, like = {*self._claimed.values()}, fingerprint(call)
             alike = (known for known, kind in self._begun.items() if fresh and kind == like and known not in taken)
             key = call.key if call.key in self._begun and call.key not in taken else next(alike, call.key)
             while key in taken:

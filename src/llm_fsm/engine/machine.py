@@ -21,9 +21,9 @@ from llm_fsm.engine.deployment import Services
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, create_handler
 from llm_fsm.engine.observers import Observer, heard
-from llm_fsm.engine.outbox.dispatcher import Courier
+from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
-from llm_fsm.engine.transfer import export, take_in
+from llm_fsm.engine.transfer import export, import_conversation
 from llm_fsm.engine.validation import checked_id, checked_list
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
@@ -151,7 +151,9 @@ class AsyncMachine:
             summaries=summaries,
             summarizer=summarizer,
             now=self._now,
-            courier=Courier(self.store, sinks_of((*checked_list(sinks, "sinks"),)), storable(definition.name)),
+            dispatcher=OutboxDispatcher(
+                self.store, sinks_of((*checked_list(sinks, "sinks"),)), storable(definition.name)
+            ),
         )
         self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
         for handler in checked_list(handlers, "handlers"):
@@ -177,7 +179,7 @@ class AsyncMachine:
         state: str | None = None,
         background: Mapping[str, Any] | None = None,
         *,
-        hear: Observer | None = None,
+        on_event: Observer | None = None,
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
@@ -205,9 +207,9 @@ class AsyncMachine:
             greet=greet,
             background=background,
         )
-        await self._engine.look()
-        outcome = await heard(hear, partial(self._engine.start, opening))
-        return AsyncConversation(self._engine, outcome.session, outcome.record.text, outcome.choices)
+        await self._engine.resume_deliveries()
+        result = await heard(on_event, partial(self._engine.start, opening))
+        return AsyncConversation(self._engine, result.session, result.record.text, result.choices)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """Resume a conversation, in any process, at any time. Due time-outs happen first.
@@ -216,9 +218,9 @@ class AsyncMachine:
             ConversationNotFound: There is none with this id.
             UnreadableError: A part of it is damaged.
         """
-        await self._engine.look()
+        await self._engine.resume_deliveries()
         session = await self._engine.load(conversation_id)
-        if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
+        if session.pause is not None and await self._engine.run_due(conversation_id, self._now()) is not None:
             session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
@@ -295,7 +297,7 @@ class AsyncMachine:
     async def _run(
         self, start: _Start, conversation_id: str | None, sink: Observer | None, *, step: bool = False
     ) -> Turn:
-        await self._engine.look()
+        await self._engine.resume_deliveries()
         if self.program.waits:
             with suppress(LLMFSMError):  # the turn stays due, and `run_due` reports the failure
                 await self.run_due()
@@ -326,7 +328,7 @@ class AsyncMachine:
             given = plain
         elif plain is not None:
             await self._same_input(name, plain)
-        return turn_of(await self._engine.go_on(name, sink, step=step, given=given))
+        return turn_of(await self._engine.run(name, sink, step=step, given=given))
 
     async def _known(self, conversation_id: str) -> bool:
         return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
@@ -364,7 +366,7 @@ class AsyncMachine:
 
         Raises ValueError for a text that is none, ConversationConflict for an id that exists.
         """
-        return await take_in(self.store, text, conversation_id)
+        return await import_conversation(self.store, text, conversation_id)
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Perform every time-out and reminder of this machine's conversations that is due.
@@ -377,24 +379,24 @@ class AsyncMachine:
         Returns:
             The turns. A turn that fails stays due and does not delay others; the first error is raised at the end.
         """
-        await self._engine.look(again=True)
+        await self._engine.resume_deliveries(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
         left: dict[str, LLMFSMError | None] = {}  # conversations that stay due, each with one row or more
         limit, more = 100, True
         while more:
-            rows = await self.store.due(moment, limit, self._engine.editions.current.name)
+            rows = await self.store.due(moment, limit, self._engine.versions.current.name)
             waiting = [name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in left]
             for name in waiting:
                 try:
-                    outcome = await self._engine.fire(name, moment)
+                    result = await self._engine.run_due(name, moment)
                 except LLMFSMError as error:
                     left[name] = error
                     continue
-                if outcome is None:
+                if result is None:
                     left[name] = None
                 else:
-                    done.append(turn_of(outcome))
+                    done.append(turn_of(result))
             if not waiting:
                 more, limit = len(rows) == limit, 2 * limit
         if (failed := next(filter(None, left.values()), None)) is not None:
@@ -414,7 +416,7 @@ class AsyncMachine:
             ConversationNotFound: There is none with this id.
         """
         engine = self._engine
-        found = await engine.editions.find(await engine.load(conversation_id))
+        found = await engine.versions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
@@ -427,7 +429,7 @@ class AsyncMachine:
         Raises:
             ConversationNotFound: There is none with this id.
         """
-        return await self._engine.carry(conversation_id, dry=dry_run)
+        return await self._engine.migrate(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
         """Delete everything about a conversation.
@@ -447,7 +449,7 @@ class AsyncMachine:
             last.push_async_callback(self._toolbox.aclose)
             if hasattr(self.llm, "aclose"):
                 last.push_async_callback(self.llm.aclose)
-            last.push_async_callback(self._engine.services.courier.close)
+            last.push_async_callback(self._engine.services.dispatcher.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.turn_runner import Outcome
+from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.events import Event
 from llm_fsm.turn.pipeline import UserMessage
 
-Answer = Callable[[str, UserMessage, Observer | None], Awaitable[Outcome]]
+Answer = Callable[[str, UserMessage, Observer | None], Awaitable[TurnResult]]
 """Answers a message of a conversation."""
 
 
@@ -24,7 +24,7 @@ Answer = Callable[[str, UserMessage, Observer | None], Awaitable[Outcome]]
 class _Batch:
     heard: list[UserMessage] = field(default_factory=list)
     sinks: list[Observer] = field(default_factory=list)
-    task: asyncio.Task[Outcome] | None = None
+    task: asyncio.Task[TurnResult] | None = None
 
     def message(self) -> UserMessage:
         first = self.heard[0]
@@ -49,7 +49,7 @@ class Merger:
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
         self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
 
-    async def send(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> Outcome:
+    async def send(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> TurnResult:
         """Wait for other messages, and return the turn that answers all. A caller who leaves takes no message along.
 
         Raises:
@@ -67,7 +67,7 @@ class Merger:
             batch.task = asyncio.create_task(self._turn(place, batch))
         return await asyncio.shield(batch.task)
 
-    async def _turn(self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch) -> Outcome:
+    async def _turn(self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch) -> TurnResult:
         await asyncio.sleep(self._seconds)
         while (before := self._under_way.get(place)) is not None and before.task is not None:
             await asyncio.wait([before.task])  # what comes meanwhile joins those that wait

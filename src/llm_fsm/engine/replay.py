@@ -71,7 +71,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retaken:
+class Replayed:
     """The result for one conversation. `turns` counts the turns played, up to the first difference."""
 
     conversation_id: str
@@ -83,7 +83,7 @@ class NotRecordedError(Exception):
     """The turn needs a result that the record does not hold."""
 
 
-def kit_of(program: CompiledMachine) -> AvailableTools:
+def recorded_tools(program: CompiledMachine) -> AvailableTools:
     """Return a definition's tools as far as it describes them itself. That is enough for recorded calls."""
     specs = {name: ToolSpec(name=name, description="", parameters={}) for name in program.definition.tools}
     return AvailableTools(
@@ -91,17 +91,17 @@ def kit_of(program: CompiledMachine) -> AvailableTools:
             name: planned(name, ref, ToolPolicy(spec=specs[name])) for name, ref in program.definition.tools.items()
         },
         states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
-        flows={name: kit_of(called) for name, called in program.flows.items()},
+        flows={name: recorded_tools(called) for name, called in program.flows.items()},
     )
 
 
-async def retake(
+async def replay_turns(
     program: CompiledMachine,
     kit: AvailableTools,
     conversation_id: str,
     records: Sequence[TurnRecord],
     asks: Asks | None = None,
-) -> Retaken:
+) -> Replayed:
     """Play a conversation again, up to the first turn that differs.
 
     Args:
@@ -133,7 +133,7 @@ async def retake(
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
             found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
-            return Retaken(conversation_id=conversation_id, turns=played, divergence=found)
+            return Replayed(conversation_id=conversation_id, turns=played, divergence=found)
         now = step.session
         played += 1
         said = (record.text, words) if asks is None else ("", "")
@@ -141,8 +141,8 @@ async def retake(
         if differs is not None:
             what, was, is_now = differs
             found = Divergence(turn=record.turn, what=what, was=was, now=is_now)
-            return Retaken(conversation_id=conversation_id, turns=played, divergence=found)
-    return Retaken(conversation_id=conversation_id, turns=played)
+            return Replayed(conversation_id=conversation_id, turns=played, divergence=found)
+    return Replayed(conversation_id=conversation_id, turns=played)
 
 
 def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities) -> Step:

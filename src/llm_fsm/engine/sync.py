@@ -209,10 +209,10 @@ class Machine:
         state: str | None = None,
         background: Mapping[str, Any] | None = None,
         *,
-        hear: Observer | None = None,
+        on_event: Observer | None = None,
     ) -> Conversation:
-        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `hear` on any thread."""
-        started = self._machine.start(context, conversation_id, greet, state, background, hear=hear)
+        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `on_event` on any thread."""
+        started = self._machine.start(context, conversation_id, greet, state, background, on_event=on_event)
         return Conversation(self, self._portal.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:

@@ -16,9 +16,9 @@ from msgspec.structs import asdict, replace
 
 from llm_fsm._async import is_async, is_cancelled
 from llm_fsm._json import copied, in_unicode
-from llm_fsm.engine.exactly_once import Once
+from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
-from llm_fsm.engine.turn_runner import Host, Running
+from llm_fsm.engine.turn_runner import Host, TurnRunner
 from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
@@ -65,14 +65,14 @@ _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 class _Questions:
     """The model calls and tool calls of one function; see `workbench.Asks`."""
 
-    def __init__(self, host: Host, program: CompiledMachine, effect: Execute, running: Running) -> None:
+    def __init__(self, host: Host, program: CompiledMachine, effect: Execute, running: TurnRunner) -> None:
         self.host = host
         self.program = program
         self.effect = effect
         self.running = running
         self.session = effect.session
         kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
-        self.once = Once(effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun)
+        self.once = ExactlyOnce(effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun)
         self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
         replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
         self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # results of questions by name
@@ -358,7 +358,7 @@ class _Drive:
         return reply
 
 
-async def execute(host: Host, program: CompiledMachine, effect: Execute, running: Running) -> Executed:
+async def execute(host: Host, program: CompiledMachine, effect: Execute, running: TurnRunner) -> Executed:
     """Run a function once.
 
     Returns:

@@ -61,7 +61,7 @@ async def export(store: Store, conversation_id: str) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-async def take_in(store: Store, text: str, conversation_id: str | None = None) -> str:
+async def import_conversation(store: Store, text: str, conversation_id: str | None = None) -> str:
     """Import a conversation that `export` wrote.
 
     Args:

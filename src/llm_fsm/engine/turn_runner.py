@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from llm_fsm.engine.exactly_once import likeness
+from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.engine.journal import (
     Entry,
     Journal,
@@ -63,7 +63,7 @@ from llm_fsm.turn.turn_state import TICK
 _TALK = ("turn", "greeting", "words")
 
 
-class Outcome(NamedTuple):
+class TurnResult(NamedTuple):
     """A committed turn, and the session after it."""
 
     record: TurnRecord
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
     """What the user can choose after it."""
 
 
-class Held(NamedTuple):
+class LoadedSession(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
     `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its journal was read under
@@ -137,11 +137,11 @@ class Host(Protocol):
     ) -> HandlerResults:
         """Run the handlers of a point."""
 
-    async def execute(self, effect: Execute, running: Running) -> Executed:
+    async def execute(self, effect: Execute, running: TurnRunner) -> Executed:
         """Run the function of a task."""
 
 
-class Running:
+class TurnRunner:
     """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the whole."""
 
     def __init__(
@@ -335,7 +335,7 @@ class Running:
                 return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
 
             begun = lost if call.at_most_once else None
-            like = likeness(call) if call.at_most_once else ""
+            like = fingerprint(call) if call.at_most_once else ""
             found = entry_tool(await self.journal.keyed(call.key, fetch, begun=begun, call=like))
             return found if found.id == call.id else replace(found, id=call.id)
 
@@ -389,16 +389,16 @@ class Running:
     # -- the end
 
     async def commit(
-        self, kind: Kind, session: Session, held: Held, usage: Usage, request_id: str | None = None
-    ) -> Outcome:
+        self, kind: Kind, session: Session, loaded: LoadedSession, usage: Usage, request_id: str | None = None
+    ) -> TurnResult:
         """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
-        posted = self.host.outgoing(record, session, held.version + 1)
+        posted = self.host.outgoing(record, session, loaded.version + 1)
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
-                expected=held.version,
+                expected=loaded.version,
                 session=dump_session(session),
                 record=dump(record),
                 request_id=request_id,
@@ -408,15 +408,15 @@ class Running:
                 time=self.host.now(),
                 due=due_rows(session),
                 outbox=posted,
-                definition_sha=session.definition if own else held.pinned,
-                definition_text=self.host.document if own and held.pinned != session.definition else None,
+                definition_sha=session.definition if own else loaded.pinned,
+                definition_text=self.host.document if own and loaded.pinned != session.definition else None,
             )
         )
         if posted:
             self.host.committed(self.id)
         if is_observed():
             publish(self.id, self._saved(record, session))
-        return Outcome(record, session, choices=choices_of(self.host.program, session) if own else ())
+        return TurnResult(record, session, choices=choices_of(self.host.program, session) if own else ())
 
     def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
         return TurnSaved(

@@ -71,7 +71,7 @@ def checked_message(text: object) -> str:
     return mended(text)
 
 
-def admit(program: CompiledMachine, session: Session) -> None:
+def check_open(program: CompiledMachine, session: Session) -> None:
     """Raise if a conversation cannot take a message on this machine."""
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))

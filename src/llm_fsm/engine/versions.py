@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from llm_fsm.definition.subflows import read_document
-from llm_fsm.engine.deployment import Edition, Services
+from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.session import events as ev
@@ -55,15 +55,15 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
     )
 
 
-class Editions:
+class DefinitionVersions:
     """The machine's own version, and older versions while they are needed."""
 
     def __init__(self, services: Services, program: CompiledMachine, policy: Policy) -> None:
         check_change(policy.change, program)
-        self.current = Edition(services, program)
+        self.current = Deployment(services, program)
         self.policy = policy
         self._services = services
-        self._older: OrderedDict[str, Edition] = OrderedDict()
+        self._older: OrderedDict[str, Deployment] = OrderedDict()
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler. It may name states of the machine's own definition, of those that it calls, and mapped
@@ -76,7 +76,7 @@ class Editions:
         states = {state: None for one in (program, *program.flows.values()) for state in one.states}
         self._services.add_handler(handler, states | dict.fromkeys(self.policy.change.states), self.current.name)
 
-    async def find(self, session: Session) -> Edition | None:
+    async def find(self, session: Session) -> Deployment | None:
         """Find the version that a conversation is pinned to; None if its definition is unknown."""
         identity = session.definition
         if identity == self.current.identity:
@@ -87,13 +87,13 @@ class Editions:
             if text is None:
                 return None
             program = _compiled(identity, text, self.current.program)
-            found = self._older[identity] = Edition(self._services, program)
+            found = self._older[identity] = Deployment(self._services, program)
             if len(self._older) > KEPT:
                 self._older.popitem(last=False)
         self._older.move_to_end(identity)
         return found
 
-    async def of(self, session: Session) -> Edition | None:
+    async def of(self, session: Session) -> Deployment | None:
         """Find the version that plays a conversation; None if its definition is unknown.
 
         Raises:

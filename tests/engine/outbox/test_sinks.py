@@ -54,7 +54,7 @@ class Told:
 
 
 async def settled(bot: AsyncMachine) -> None:
-    await bot._engine.services.courier.flush()
+    await bot._engine.services.dispatcher.flush()
 
 
 async def test_sink_is_told_every_event_of_every_turn_in_order() -> None:
@@ -268,7 +268,7 @@ async def test_two_machines_deliver_a_conversation_one_after_the_other() -> None
     assert len(set(seen)) == len(seen)
     assert {record for record, _ in seen} == {1, 2, 3, 4, 5}
     for bot in bots:
-        await bot._engine.services.courier.close()
+        await bot._engine.services.dispatcher.close()
 
 
 async def test_sinks_are_not_told_secrets() -> None:

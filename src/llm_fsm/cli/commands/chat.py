@@ -265,7 +265,7 @@ def is_configured(wanted: Wanted) -> bool:
 
 
 def _checked_model(wanted: Wanted) -> None:
-    """Nobody picks a definition only to hear that there is no model. Raises ConfigurationError."""
+    """Nobody picks a definition only to on_event that there is no model. Raises ConfigurationError."""
     resolve(wanted.model, base_url=wanted.base_url, environ=os.environ)
 
 
@@ -316,8 +316,9 @@ def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
 def _conversation(
     wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
 ) -> AsyncConversation:
-    def start(hear: Observer | None = None) -> AsyncConversation:
-        return runner.run(machine.start(wanted.context, new_id() if wanted.id is None else wanted.id, hear=hear))
+    def start(on_event: Observer | None = None) -> AsyncConversation:
+        name = new_id() if wanted.id is None else wanted.id
+        return runner.run(machine.start(wanted.context, name, on_event=on_event))
 
     try:
         if wanted.resume is not None:

@@ -9,9 +9,9 @@ import json
 import warnings
 from dataclasses import replace
 
-from llm_fsm.engine.deployment import Edition
+from llm_fsm.engine.deployment import Deployment
 from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
-from llm_fsm.engine.turn_runner import Outcome
+from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import StoreError
 from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import OutboxQuery, Posted
@@ -20,46 +20,46 @@ from llm_fsm.turn.effects import Point, RunHandlers
 _PAGE = 100
 
 
-async def after_end(edition: Edition, outcome: Outcome) -> None:
+async def run_end_handlers(deployment: Deployment, result: TurnResult) -> None:
     """Run the handlers after a turn that ended its conversation. Their results are not stored.
 
     A store that fails now fails no turn, because the turn is on record. The handlers then run with `run_due`, or when
     the machine starts next.
     """
-    if not outcome.session.ended or Point.END_CONVERSATION not in edition.capabilities.points:
+    if not result.session.ended or Point.END_CONVERSATION not in deployment.capabilities.points:
         return
-    name = outcome.session.conversation_id
+    name = result.session.conversation_id
     try:
-        await close_conversation(edition, name)
+        await close_conversation(deployment, name)
     except StoreError as error:
         says = f"END_CONVERSATION handlers of the conversation {name!r} are still to run, or to be ticked off: {error}"
         warnings.warn(says, RuntimeWarning, stacklevel=2)
 
 
-async def close_conversation(edition: Edition, conversation_id: str) -> None:
+async def close_conversation(deployment: Deployment, conversation_id: str) -> None:
     """Run the handlers that are still to run.
 
     Raises:
         HandlerError: A handler failed. It counts as run.
     """
-    store = edition.store
-    async with store.lock(exclusive(CLOSING, conversation_id), edition.timeout):
+    store = deployment.store
+    async with store.lock(exclusive(CLOSING, conversation_id), deployment.timeout):
         owed = await store.outbox(OutboxQuery(sink=CLOSING, conversation_id=conversation_id))
         for row in owed[-1:]:  # earlier ends were undone, and are acknowledged with the last one
-            await _run(edition, row)
+            await _run(deployment, row)
 
 
-async def close_forgotten(edition: Edition) -> None:
+async def run_forgotten_end_handlers(deployment: Deployment) -> None:
     """Run them for every conversation of this machine that ended in a process that died."""
-    query = OutboxQuery(sink=CLOSING, limit=_PAGE, definition=edition.name)
-    while rows := await edition.store.outbox(query):
+    query = OutboxQuery(sink=CLOSING, limit=_PAGE, definition=deployment.name)
+    while rows := await deployment.store.outbox(query):
         for name in dict.fromkeys(row.conversation_id for row in rows):
-            await close_conversation(edition, name)
+            await close_conversation(deployment, name)
         query = replace(query, after=rows[-1].conversation_id)
 
 
-async def _run(edition: Edition, row: Posted) -> None:
-    loaded = await edition.store.load(row.conversation_id)
+async def _run(deployment: Deployment, row: Posted) -> None:
+    loaded = await deployment.store.load(row.conversation_id)
     session = None if loaded is None else parse_session(loaded.session)
     if session is not None and session.ended:  # the turn that ended it may have been undone
         effect = RunHandlers(
@@ -69,8 +69,8 @@ async def _run(edition: Edition, row: Posted) -> None:
             text=json.loads(row.text)["text"],
         )
         try:
-            await edition.run_handlers(effect, None)
+            await deployment.run_handlers(effect, None)
         except Exception:  # a handler that fails is not called again
-            await edition.store.acknowledge(row)
+            await deployment.store.acknowledge(row)
             raise
-    await edition.store.acknowledge(row)
+    await deployment.store.acknowledge(row)

@@ -76,7 +76,7 @@ def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> 
     return texts_in(value for context in contexts for key, value in context.items() if program.is_secret(key))
 
 
-class Courier:
+class OutboxDispatcher:
     """Delivers the outbox of a store to the sinks of one machine. `definition` is the machine's name."""
 
     def __init__(self, store: Store, sinks: Sequence[Sink], definition: str) -> None:
@@ -84,15 +84,15 @@ class Courier:
         self._definition = definition
         self._rounds = [_Round(store, sink) for sink in self.sinks]
 
-    def tell(self, conversation_id: str) -> None:
+    def deliver(self, conversation_id: str) -> None:
         """Deliver new rows of a conversation's outbox in the background."""
         for round_ in self._rounds:
             round_.add(conversation_id)
 
-    async def look(self) -> None:
+    async def resume(self) -> None:
         """Find all undelivered rows, and deliver them in the background."""
         for round_ in self._rounds:
-            await round_.look(self._definition)
+            await round_.resume(self._definition)
 
     async def flush(self) -> None:
         """Wait until every sink has taken its events, for a limited time. Failed deliveries stay in the outbox."""
@@ -138,7 +138,7 @@ class _Round:
             self._task = loop.create_task(self._run(self._changed))
         self._changed.set()
 
-    async def look(self, definition: str) -> None:
+    async def resume(self, definition: str) -> None:
         query = OutboxQuery(sink=self._sink.name, limit=_PAGE, definition=definition)
         while True:
             rows = await self._store.outbox(query)

@@ -20,7 +20,7 @@ from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.model_call import ask
-from llm_fsm.engine.replay import Divergence, Retaken, kit_of, retake
+from llm_fsm.engine.replay import Divergence, Replayed, recorded_tools, replay_turns
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
@@ -61,7 +61,7 @@ def replay(
     machine = AsyncMachine(choice.opened(path), model="offline", store="memory", file=path)
     llm = None if model is None else resolve(model, environ=os.environ)
     store = open_existing(db)
-    found: list[Retaken] = []
+    found: list[Replayed] = []
     left: Sequence[str] = ()
     if store is not None:
         found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
@@ -77,14 +77,14 @@ def replay(
 
 async def _replayed(
     program: CompiledMachine, store: Store, ids: Sequence[str], llm: LLM | None
-) -> tuple[list[Retaken], Sequence[str]]:
-    kit = kit_of(program)
+) -> tuple[list[Replayed], Sequence[str]]:
+    kit = recorded_tools(program)
 
     async def asks(effect: AskModel) -> ModelReply:
         assert llm is not None
         return await ask(llm, effect, _TIMEOUT, _TIMEOUT)
 
-    found: list[Retaken] = []
+    found: list[Replayed] = []
     try:
         async with aclosing(_wanted(store, program, ids)) as names:
             async for name in names:
@@ -92,7 +92,7 @@ async def _replayed(
                 if not records:
                     raise Failure(f"there is no conversation {name!r} in this store")
                 try:
-                    found.append(await retake(program, kit, name, records, None if llm is None else asks))
+                    found.append(await replay_turns(program, kit, name, records, None if llm is None else asks))
                 except ModelError as error:
                     raise Failure(f"{name}: {error}", 3) from error
         return found, () if ids else await unlisted(store)
@@ -116,12 +116,12 @@ def _line(name: str, divergence: Divergence) -> str:
     return f"{printing.one_line(name)}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
 
 
-def _numbers(found: Sequence[Retaken]) -> dict[str, Any]:
+def _numbers(found: Sequence[Replayed]) -> dict[str, Any]:
     kinds = Counter(item.divergence.what for item in found if item.divergence is not None)
     return {"turns": sum(item.turns for item in found), "diverging": kinds.total(), "by": dict(kinds)}
 
 
-def _summary(found: Sequence[Retaken]) -> str:
+def _summary(found: Sequence[Replayed]) -> str:
     if not found:
         return "there are no conversations of this definition"
     numbers = _numbers(found)

@@ -15,7 +15,7 @@ from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import identified, known_id, listed_id, open_existing, open_store
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.engine.doctor import Complaint, examine
-from llm_fsm.engine.transfer import export, fork, take_in
+from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.stores.base import ListQuery, Store
 
@@ -147,7 +147,7 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
     try:
         for number, text in enumerate(texts, 1):
             try:
-                name = await take_in(store, text, new_id)
+                name = await import_conversation(store, text, new_id)
             except ValueError as error:
                 raise Failure(f"line {number}: {error}") from error
             kept = number
