@@ -123,9 +123,9 @@ async def test_a_prompt_is_shown_as_it_is_rendered(block: Block) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES)
-async def test_prompts_carry_the_time_of_the_message(name: str) -> None:
+async def test_prompts_carry_the_day_of_the_message(name: str) -> None:
     played = await play(name, SCENES, DEFINITIONS)
-    assert all("<now>20" in call.messages[1].content for call in played.requests)
+    assert all(re.search(r"<today>[A-Z][a-z]+, 20\d\d-", call.messages[0].content) for call in played.requests)
 
 
 async def test_what_the_user_sees_after_a_fixed_reply_is_as_shown() -> None:

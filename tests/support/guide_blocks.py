@@ -157,13 +157,15 @@ async def play(
     return Played(chat, machine, model.requests, turn)
 
 
-NOW = "<now>2026-11-20T15:09Z Fri</now>"
+TIMES = {"now": "2026-11-20T15:09 (UTC)", "today": "Friday, 2026-11-20"}
 
 
 def prompt_text(block: Block, requests: Sequence[LLMRequest]) -> str:
     """What a prompt block has to show."""
     call, message = int(block.attributes.get("call", 1)), int(block.attributes.get("message", 2))
-    text = re.sub(r"<now>[^<]*</now>", NOW, requests[call - 1].messages[message - 1].content)
+    text = requests[call - 1].messages[message - 1].content
+    for name, time in TIMES.items():
+        text = re.sub(f"<{name}>[^<]*</{name}>", f"<{name}>{time}</{name}>", text)
     wanted = block.listed("section")
     if "tail" in block.attributes:
         text = text[text.index(f"<{wanted[0]}>") :]

@@ -143,7 +143,7 @@ def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() ->
     assert (left.usage.calls, left.session.summary) == (2, "Somebody came")
 
 
-BOTH = "name where the answer leads, and tell what was asked aside"
+BOTH = 'also what a state tells that goes "then back to what was asked"'
 
 
 def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> None:
@@ -197,7 +197,7 @@ def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_
     for returns in (True, False):
         done = talk(nested(outer | {"global_transitions": ASIDE[:1] if returns else []}, inner=inner), "m", reply("q"))
         assert ('"there"' in done.prompt) is returns
-        assert ('(<states>, "there")' in done.requests[0].messages[0].content) is returns
+        assert ('(and "there" in its entry)' in done.requests[0].messages[0].content) is returns
 
 
 @pytest.mark.parametrize(("number", "whole"), [(20, True), (2000, False)])
@@ -443,7 +443,7 @@ def test_words_for_a_flow_are_asked_for_with_the_schema_of_the_turns_that_follow
     begun = talk(TRIP, "to Rome", reply("who", "Rome!"), reply("name", "Which name?"))
     done = say(TRIP, begun.session, "Ada", reply("name", "And the rest of it?"))
     words, turn = begun.requests[1], done.requests[0]
-    assert "only the message counts" in words.messages[1].content
+    assert "only your message is used" in words.messages[1].content
     assert words.schema == turn.schema
     assert turn.schema is not None
     assert "\"bags\"" in turn.schema.text

@@ -440,7 +440,7 @@ def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
     assert (done.session.state, done.usage.calls) == ("adult", 2)
     assert done.text == "for the child\n\nfor the adult"
     words = done.requests[1].messages[1].content
-    assert "moved to this state by itself. Write the message for it, which follows <said_already>." in words
+    assert "by itself. Write the message for it. The user reads it right after <said_already>" in words
     assert words.endswith('<said_already>\n"for the child"\n</said_already>\n')
     plain = talk(made, "m", reply("route", "for the child", age=30))
     assert (plain.session.state, plain.usage.calls, plain.text) == ("child", 1, "for the child")
@@ -513,8 +513,8 @@ def test_closed_transitions_are_marked_and_cannot_be_named_as_valid() -> None:
         context_schema=SCHEMA,
     )
     done = talk(made, "m", reply("a"))
-    assert "<valid_states>c, a</valid_states>" in done.prompt
-    assert '{"to":"b","conditions":[{"keys":["approved"]}],"open":false}' in done.prompt
+    assert '{"to":"c"}' in done.prompt
+    assert '{"to":"b","open":false}' in done.prompt
 
 
 def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:

@@ -315,13 +315,13 @@ HOLDING = nested(
 )
 
 
-def test_a_flow_is_shown_the_names_of_answers_around_it_and_no_values() -> None:
+def test_a_flow_is_shown_answers_around_it_and_no_secrets() -> None:
     begun = talk(
         HOLDING, "apples", reply("pay", "Right.", total=5, pin="9876"), reply("card", "Which card?"),
         context={"tier": "gold"},
     )  # fmt: skip
     done = say(HOLDING, begun.session, "the blue one", reply("card", "Its number?"))
-    shown = "<earlier_answers>\ntotal (number): What it costs\n</earlier_answers>\n<conversation_history>\n"
+    shown = "<earlier_answers>\ntotal = 5 (number): What it costs\n</earlier_answers>\nThe user gave"
     assert done.prompt.startswith(shown)  # what stays the same in a flow is cached with the history
     assert "9876" not in done.prompt
     assert "gold" not in done.prompt
@@ -347,7 +347,7 @@ def test_an_answer_that_a_flow_was_given_under_its_own_name_and_may_not_write_is
     around = given_total({"type": "number", "x-source": "host"})
     begun = talk(around, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
     done = say(around, begun.session, "no, six", reply("correct", "Six.", total=6))
-    assert done.prompt.startswith("<earlier_answers>\ntotal\n</earlier_answers>\n")
+    assert done.prompt.startswith("<earlier_answers>\ntotal = 5\n</earlier_answers>\n")
     assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"total": 6})
 
 

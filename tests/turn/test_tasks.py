@@ -729,7 +729,7 @@ def test_words_after_work_are_asked_for_with_what_it_came_to() -> None:
     found = '{"part": "<pump>", "cost": 320, "seen": "1234"}'
     done = talk(made, "The washer, 1234", reply("look", pin="1234"), found, reply("offer", "The pump. Repair it?"))
     prompt = done.requests[-1].messages[-1].content
-    assert "to this state by itself, after work that came to <outcome>. Write the message for it, which" in prompt
+    assert "by itself, after work whose result is <outcome>. Write the message for it. The user reads" in prompt
     assert '<outcome>\n{"part":"\\u003cpump\\u003e","cost":320,"seen":"•••"}\n</outcome>\n' in prompt
     later = say(made, done.session, "How much?", reply("offer", "320."))
     assert "<outcome>" not in later.prompt

@@ -35,7 +35,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
-_NOW = re.compile("^<now>[^<]*</now>\n", re.MULTILINE)
+_NOW = re.compile("^<(now|today)>[^<]*</\\1>\n", re.MULTILINE)
 """When a message was said, in a prompt; nothing that comes from people, models or tools has a "<" there."""
 _QUOTED = 60
 _LISTED = 5

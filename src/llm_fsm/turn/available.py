@@ -84,14 +84,28 @@ def _glimpse(machine: CompiledMachine, here: CompiledState, state_id: str) -> Ma
 
 
 def _branches(
-    machine: CompiledMachine, here: CompiledState, state: CompiledState, data: Mapping[str, Any]
+    machine: CompiledMachine,
+    here: CompiledState,
+    state: CompiledState,
+    data: Mapping[str, Any],
+    passed: frozenset[str] = frozenset(),
 ) -> list[dict[str, Any]]:
-    """Where a state goes on to by itself. What several ways to one state would show of it is shown with the first."""
+    """Where a state goes on to by itself, up to states that wait. A state is shown with the first way that leads to it.
+
+    `passed`: the states that this way has passed.
+    """
     then: list[dict[str, Any]] = []
-    for after, certain in _following(machine, state, data, here.id):
+    left = state.id if passed else here.id
+    for after, certain in _following(machine, state, data, left):
         when = {"if": after.description} if after.description else {} if certain else checked(after)
-        seen = any(branch["to"] == after.target for branch in then)
-        then.append({"to": after.target, **when, **({} if seen else _glimpse(machine, here, after.target))})
+        branch: dict[str, Any] = {"to": after.target, **when}
+        if all(other["to"] != after.target for other in then):
+            branch |= _glimpse(machine, here, after.target)
+            target = machine.states[after.target]
+            beyond = {*passed, state.id}
+            if target.id not in beyond and (further := _branches(machine, here, target, data, frozenset(beyond))):
+                branch["leads_on_to"] = further
+        then.append(branch)
     return then
 
 
@@ -129,7 +143,7 @@ def _item(
     if back is not None and state.kind == "final":
         there.pop("final", None)
         there["then_back_to"] = {"state": back.id, **_asked_again(back)}  # an item of its own says what is there
-    return transition_item(move, there, is_open=True)
+    return transition_item(move, there, is_open=True, data=data, speaks=state.fixed is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +227,12 @@ def available_moves(
     whole = machine.prompts.whole  # then the system message has all transitions
     told: set[tuple[str, str | None]] = set()
     for move in plan.moves:
-        shown, again, closed = plan.items[move.pointer]
+        item = plan.items[move.pointer]
         if move.target == plan.id:
             continue
         if not may_hold(move, data, machine.keys.is_free):
             if not whole:
-                items.append(closed)
+                items.append(item.closed)
             continue
         target = machine.states[move.target]
         stays = move.pointer == HANDOVER and beyond is None
@@ -229,7 +243,10 @@ def available_moves(
         plain = simple or (move.returns and (target.answers if whole else plan.knows(target)))
         if not whole or (open_place is not None and not plain):
             seen = (move.target, back) in told
-            items.append(again if seen else shown if plain else _item(machine, plan, move, data, open_place))
+            simply = seen or plain
+            items.append(
+                item.shown(data, again=seen) if simply else _item(machine, plan, move, data, open_place)
+            )
             told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None

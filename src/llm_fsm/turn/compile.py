@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,12 +20,15 @@ from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
-from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
+from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItems
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
+from llm_fsm.turn.prompt.examples import ExampleState, example_replies
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
 from llm_fsm.turn.prompt.render import (
+    DAY_TOKENS,
     Prompts,
+    SystemParts,
     branch_item,
     is_bounded,
     key_line,
@@ -37,6 +41,7 @@ from llm_fsm.turn.prompt.state_summary import (
     divided,
     endings_of,
     glimpse,
+    instructions_of,
     state_line,
     state_words,
     states_text,
@@ -167,14 +172,10 @@ def _plan(
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items={
-            move.pointer: (
-                transition_item(
-                    move,
-                    None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
-                    is_open=True,
-                ),
-                transition_item(move, None, is_open=True),
-                transition_item(move, None, is_open=False),
+            move.pointer: MoveItems(
+                move,
+                None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
+                speaks=definition.states[move.target].reply is not None,
             )
             for move in moves
         },
@@ -339,6 +340,39 @@ def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[s
             )
 
 
+def _calls_tools(state: CompiledState) -> bool:
+    return bool(state.definition.tools) or state.definition.memory
+
+
+def _can_close(guard: Guard, keys: Keys) -> bool:
+    """True for a condition that may not hold whatever a reply writes."""
+    reads = () if guard.rule is None else guard.rule.reads
+    return not all(map(keys.is_free, (*guard.keys, *reads)))
+
+
+def _shown(state: CompiledState, listed: Mapping[str, Any]) -> ExampleState:
+    """Return what example replies show of a state."""
+    own = (move for move in state.moves if move.pointer.startswith("/states/") and not move.auto)
+    target = next((move.target for move in own if move.target != state.id), "")
+    return ExampleState(state.id, tuple(key for key in state.collects if key in listed), target)
+
+
+_CLOCK = re.compile(r"\b[0-2]?[0-9][:.h][0-5][0-9]\b|\bHH|:MM", re.ASCII)
+"""A time of day in the words of a definition, or the form of one."""
+
+
+def _tells_time(definition: Definition, keys: Keys) -> bool:
+    """True where a key or the words of a definition need the minute."""
+    schemas = keys.offered.values()
+    if any(schema.get("format") in ("time", "date-time") for schema in schemas):
+        return True
+    texts = [definition.description, definition.persona]
+    texts += [str(schema.get("description", "")) for schema in schemas]
+    for state in definition.states.values():
+        texts += [state.description, state.purpose, instructions_of(state)]
+    return any(map(_CLOCK.search, texts))
+
+
 def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> LLMRequest:
     """What all questions in a state have in common."""
     return LLMRequest(
@@ -348,7 +382,7 @@ def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> 
         temperature=state.model.temperature,
         max_tokens=state.model.max_tokens,
         state=state.id,
-        sizes={"system": estimate(system.content), "schema": estimate(schema.text)},
+        sizes={"system": estimate(system.content) + DAY_TOKENS, "schema": estimate(schema.text)},
     )
 
 
@@ -378,7 +412,6 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         for state_id, region in region_of.items()
     }
     moves = [(state, move) for state in states.values() for move in state.moves]
-    judged = any(guard.judged for _, move in moves for guard in move.guards)
     behind = any(_leads_further(state, move, states[move.target]) for state, move in moves)
     answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
 
@@ -392,21 +425,28 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
 
     @cache
     def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
-        text = system_prompt(
-            prompts,
-            spoken,
-            keys,
-            ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
+        listed = {key: keys.offered[key] for key in region.keys}
+        said = SystemParts(
+            keys=("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
             patterns=pattern_lines(patterns),
             states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
+            examples=example_replies(
+                [_shown(states[state_id], listed) for state_id in region.states if states[state_id].kind == "converse"],
+                listed,
+                form=form,
+                reasoning=reasoning,
+                correct="correct" in patterns,
+            ),
             parts=len(found) > 1 or above.aside or behind,
-            judged=judged,
-            aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
             added=any(state.fixed is not None or state.kind in WORKS for state in states.values()),
+            aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
+            tools=any(state.kind == "converse" and _calls_tools(state) for state in states.values()),
+            closed=any(_can_close(guard, keys) for _, move in moves for guard in move.guards),
+            autos=any(move.auto for _, move in moves),
             reasoning=reasoning,
             form=form,
         )
-        return LLMMessage("system", text)
+        return LLMMessage("system", system_prompt(prompts, spoken, keys, said))
 
     @cache
     def question(state_id: str, form: ReplyForm) -> LLMRequest:
@@ -427,6 +467,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         key_lines=lines,
         bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
         question=question,
+        tells_time=_tells_time(definition, keys),
         limits=definition.limits,
         english=definition.is_english,
     )

@@ -14,7 +14,7 @@ from llm_fsm.session.messages import LLMRequest, ReplyForm
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
 from llm_fsm.turn.guards import Assignment, Move
-from llm_fsm.turn.prompt.render import Prompts
+from llm_fsm.turn.prompt.render import Prompts, transition_item
 from llm_fsm.turn.prompt.state_summary import StateWords
 from llm_fsm.turn.recognize import Recogniser
 
@@ -31,6 +31,32 @@ class Check:
     function: str = ""
     criterion: str = ""
     """What must be true of the output, in words; "" where there are none."""
+
+
+class MoveItems:
+    """The entry of a move in prompts, as JSON: made once, where nothing in it depends on what is known.
+
+    Args:
+        move: The move.
+        there: What the system message does not say of its target.
+        speaks: True if the target has a fixed reply.
+    """
+
+    __slots__ = ("_again", "_move", "_shown", "_speaks", "_there", "closed")
+
+    def __init__(self, move: Move, there: Mapping[str, Any] | None, *, speaks: bool) -> None:
+        self._move, self._there, self._speaks = move, there, speaks
+        self.closed = transition_item(move, None, is_open=False)
+        fixed = all(guard.judged for guard in move.guards)
+        self._shown, self._again = (self._open(there, None), self._open(None, None)) if fixed else ("", "")
+
+    def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
+        """Return the entry of an open move. `again`: another entry has shown what lies behind it."""
+        found = self._again if again else self._shown
+        return found or self._open(None if again else self._there, data)
+
+    def _open(self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> str:
+        return transition_item(self._move, there, is_open=True, data=data, speaks=self._speaks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +77,8 @@ class CompiledState:
     """The states whose words stand in the system message of its prompts, itself included."""
     listed: frozenset[str]
     """The keys that this system message lists: all, where the machine has not too many."""
-    items: Mapping[str, tuple[str, str, str]]
-    """Move pointer to its prompt item as JSON: when open, when another showed what lies behind, when closed."""
+    items: Mapping[str, MoveItems]
+    """Move pointer to its entry in prompts."""
     glimpse: Mapping[str, Any]
     """What prompts show of this one whose system message does not have its words."""
     model: ModelSettings
@@ -103,6 +129,8 @@ class CompiledMachine:
     question: Callable[[str, ReplyForm], LLMRequest]
     """Gives for a state id what all questions about a message have in common there: system message, schema, settings,
     sizes. Made when it is first asked for."""
+    tells_time: bool = False
+    """True where a key or the definition's words need the minute of a message."""
     bounds: tuple[tuple[str, float], ...] = ()
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool = False

@@ -28,6 +28,11 @@ class Guard:
         """True when only the model can tell."""
         return self.rule is None and not self.keys
 
+    def settled(self, data: Mapping[str, Any]) -> bool:
+        """True when all that it reads is known, and it holds."""
+        reads = self.keys if self.rule is None else (*self.keys, *self.rule.reads)
+        return all(has(data, key) for key in reads) and (self.rule is None or test(self.rule, data).holds)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from llm_fsm.turn.available import asides, available_moves, lacking, own_words
 from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
 from llm_fsm.turn.fixed_replies import own_question, sentence
-from llm_fsm.turn.prompt.render import is_whole, turn_prompt
+from llm_fsm.turn.prompt.render import is_whole, moment, turn_prompt, with_day
 from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of
@@ -86,15 +86,19 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         context = {key: value for key, value in context.items() if key not in further}
     further_states = _further(turn) if words_only and session.stack else available.further
     asked = machine.question(state.id, turn.form_of(state.model.name))
+    zone = turn.root.definition.timezone
+    system = LLMMessage("system", with_day(asked.messages[0].content, session.time, zone))
     user, sizes = turn_prompt(
         machine.prompts,
         asked.sizes,
         StateWords(id=state.id, tokens=name_tokens(state.id)) if machine.prompts.whole else state.words,
         session.window,
         available.items,
-        available.valid,
+        available.valid if machine.prompts.whole else (),
         _heard(turn, words_only=words_only),
-        session.time,
+        now=moment(session.time, zone) if machine.tells_time else "",
+        speaks=state.fixed is not None,
+        open_patterns=open_patterns(turn, available.patterns),
         keys="\n".join(further.values()),
         context=context,
         missing=missing_keys(turn),
@@ -109,12 +113,21 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
     )
     return replace(
         asked,
-        messages=(*asked.messages, LLMMessage(role="user", content=user)),
+        messages=(system, LLMMessage("user", user)),
         schema=asked.schema and with_targets(asked.schema, further_states),
         conversation_id=session.conversation_id,
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,
     )
+
+
+def open_patterns(turn: TurnState, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of some repair patterns that can do something now: there is no answer to correct before one is given."""
+    session = turn.session
+    known = bool(session.flow) or any(map(turn.machine.keys.is_free, session.context))
+    begun = known or bool(session.window)
+    possible = {"correct": known, "repeat": bool(session.window), "restart": begun}
+    return tuple(name for name in names if possible.get(name, True))
 
 
 def _further(turn: TurnState) -> tuple[str, ...]:
@@ -183,15 +196,15 @@ def _further_lines(turn: TurnState, context: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _earlier(turn: TurnState) -> str:
-    """The key list of answers that a correction may change in the definitions that wait for this one."""
+    """Answers that a correction may change in the definitions that wait for this one, with values; dots for secrets."""
     session = turn.session
     lines: dict[str, str] = {}
     for place in session.callers() if turn.has("correct") else ():
         caller = session.of_caller(place)
-        told = turn.root.of(caller).key_lines
-        for key in caller.context:
-            if holds(turn.root, session, place, key):
-                lines.setdefault(key, told.get(key, key))
+        machine = turn.root.of(caller)
+        for key, value in machine.keys.shown(caller.context).items():
+            if key not in lines and holds(turn.root, session, place, key):
+                lines[key] = f"{key} = {escaped(value)}{machine.key_lines.get(key, key)[len(key) :]}"
     return "\n".join(lines.values())
 
 

@@ -273,7 +273,7 @@ def test_the_record_holds_the_tokens_of_each_section() -> None:
     last = walked(8, 3)[-1]
     [replied] = last.of(ev.ModelReplied)
     assert list(replied.prompt) == [
-        *("system", "schema", "current_state", "now", "valid_states", "conversation_history", "current_context"),
+        *("system", "schema", "current_state", "conversation_history", "current_context"),
         *("transitions", "user_input"),
     ]
     [request] = last.requests
@@ -318,7 +318,7 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
         {"id": "a", "purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"to": "b"}]},
         {"id": "b", "purpose": "Ask B", "transitions": [{"to": "a", "desc": "Back"}]},
     ]
-    assert names(user.content) == ["current_state", "now", "valid_states", "user_input"]
+    assert names(user.content) == ["current_state", "valid_states", "user_input"]
     assert "Ask A" not in user.content
 
 

@@ -58,7 +58,7 @@ def test_system_message_is_the_same_in_every_turn_of_every_state() -> None:
     second = say(made, first.session, "n", reply("ask", time="19:30"))
     assert first.requests[0].messages[0] == second.requests[0].messages[0]
     names = [section.name for section in sections(first.requests[0].messages[0].content)]
-    assert names == ["task", "fsm", "persona", "context_keys", "response", "states"]
+    assert names == ["task", "fsm", "persona", "context_keys", "response", "examples", "states", "today"]
 
 
 def test_types_formats_and_descriptions_of_keys_are_passed_on_and_host_keys_are_not() -> None:
@@ -73,13 +73,12 @@ def test_user_message_ends_with_the_input_and_has_no_empty_section() -> None:
     assert names == [
         "current_state",
         "now",
-        "valid_states",
         "transitions",
         "user_input",
     ]
     assert prompt.startswith("<current_state>\n<id>ask</id>\n")
     assert '[{"user":"half seven"},{"system":"19:30?"}]' in prompt
-    assert "<now>1970-01-01T00:33Z Thu</now>" in prompt
+    assert "<now>1970-01-01T00:33 (UTC)</now>" in prompt
     assert "<information_to_collect>time</information_to_collect>" in prompt
     assert prompt.endswith('<user_input>\n"half seven"\n</user_input>\n')
 
@@ -93,7 +92,7 @@ def test_transitions_show_their_conditions_and_what_is_closed() -> None:
             "desc": "Time known",
             "conditions": [{"keys": ["time"]}],
         },
-        {"to": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}], "open": False},
+        {"to": "done", "open": False},
     ]
 
 
@@ -119,7 +118,7 @@ def test_the_answer_of_a_digression_is_not_shown_as_an_end() -> None:
     assert states_shown(states) == "a: Ask.\nhours (final)\nend (final)"
 
 
-def test_only_conditions_that_a_model_must_judge_are_marked() -> None:
+def test_conditions_are_shown_in_words_where_there_are_any() -> None:
     rule = {"description": "Over ten", "logic": {">": [{"var": "n"}, 10]}}
     conditions = [rule, {"description": "The user sounds sure"}, {"requires_context_keys": ["n"]}]
     states = {"a": {"transitions": [{"target_state": "b", "conditions": conditions}]}, "b": {}}
@@ -127,17 +126,16 @@ def test_only_conditions_that_a_model_must_judge_are_marked() -> None:
     (item,) = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
     assert item["conditions"] == [
         {"desc": "Over ten"},
-        {"desc": "The user sounds sure", "judge": True},
+        {"desc": "The user sounds sure"},
         {"keys": ["n"]},
     ]
-    assert "marked \"judge\"" in done.requests[0].messages[0].content
 
 
 @pytest.mark.parametrize(("words", "told"), [({}, False), ({"reply": "See you."}, True)])
 def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any], told: bool) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": words}
     system = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
-    assert (", without what is added" in system) is told
+    assert ("A state that says a text by itself does so right after your message" in system) is told
 
 
 _ASIDE = {"target_state": "c", "return": True}
@@ -157,7 +155,7 @@ _ASIDE = {"target_state": "c", "return": True}
 def test_a_model_is_told_where_to_look_for_what_lies_behind(more: dict[str, Any], told: bool) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {"purpose": "B"}, "c": {"purpose": "C"}, **more}
     done = talk(machine(states), "m", reply("a"))
-    assert ('(<states>, "there")' in done.requests[0].messages[0].content) is told
+    assert ('(and "there" in its entry)' in done.requests[0].messages[0].content) is told
     assert ('"there"' in done.prompt) is told
 
 
@@ -287,21 +285,21 @@ LONG = "word " * 40
     [
         (
             {"purpose": "Go on.", "reply": "Well, go on."},
-            'x (final): Added after your message: "Well, go on."',
+            'x (final): Says by itself: "Well, go on."',
         ),
-        ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Added after your message: "One."'),
+        ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Says by itself: "One."'),
         (
             {"purpose": "All right?", "reply": f"{LONG} All right?"},
-            f'x (final): All right? Added after your message: "{LONG[:159]} …"',
+            f'x (final): All right? Says by itself: "{LONG[:159]} …"',
         ),
         (
             {"reply": f"{LONG[:150]}{{{{ name_of_the_guest }}}} …"},
-            f'x (final): Added after your message: "{LONG[:149]} …"',
+            f'x (final): Says by itself: "{LONG[:149]} …"',
         ),
-        ({"reply": "注 文" + "。" * 200}, f'x (final): Added after your message: "注 文{"。" * 157} …"'),
-        ({"reply": f"{'注' * 159}{{{{ name }}}}"}, f'x (final): Added after your message: "{"注" * 159} …"'),
+        ({"reply": "注 文" + "。" * 200}, f'x (final): Says by itself: "注 文{"。" * 157} …"'),
+        ({"reply": f"{'注' * 159}{{{{ name }}}}"}, f'x (final): Says by itself: "{"注" * 159} …"'),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"},
-         "x: Work. Added after your message: what comes of it."),
+         "x: Work. Works and says its result by itself."),
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
     ],
 )  # fmt: skip
@@ -342,14 +340,14 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
             "Ask the date. Collects date, time.",
         ),
         ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
-        ({"purpose": "Go on.", "reply": "Well, go on."}, {"adds_after_your_message": "Well, go on."}),
-        ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "adds_after_your_message": "One."}),
+        ({"purpose": "Go on.", "reply": "Well, go on."}, {"says_by_itself": "Well, go on."}),
+        ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "says_by_itself": "One."}),
         (
             {"purpose": "All right?", "reply": f"{LONG} All right?"},
-            {"purpose": "All right?", "adds_after_your_message": f"{LONG[:159]} …"},
+            {"purpose": "All right?", "says_by_itself": f"{LONG[:159]} …"},
         ),
-        ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "adds_after_your_message": True}),
-        ({"description": "First", "reply": "One."}, {"adds_after_your_message": "One."}),
+        ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "says_by_itself": True}),
+        ({"description": "First", "reply": "One."}, {"says_by_itself": "One."}),
     ],
 )
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:
@@ -439,9 +437,9 @@ def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, r
     hello = {**GREETER["states"]["hello"], "model": {"reasoning": reasoning}}
     made = program({**GREETER, "model": {"reasoning": others}, "states": {**GREETER["states"], "hello": hello}})
     (request,) = talk(made, "m", reply("hello")).requests
-    form = request.messages[0].content.partition("<response>\n")[2].splitlines()[1]
+    example = request.messages[0].content.partition("<examples>\n")[2].splitlines()[1]
     assert request.schema is not None
-    assert list(json.loads(form)) == list(request.schema.schema["properties"])
+    assert list(json.loads(example)) == list(request.schema.schema["properties"])
 
 
 @pytest.mark.parametrize(
@@ -451,7 +449,7 @@ def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, r
 def test_a_reply_is_told_to_send_lists_and_objects_as_a_whole(schema: dict[str, Any], told: bool) -> None:
     made = program(GREETER, context_schema={"properties": {"name": {"type": "string"}, "k": schema}})
     system = talk(made, "m", reply("hello")).requests[0].messages[0].content
-    assert ("completed from context (lists and objects as a whole)." in system) is told
+    assert ("send a list with all its items" in system) is told
 
 
 def test_words_of_the_author_survive_half_surrogates() -> None:

@@ -419,7 +419,7 @@ def test_a_first_miss_asks_again_where_its_words_do_not(state: dict[str, str], w
     assert talk(program, "asdf", reply("cannot_handle", words)).text == text
 
 
-@pytest.mark.parametrize(("own", "told"), [({}, "wants a person"), ({"description": "Is angry"}, "Is angry")])
+@pytest.mark.parametrize(("own", "told"), [({}, "the user wants a person"), ({"description": "Is angry"}, "Is angry")])
 def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(own: dict[str, str], told: str) -> None:
     states = {"ask": {"transitions": [{"target_state": "handover"}]}, "handover": {"purpose": "A colleague.", **own}}
     states["start"] = {"purpose": "How are you?", "transitions": [{"target_state": "ask"}]}
@@ -441,7 +441,7 @@ def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(
     for name in ("bill", "spa")[:depth]:
         done = say(made, done.session, "m", reply(name, "Well?"))
     done = say(made, done.session, "a person!", reply("handover", "A colleague calls you."))
-    assert '"to":"handover","desc":"wants a person"}' in done.prompt
+    assert '"to":"handover","desc":"the user wants a person"}' in done.prompt
     assert (done.session.state, done.session.outcome, done.session.stack) == ("handover", "handover", ())
     assert (done.text, done.usage.calls) == ("A colleague calls you.", 1)
 
@@ -1109,9 +1109,9 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
     for name in PATTERNS:
         assert (name in enum(done)) is (name != "silence")
     system, user = (message.content for message in done.requests[0].messages)
-    assert "cancel: wants to stop this" in system
-    assert "or of <patterns>, else the current one" in system
-    assert "mail</valid_states>" in user  # where a cache does not serve them they are not named again
+    assert "\ncancel: the user wants to stop this\n" in system
+    assert "You may name one of <open_patterns> instead" in system
+    assert "clarify, repeat, skip, restart, handover, cannot_handle</open_patterns>" in user
     off = say(machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?"))
     assert off.of(ev.MoveRefused)[0].by == "unknown"
 
@@ -1130,16 +1130,17 @@ def test_a_target_that_a_state_and_a_pattern_are_in_other_letters_is_refused() -
     assert (done.session.state, done.usage.calls) == ("Cancel", 2)
 
 
-def test_all_patterns_together_take_at_most_100_tokens() -> None:
+def test_all_patterns_together_take_few_tokens_and_fewer_that_change() -> None:
     plain = machine(STATES, context_schema=SCHEMA)
-    sizes = [
-        sum(
+    (system, user), (plain_system, plain_user) = (
+        [
             estimate(message.content)
             for message in say(program, at("mail", program), "x", reply("mail")).requests[0].messages
-        )
+        ]
         for program in (FORM, plain)
-    ]
-    assert sizes[0] - sizes[1] <= 100
+    )
+    assert system - plain_system <= 210
+    assert user - plain_user <= 30
 
 
 def test_patterns_of_the_caller_work_in_a_subflow() -> None:

@@ -11,40 +11,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property, lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jinja2 import Environment, StrictUndefined, Template
 
 from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
-from llm_fsm.session.context import Keys
+from llm_fsm.session.context import Keys, has
 from llm_fsm.session.history import Exchange, in_prompt
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
 _KEY_WORDS = (
     *("format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
 )
-_NOW = 8
-"""Tokens of <now>, which always has the same form."""
+DAY_TOKENS = 9
+"""Tokens of <today>, which always has the same form."""
 _QUOTED_CHARS = 4000
 _FIRST = 2
 """Messages of a question before anything was said about it: the system's and the user's."""
 _NOTHING = "{}"
 """An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
-_FORMS: Mapping[ReplyForm, str] = {
-    "object": '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}',
-    "list": '{"transition":{"target_state":"","context_update":[{"key":"","value":""}]},"message":""}',
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
@@ -99,16 +95,30 @@ def _filled(template: Template, values: dict[str, Any]) -> str:
     return "".join(template.root_render_func(template.new_context(values, shared=True)))
 
 
-def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
-    """One entry of <transitions> as JSON. What its description says, `there` does not say again."""
+def transition_item(
+    move: Move,
+    there: Mapping[str, Any] | None,
+    *,
+    is_open: bool,
+    data: Mapping[str, Any] | None = None,
+    speaks: bool = False,
+) -> str:
+    """One entry of <transitions> as JSON. What its description says, `there` does not say again.
+
+    `data`: what conditions read; those that hold are left out, and keys that are known. None shows all.
+    `speaks`: the target has a fixed reply.
+    """
     item: dict[str, Any] = {"to": move.target}
     if move.description:
         item["desc"] = clean(move.description)
-    item |= _conditions(move.guards, described=bool(move.description))
+    if is_open:
+        item |= _conditions(move.guards, described=bool(move.description), data=data)
     if move.auto:
         item["auto"] = True
     if not is_open:
         item["open"] = False
+    if speaks and is_open and "says_by_itself" not in (there or {}):
+        item["says_by_itself"] = True
     if there and (said := {name: part for name, part in there.items() if part != move.description}):
         item["there"] = in_words(said)
     return escaped(item)
@@ -125,19 +135,21 @@ def checked(move: Move) -> dict[str, Any]:
     return _conditions(guard for guard in move.guards if not guard.judged)
 
 
-def _conditions(guards: Iterable[Guard], *, described: bool = False) -> dict[str, Any]:
+def _conditions(
+    guards: Iterable[Guard], *, described: bool = False, data: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
     conditions = []
     for guard in guards:
+        if data is not None and not guard.judged and guard.settled(data):
+            continue
         condition: dict[str, Any] = {}
         if guard.description and not (described and guard.keys and guard.rule is None):
             condition["desc"] = clean(guard.description)
-        if guard.keys:
-            condition["keys"] = list(guard.keys)
+        if keys := [key for key in guard.keys if data is None or not has(data, key)]:
+            condition["keys"] = keys
         if guard.rule is not None and not guard.description:
             condition["logic"] = guard.logic
-        if guard.judged:
-            condition["judge"] = True
         if condition:
             conditions.append(condition)
     return {"conditions": conditions} if conditions else {}
@@ -169,60 +181,88 @@ def _plain(value: object) -> str:
     return clean(value) if isinstance(value, str) else escaped(value)
 
 
-def system_prompt(
-    prompts: Prompts,
-    definition: Definition,
-    keys: Keys,
-    shown: str,
-    *,
-    states: str,
-    parts: bool,
-    judged: bool,
-    added: bool,
-    aside: bool,
-    reasoning: str,
-    patterns: str,
-    form: ReplyForm = "object",
-) -> str:
-    """The system message of some states. `shown`: the key list. `patterns`: one line.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemParts:
+    """What a system message says, beside the definition's own name, description and persona.
 
-    `states`: what <states> says; `parts`: transitions say more under "there". `judged`: some condition is for the model
-    to judge. `added`: some state has a fixed reply. `aside`: what digressions tell at once, any reply can tell.
-    `reasoning`: none, first, last.
+    Attributes:
+        keys: The key list.
+        states: The lines of <states>.
+        examples: The example replies.
+        patterns: A line for each repair pattern.
+        parts: Transitions say more under "there".
+        added: Some state has a fixed reply, or works.
+        aside: What digressions tell at once, any reply can tell.
+        tools: Some state offers tools.
+        closed: Some transition can be closed whatever a reply writes.
+        autos: Some transition is taken without a reply.
+        reasoning: none, first or last.
+        form: The form of a reply.
     """
-    shape = _FORMS[form]
-    if reasoning == "first":
-        shape = '{"reasoning":"",' + shape[1:]
-    elif reasoning == "last":
-        shape = shape[:-1] + ',"reasoning":""}'
+
+    keys: str
+    states: str
+    examples: str
+    patterns: str
+    parts: bool
+    added: bool
+    aside: bool
+    tools: bool
+    closed: bool
+    autos: bool
+    reasoning: str
+    form: ReplyForm
+
+
+def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: SystemParts) -> str:
+    """The system message of some states, without the day."""
     return prompts.system.render(
-        states=states,
-        parts=parts,
-        judged=judged,
-        added=added,
-        aside=aside,
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
-        keys=shown,
+        keys=said.keys,
         declared=keys.declared,
         nested=any(map(is_whole, keys.offered.values())),
-        form=shape,
-        listed=form == "list",
-        reasoning=reasoning != "none",
-        patterns=clean(patterns),
+        states=said.states,
+        examples=said.examples,
+        patterns=clean(said.patterns),
+        parts=said.parts,
+        added=said.added,
+        aside=said.aside,
+        tools=said.tools,
+        closed=said.closed,
+        autos=said.autos,
+        reasoning=said.reasoning,
+        listed=said.form == "list",
+        whole=prompts.whole,
     )
 
 
-def _moment(time: float) -> str:
-    """A time as <now> shows it, whatever the locale of the process."""
-    return _minute(int(time // 60))
+def zone_of(name: str) -> tzinfo:
+    """Return the time zone of this IANA name; UTC where there is none."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
 
 
-@lru_cache(maxsize=16)
-def _minute(number: int) -> str:
-    at = datetime.fromtimestamp(number * 60, UTC)
-    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
+def with_day(system: str, time: float, zone: str) -> str:
+    """Return a system message with the day of a time, in seconds since the epoch, as its last section."""
+    return f"{system}<today>{_local(int(time // 60), zone)[0]}</today>\n"
+
+
+def moment(time: float, zone: str) -> str:
+    """Return a time as <now> shows it, whatever the locale of the process."""
+    return _local(int(time // 60), zone)[1]
+
+
+@lru_cache(maxsize=64)
+def _local(minute: int, zone: str) -> tuple[str, str]:
+    """The day and the minute in a time zone."""
+    at = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone_of(zone))
+    where = zone if zone and at.tzinfo is not UTC else "UTC"
+    day = f"{at.year:04}-{at.month:02}-{at.day:02}"
+    return f"{_DAYS[at.weekday()]}, {day}", f"{day}T{at.hour:02}:{at.minute:02} ({where})"
 
 
 def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes by way of a dict, which takes longer
@@ -233,8 +273,10 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
     items: Sequence[str],
     valid: Sequence[str],
     user: str | None,
-    time: float,
     *,
+    now: str,
+    speaks: bool,
+    open_patterns: Sequence[str],
     keys: str,
     context: Mapping[str, Any],
     missing: Sequence[str],
@@ -249,10 +291,10 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
 
-    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
-    of keys that the system message does not list; `earlier` those of answers from before a flow.
+    `items` are entries of <transitions>; `valid` the states that may be named, where no entries say it; `now`: the
+    minute, where it matters; `speaks`: the state has a fixed reply; `keys` the lines of keys that the system message
+    does not list; `earlier` those of answers from before a flow.
     `said`: the words of this turn that stand before those that are asked for; `outcome`: what they tell of, as JSON.
-    `time`: seconds since the epoch of the turn.
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
@@ -267,11 +309,14 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
         "said": escaped(said) if said else "",
         "outcome": outcome,
     }
-    lacking, named = ", ".join(missing), ", ".join(valid)
+    lacking = ", ".join(missing)
+    shown["now"] = now
+    shown["valid_states"] = "" if words_only else ", ".join(valid)
+    shown["open_patterns"] = "" if words_only else ", ".join(open_patterns)
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
-    sizes = {**fixed, "current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS}
+    sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
-    own = {"state": words.id, "example": words.example, "missing": lacking, "valid": named, "now": _moment(time)}
+    own = {"state": words.id, "example": words.example, "missing": lacking, "speaks": speaks and not words_only}
     asked_for = {"words_only": words_only, "greeting": greeting}
     text = _filled(prompts.turn, {**shown, **own, **asked_for})
     if words_only:  # says in words of ours what they are for

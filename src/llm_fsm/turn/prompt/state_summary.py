@@ -19,7 +19,7 @@ _LONG_WORD = 30
 """Characters before the cut without a space: of a script that puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
-_OUTCOME = "what comes of it."
+_OUTCOME = "Works and says its result by itself."
 _BACK = "what was asked"
 """What the answer of a digression comes back to, whatever state that is."""
 WORKS = ("task", "subflow")
@@ -215,7 +215,7 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
     if kind == "decide" and said:
         return f"{words.id} (leads on): {said}"
     if added or kind in WORKS:
-        said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
+        said = f"{said} {f'Says by itself: {escaped(added)}' if added else _OUTCOME}".lstrip()
     return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
 
 
@@ -255,11 +255,11 @@ def glimpse(
     if seen_from is not None:
         words = _without_end_of(words, definition.states[seen_from])
     if state.reply is not None:
-        shown["adds_after_your_message"] = _short(state.reply)
-        if "purpose" in shown and _names_all(shown["adds_after_your_message"], [shown["purpose"]]):
+        shown["says_by_itself"] = _short(state.reply)
+        if "purpose" in shown and _names_all(shown["says_by_itself"], [shown["purpose"]]):
             del shown["purpose"]
     elif works:
-        shown["adds_after_your_message"] = True
+        shown["says_by_itself"] = True
     elif words:
         shown["instructions"] = _short(words)
     if state_id in endings.ends:

@@ -57,5 +57,5 @@ def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str
 
 
 def lines(pieces: Mapping[str, CompiledMachine]) -> str:
-    """What a prompt says of patterns."""
-    return "; ".join(f"{name}: {pieces[name].definition.description}" for name in named(pieces))
+    """What a prompt says of patterns, a line for each."""
+    return "\n".join(f"{name}: {pieces[name].definition.description}" for name in named(pieces))
