@@ -499,7 +499,12 @@ def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Termina
     again = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--resume", "x")
     again.wait_for("waits for signature")
     again.wait_for_prompt()
-    again.type('{"by": "Ada"}' + ENTER)
+    assert again.screen.count("Somebody signs") == 1
+    again.type("/state" + ENTER)
+    again.wait_for("state sign")
+    again.wait_for("\nby\n", 2)
+    again.wait_for_prompt()
+    again.type("Ada" + ENTER)
     again.wait_for("Bye Ada.")
     assert again.code() == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
@@ -17,6 +17,7 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
 
 FAILED = 1
@@ -34,6 +35,7 @@ CODES: Mapping[str, int] = {
 """Outcome to exit code. Words that final states declare are 0. "" is a run that has come to a state which talks."""
 
 _SHORT = 100
+_MOST_LINES = 30
 
 
 def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
@@ -66,8 +68,24 @@ def shown(value: object) -> str:
     )
 
 
-def waiting(pause: Paused) -> list[str]:
-    """What is waited for, for a reader: one line each."""
+def before(program: CompiledMachine, session: Session) -> list[str]:
+    """Return what somebody reads before they answer: the purpose of the state that waits, and the output so far."""
+    pause, machine = session.pause, program.at(session)
+    if pause is None or pause.kind != "wait" or machine is None:
+        return []
+    state = machine.definition.states.get(pause.state)
+    lines = [printing.one_line(state.purpose or state.description)] if state is not None else []
+    if session.input is not None:
+        text = session.input if isinstance(session.input, str) else printing.as_json(session.input)
+        every = printing.words(text).splitlines()
+        lines += ["The output so far:", *(f"  {line}" for line in every[:_MOST_LINES])]
+        if len(every) > _MOST_LINES:
+            lines.append(f"  … {printing.plural(len(every) - _MOST_LINES, 'more line')}")
+    return [line for line in lines if line]
+
+
+def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
+    """Return what is waited for, for a reader: one line each."""
     names = {
         "wait": "waits for",
         "approval": "asks for approval of",
@@ -83,7 +101,7 @@ def waiting(pause: Paused) -> list[str]:
         lines.append(
             'answer {"repeat": true} to make the call again, or what came of it: {"result": …} or {"error": "…"}'
         )
-    elif pause.schema:
+    elif pause.schema and with_schema:
         lines.append(f"an answer fits {printing.as_json(dict(pause.schema), None)}")
     if pause.expires is not None:
         moment = datetime.fromtimestamp(pause.expires, UTC).isoformat(timespec="seconds")
@@ -197,8 +215,8 @@ class View(Protocol):
     def parked(self, conversation_id: str, again: str) -> None:
         """Show that the run was left in the middle."""
 
-    def ask(self, pause: Paused) -> Any:
-        """What a person answers. Raises EOFError where there is none now."""
+    def ask(self, pause: Paused, told: Sequence[str]) -> Any:
+        """Return what a person answers who has read `told`. Raises EOFError if there is nobody now."""
 
 
 class JsonLines:
@@ -231,6 +249,6 @@ class JsonLines:
     def _print(self, document: Mapping[str, Any]) -> None:
         printing.out(printing.as_json(document, None), self._stream)
 
-    def ask(self, pause: Paused) -> Any:
+    def ask(self, pause: Paused, told: Sequence[str]) -> Any:  # noqa: ARG002
         """Nobody is there to be asked."""
         raise EOFError(pause.what)

@@ -529,6 +529,29 @@ def test_terminal_asks_the_person_and_goes_on(work: Desk) -> None:
     assert "passed · 2 model calls · 1 tool call" in terminal.screen
 
 
+def test_terminal_shows_the_purpose_and_the_output_and_asks_field_by_field(work: Desk) -> None:
+    fields = {"fine": {"type": "boolean"}, "by": {"type": "string"}, "why": {"type": "string"}}
+    ask = {**WAITER["states"]["ask"], "answer_schema": {"type": "object", "properties": fields, "required": ["fine"]}}
+    draft = {"kind": "task", "purpose": "Write.", "transitions": [{"target_state": "ask"}]}
+    states = {"draft": draft, **WAITER["states"], "ask": ask}
+    work.write("signed.json", {**WAITER, "initial_state": "draft", "states": states})
+    long = "\n".join(f"line {number}" for number in range(40))
+    terminal = Terminal(work.folder, "run", "signed.json", "--id", "w", *work.replies(long))
+    terminal.wait_for("fine (1 yes, 2 no; empty: later): ")
+    shown = terminal.screen.replace("\r", "")
+    assert "Wait for a word.\nThe output so far:\n  line 0\n" in shown
+    assert "  line 29\n  … 10 more lines\nwaits for word" in shown
+    terminal.type("maybe\n")
+    terminal.wait_for("please type yes or no")
+    terminal.type("no\n")
+    terminal.wait_for("by (empty: none): ")
+    terminal.type("Ada\n")
+    terminal.wait_for("why (empty: none): ")
+    terminal.type("\n")
+    assert terminal.end() == 0
+    assert 'answered: {"fine": false, "by": "Ada"}' in terminal.screen
+
+
 def test_terminal_leaves_a_question_for_later(work: Desk) -> None:
     terminal = Terminal(work.folder, "run", "waiter.json", "--model", "offline", "--id", "w")
     terminal.wait_for("answer (empty: later): ")

@@ -19,6 +19,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli import run_report as report
+from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.options import (
     Settings,
@@ -98,7 +99,7 @@ class RunSession:
             turn = self._begun()
             while turn.paused is not None:
                 try:
-                    value = self.view.ask(turn.paused)
+                    value = self.view.ask(turn.paused, self._told())
                 except EOFError:
                     break
                 turn = self._answered(turn.paused, value) or turn
@@ -112,6 +113,11 @@ class RunSession:
         elif not turn.outcome:
             printing.note(f"it waits for a user: {self.again('chat')}")
         return report.CODES.get(turn.outcome, exits.OK)
+
+    def _told(self) -> list[str]:
+        """What somebody reads before they answer."""
+        conversation = self.runner.run(self.machine.resume(self.id))
+        return report.before(self.machine.program, Talk(self.runner, self.machine, conversation).session())
 
     def _begun(self) -> Turn:
         wanted, machine = self.wanted, self.machine

@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal.form import form_of
 from llm_fsm.definition import json_source as source
 from llm_fsm.engine.validation import fitting
 from llm_fsm.session.messages import Paused
@@ -25,6 +26,8 @@ def question(pause: Paused) -> str:
 
 def shown(pause: Paused) -> list[str]:
     """What is waited for and how to answer in a chat, one line each."""
+    if form_of(pause) is not None:
+        return [*report.waiting(pause, with_schema=False), "Please answer; /answer JSON gives all answers at once."]
     if pause.kind != "approval" or pause.call is None:
         return [*report.waiting(pause), f"Please type the {question(pause)}; /answer JSON gives any answer."]
     given = pause.call["arguments"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -15,13 +15,16 @@ from rich.text import Text
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import answers
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal.form import Form, form_of
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.validation import fitting
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
 
 T = TypeVar("T")
 
+_LATER = "empty: later"
 STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
 
 
@@ -80,19 +83,33 @@ class Screen:
         del conversation_id, again
         self._console.print(Text(f"parked · {self._counts()}", style=STYLES["bad"]))
 
-    def ask(self, pause: Paused) -> Any:
-        """What the person answers. Raises EOFError where the input ends or a line is empty: not now."""
+    def ask(self, pause: Paused, told: Sequence[str]) -> Any:
+        """Return what the person answers. Raises EOFError if the input ends or the answer is empty: not now."""
         if not self._asks:
             raise EOFError(pause.what)
-        for line in report.waiting(pause):
+        form = form_of(pause)
+        for line in (*told, *report.waiting(pause, with_schema=form is None)):
             self.note(line)
         while True:
-            sys.stderr.write(f"{answers.question(pause)} (empty: later): ")
-            sys.stderr.flush()
-            line = sys.stdin.readline()
-            if not line.strip():
-                raise EOFError
+            line = self._typed(_asked(pause, form), needed=form is None or form.is_required)
             try:
-                return answers.typed(pause, line.strip())
+                if form is None:
+                    return answers.typed(pause, line)
+                form.take(line)
+                if not form.fields:
+                    return fitting(pause, form.value)
             except ValueError as error:
                 self.note(str(error))
+                form = form if form is None or form.fields else form_of(pause)
+
+    def _typed(self, question: str, *, needed: bool) -> str:
+        sys.stderr.write(f"{question}: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line or (needed and not line.strip()):
+            raise EOFError
+        return line.strip()
+
+
+def _asked(pause: Paused, form: Form | None) -> str:
+    return f"{answers.question(pause)} ({_LATER})" if form is None else form.question(required=_LATER)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,10 +23,12 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextCol
 from rich.text import Text
 
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.terminal import answers
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal import slash_commands as slash
+from llm_fsm.cli.terminal.form import Form, form_of
 from llm_fsm.cli.terminal.wrap import Words
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
@@ -231,12 +234,12 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
     """
     if opening:
         screen.reply(opening)
-    asked, fresh = "", True
+    asking, fresh = _Asking(), True
     over = resumed and talk.ended
     if over:
         screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
-        asked = _asked(talk, screen, asked)
+        asking = _asked(talk, screen, asking)
         if fresh:
             screen.choices(talk.choices)
         try:
@@ -252,8 +255,8 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
                 return _left(talk)
             _answered(talk, screen, answer)
             fresh = answer.again or bool(answer.value)
-        elif message.strip():
-            _take(talk, screen, message)
+        elif message.strip() or asking.takes_nothing:
+            _take(talk, screen, message, asking)
             fresh = True
         over = over and talk.ended
     screen.note("The conversation has ended.")
@@ -264,15 +267,35 @@ def _left(talk: Talk) -> int:
     return exits.OK if talk.paused is None else exits.PAUSED
 
 
-def _asked(talk: Talk, screen: Screen, before: str) -> str:
-    """Show once what is waited for; gives the id of the pause that was shown, "" where there is none."""
+@dataclass(slots=True)
+class _Asking:
+    """The pause that was shown, by its id ("" for none), and the form that is being filled."""
+
+    id: str = ""
+    form: Form | None = None
+
+    @property
+    def takes_nothing(self) -> bool:
+        """True if an empty line leaves out a field."""
+        return self.form is not None and not self.form.is_required
+
+
+def _asked(talk: Talk, screen: Screen, asking: _Asking) -> _Asking:
+    """Show once what is waited for, and each time the field that is asked for."""
     pause = talk.paused
     if pause is None:
-        return ""
-    if pause.id != before:
-        for line in answers.shown(pause):
+        return _Asking()
+    if pause.id != asking.id:
+        asking = _Asking(pause.id)
+        said = talk.last_words()
+        told = [line for line in report.before(talk.program(), talk.session()) if line not in said]
+        for line in (*told, *answers.shown(pause)):
             screen.note(line)
-    return pause.id
+    if asking.form is None or not asking.form.fields:
+        asking.form = form_of(pause)
+    if asking.form is not None:
+        screen.note(asking.form.question())
+    return asking
 
 
 def _answered(talk: Talk, screen: Screen, answer: slash.Answer) -> None:
@@ -285,19 +308,24 @@ def _answered(talk: Talk, screen: Screen, answer: slash.Answer) -> None:
         _turn(talk, screen, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
 
 
-def _take(talk: Talk, screen: Screen, message: str) -> None:
-    """A line that is no command: a message, or the answer that is waited for."""
+def _take(talk: Talk, screen: Screen, message: str, asking: _Asking) -> None:
+    """Take a line that is no command: a message, or an answer, or a part of one."""
     pause = talk.paused
     if pause is None:
         said = pick(talk.choices, message) or message
         _turn(talk, screen, lambda hear: talk.send(said, hear))
         return
     try:
-        value = answers.typed(pause, message.strip())
+        if asking.form is None:
+            value = answers.typed(pause, message.strip())
+        else:
+            asking.form.take(message)
+            value = asking.form.value
     except ValueError as error:
         screen.fault(str(error))
         return
-    _turn(talk, screen, lambda hear: talk.answer(value, hear))
+    if asking.form is None or not asking.form.fields:
+        _turn(talk, screen, lambda hear: talk.answer(value, hear))
 
 
 class _Due(Exception):
