@@ -146,13 +146,15 @@ class Tally:
 def line_of(event: ev.Event) -> tuple[str, str] | None:
     """An event for a reader: (style, line); None for what is not worth a line. Styles: head, good, bad, plain, dim."""
     if isinstance(event, ev.KeyResultChecked):
-        mark, style = ("✓", "good") if event.passed else ("✗", "bad")
-        reason = f": {shown(event.reason)}" if event.reason and not event.passed else ""
-        return style, f"    {mark} {shown(event.name)} ({event.by}){reason}"
+        if event.passed:
+            return "good", f"    ✓ {shown(event.name)} ({event.by})"
+        says = "not met: " if event.by == "logic" else ""  # the reason is then the criterion itself
+        reason = f": {says}{shown(event.reason)}" if event.reason else ""
+        return "bad", f"    ✗ {shown(event.name)} failed ({event.by}){reason}"
     if isinstance(event, ev.AttemptFailed):
-        reasons = "; ".join(f"{item['name']}: {item['reason']}" for item in event.failures)
+        reasons = "; ".join(f"{item['name']} ({item['reason']})" for item in event.failures)
         more = "no more" if event.last else "once more"
-        return "bad", f"  attempt {event.attempt} failed, {more}: {printing.shortened(reasons, 2 * _SHORT)}"
+        return "bad", f"  attempt {event.attempt} failed, {more}; not met: {printing.shortened(reasons, 2 * _SHORT)}"
     return _of_tools(event) or _of_moves(event)
 
 

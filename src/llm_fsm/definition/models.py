@@ -329,6 +329,9 @@ class Definition(_Model):
     ui: JsonValue = None
     """Settings of editors; ignored by the engine."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {len(self.states)} states)"
+
     @property
     def is_english(self) -> bool:
         """True when English sentences of the engine may stand beside the definition's own words."""

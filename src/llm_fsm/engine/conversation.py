@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.turn_runner import TurnResult, due_rows
@@ -19,6 +20,8 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
 from llm_fsm.turn.choices import Choice
+
+_SHOWN = 60  # characters of a turn's words in its `repr`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class Turn:
     outcome: str = ""
     conversation_id: str = ""
     choices: tuple[Choice, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what a person looks for first; values of the context, which may be secret, are not among it."""
+        how = f", {self.outcome or 'ended'}" if self.ended or self.paused is not None else ""
+        return f"<{type(self).__name__} {self.number} in state {self.state!r}{how}: {cut(self.text, _SHOWN)!r}>"
 
 
 _OUTCOMES = {
@@ -128,6 +136,10 @@ class TurnStream:
         self._waiting: deque[Event] = deque()
         self.turn: Turn | None = None
 
+    def __repr__(self) -> str:
+        how = repr(self.turn) if self.turn is not None else "under way" if self._begun else "not begun"
+        return f"<{type(self).__name__}: {how}>"
+
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         if self._begun:
             raise RuntimeError("a stream is gone through once, and this one was; `turn.events` has its events")
@@ -169,6 +181,14 @@ class AsyncConversation:
         self.greeting = greeting
         self.choices = choices
         """What the user can choose now, as of the last turn made here, or of `refresh`."""
+
+    def __repr__(self) -> str:
+        return self._described(type(self).__name__)
+
+    def _described(self, kind: str) -> str:
+        """Return the `repr` of this conversation, with the name of a class."""
+        how = ", ended" if self.ended else ", waits for an answer" if self.paused is not None else ""
+        return f"<{kind} {self.id!r} in state {self.state!r}{how}>"
 
     @property
     def id(self) -> str:

@@ -160,14 +160,68 @@ class AsyncMachine:
             self.add_handler(handler)
 
     @classmethod
-    def from_file(cls, path: str | Path, **options: Any) -> Self:
-        """Make a machine from a definition file. Options are those of the constructor."""
-        return cls(load(path), file=path, **options)
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | LLM | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        store: str | Store | None = None,
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
+        fallbacks: Sequence[str | LLM] = (),
+        timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
+        error_mode: ErrorMode = "continue",
+        summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        prompt: str = "state",
+    ) -> Self:
+        """Make a machine from a definition file. The settings are those of the constructor."""
+        settings = dict(locals())
+        del settings["cls"], settings["path"]
+        return cls(load(path), file=path, **settings)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any], **options: Any) -> Self:
-        """Make a machine from a definition as JSON data. Options are those of the constructor."""
-        return cls(load_dict(document).definition, **options)
+    def from_dict(
+        cls,
+        document: Mapping[str, Any],
+        *,
+        model: str | LLM | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        store: str | Store | None = None,
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
+        fallbacks: Sequence[str | LLM] = (),
+        timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
+        error_mode: ErrorMode = "continue",
+        summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        file: str | Path | None = None,
+        prompt: str = "state",
+    ) -> Self:
+        """Make a machine from a definition as JSON data. The settings are those of the constructor."""
+        settings = dict(locals())
+        del settings["cls"], settings["document"]
+        return cls(load_dict(document).definition, **settings)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.definition!r}>"
 
     # -- conversations
 

@@ -7,21 +7,26 @@ several threads run side by side and connections are reused; see `llm_fsm.engine
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.documents.subflows import Registered
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
-from llm_fsm.engine.handlers.registry import Function, Handler
-from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler
+from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
 from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.outbox.sinks import Deliver, Sink
 from llm_fsm.engine.portal import Portal
+from llm_fsm.llm.base import LLM
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
-from llm_fsm.stores.base import Listed
+from llm_fsm.stores.base import Listed, Store
+from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.effects import Point
 
@@ -33,6 +38,9 @@ class SyncStream:
         self._machine = machine  # as of `Conversation`
         self._portal = machine._portal
         self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._stream!r}>"
 
     @property
     def turn(self) -> Turn | None:
@@ -87,6 +95,9 @@ class Conversation:
     def id(self) -> str:
         """The id under which the conversation can be resumed; it never changes."""
         return self._conversation.id
+
+    def __repr__(self) -> str:
+        return self._conversation._described(type(self).__name__)
 
     @property
     def greeting(self) -> str:
@@ -167,34 +178,105 @@ def _close(machine: AsyncMachine, portal: Portal) -> None:
 
 
 class Machine:
-    """A definition, a model and a store, ready for conversations; arguments as of AsyncMachine.
+    """A definition, a model and a store, ready for conversations; arguments and errors as of AsyncMachine.
 
     One that is not closed closes itself when nothing refers to it any more, at the latest at exit.
     """
 
-    def __init__(self, definition: Definition, **options: Any) -> None:
-        self._open(AsyncMachine(definition, **options))
-
-    def _open(self, machine: AsyncMachine) -> None:
-        self._machine = machine
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        model: str | LLM | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        store: str | Store | None = None,
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
+        fallbacks: Sequence[str | LLM] = (),
+        timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
+        error_mode: ErrorMode = "continue",
+        summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        file: str | Path | None = None,
+        prompt: str = "state",
+    ) -> None:
+        settings = dict(locals())
+        del settings["self"]
+        self._machine = AsyncMachine(**settings)
         self._portal = Portal()
-        self._closing = weakref.finalize(self, _close, machine, self._portal)
+        self._closing = weakref.finalize(self, _close, self._machine, self._portal)
 
     @classmethod
-    def from_file(cls, path: str | Path, **options: Any) -> Self:
-        """A machine from a definition file; options as of AsyncMachine."""
-        return cls._around(AsyncMachine.from_file(path, **options))
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | LLM | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        store: str | Store | None = None,
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
+        fallbacks: Sequence[str | LLM] = (),
+        timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
+        error_mode: ErrorMode = "continue",
+        summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        prompt: str = "state",
+    ) -> Self:
+        """Make a machine from a definition file. The settings are those of AsyncMachine."""
+        settings = dict(locals())
+        del settings["cls"], settings["path"]
+        return cls(load(path), file=path, **settings)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any], **options: Any) -> Self:
-        """A machine from a definition as JSON data; options as of AsyncMachine."""
-        return cls._around(AsyncMachine.from_dict(document, **options))
+    def from_dict(
+        cls,
+        document: Mapping[str, Any],
+        *,
+        model: str | LLM | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        store: str | Store | None = None,
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
+        fallbacks: Sequence[str | LLM] = (),
+        timeout: float | None = TIMEOUT,
+        merge_within: float | None = None,
+        error_mode: ErrorMode = "continue",
+        summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
+        clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        file: str | Path | None = None,
+        prompt: str = "state",
+    ) -> Self:
+        """Make a machine from a definition as JSON data. The settings are those of AsyncMachine."""
+        settings = dict(locals())
+        del settings["cls"], settings["document"]
+        return cls(load_dict(document).definition, **settings)
 
-    @classmethod
-    def _around(cls, machine: AsyncMachine) -> Self:
-        made = cls.__new__(cls)
-        made._open(machine)
-        return made
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.definition!r}>"
 
     @property
     def definition(self) -> Definition:
@@ -225,10 +307,16 @@ class Machine:
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
-        **start: Any,
+        *,
+        state: str | None = None,
+        shared: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as it goes; arguments and errors as of AsyncMachine.run."""
-        return self._portal.run(self._machine.run(input, context, conversation_id, background, **start))
+        running = self._machine.run(
+            input, context, conversation_id, background, state=state, shared=shared, memory=memory
+        )
+        return self._portal.run(running)
 
     def step(
         self,
@@ -236,10 +324,16 @@ class Machine:
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
-        **start: Any,
+        *,
+        state: str | None = None,
+        shared: Mapping[str, Any] | None = None,
+        memory: Mapping[str, str] | None = None,
     ) -> Turn:
         """Run past one task, to the border of the next state; arguments and errors as of AsyncMachine.step."""
-        return self._portal.run(self._machine.step(input, context, conversation_id, background, **start))
+        running = self._machine.step(
+            input, context, conversation_id, background, state=state, shared=shared, memory=memory
+        )
+        return self._portal.run(running)
 
     def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
         """(state, output) of every task that passed, oldest first; none for an id that is not known."""
@@ -313,18 +407,24 @@ class Machine:
         """Register a handler made with `create_handler`. Raises ConfigurationError where it names an unknown state."""
         self._machine.add_handler(handler)
 
-    def on(self, *points: str | Point, **options: Any) -> Callable[[Function], Function]:
-        """Decorate a function that runs at these points; options as of AsyncMachine.on."""
-        return self._machine.on(*points, **options)
+    def on(
+        self,
+        *points: str | Point,
+        state: str | Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None,
+        priority: int = 100,
+        critical: bool = False,
+        timeout: float | None = None,
+    ) -> Callable[[Function], Function]:
+        """Decorate a function that runs at these points; arguments and errors as of AsyncMachine.on."""
+        return self._machine.on(
+            *points, state=state, target=target, priority=priority, critical=critical, timeout=timeout
+        )
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a tool, for definitions that name it; options as of `ToolRegistry.register`."""
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
 
-    def function(self, function: Any = None, /, **options: Any) -> Any:
+    def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
         """Register a function for `execute` or for a key result's check; see `llm_fsm.tools.task_functions`."""
-        return (
-            self._machine.function(**options)
-            if function is None
-            else self._machine.function(function, **options)
-        )
+        return self._machine.function(function, name=name)

@@ -33,6 +33,9 @@ class ScriptedLLM:
         self._loop = loop
         self.reads_view = any(callable(reply) for reply in self._replies)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.remaining} of {len(self._replies)} replies left>"
+
     @classmethod
     def from_file(cls, path: str | Path, *, loop: bool = False) -> ScriptedLLM:
         """Read the replies from a JSON file: a list of texts and objects, or {"replies": [...]}.
@@ -108,8 +111,8 @@ def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...
 
 
 def words_beside(reply: Mapping[str, Any]) -> str:
-    """The words of a scripted reply that calls tools: its `text`, or `content` as in OpenAI's form."""
-    return str(reply.get("text") or reply.get("content") or "")
+    """Return the words of a scripted reply that calls tools: `text`, `message`, or `content` as in OpenAI's form."""
+    return str(reply.get("text") or reply.get("message") or reply.get("content") or "")
 
 
 def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:

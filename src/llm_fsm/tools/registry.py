@@ -46,6 +46,9 @@ class Tool:
     parameters: Parameters
     terms: ToolPolicy
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     @property
     def name(self) -> str:
         """The name under which it is registered."""
@@ -109,6 +112,9 @@ class ToolRegistry:
         self._tools: dict[str, Tool] = {}
         for item in tools:
             self.add(item)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._tools)!r})"
 
     def add(self, item: Function | Tool) -> Tool:
         """Register a tool, or a function as it is. Raises ValueError as `register` does."""

@@ -505,8 +505,8 @@ def test_terminal_shows_states_attempts_key_results_and_the_output(work: Desk) -
     assert terminal.end() == 0
     for part in (
         "● write",
-        "✗ long (logic): At least 3 characters",
-        "attempt 1 failed, once more: long: At least 3 characters",
+        "✗ long failed (logic): not met: At least 3 characters",
+        "attempt 1 failed, once more; not met: long (At least 3 characters)",
         "attempt 2",
         "✓ long (logic)",
         "● done  (by task)",

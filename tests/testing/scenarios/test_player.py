@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.session.messages import LLMRequest
 from llm_fsm.testing.scenarios.assertions import same
 from llm_fsm.testing.scenarios.loader import suite_of
 from llm_fsm.testing.scenarios.player import Player
@@ -354,12 +356,34 @@ def test_tools_are_played(fixture: object, calls: int, said: list[str]) -> None:
     assert all(one.startswith(beginning) for one, beginning in zip(found, said, strict=True))
 
 
+ARGUMENTS = {"name": "find", "arguments": {"id": 1}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"tool_calls": [ARGUMENTS]},
+        {"calls": [ARGUMENTS]},
+        {"tool_calls": [ARGUMENTS], "message": "One moment."},
+        {"tool_calls": [ARGUMENTS], "text": "One moment."},
+        {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": '{"id": 1}'}}]},
+    ],
+)
+def test_a_test_file_calls_tools_as_a_scripted_model_does(reply: dict[str, Any]) -> None:
+    tools = [{"name": "find", "arguments": {"id": 1}}]
+    step = {"say": "x", "replies": [reply, TO_BYE], "expect": {"tools": tools, "context": {"code": "7"}}}
+    assert missed({"tools": {"find": {"result": {"code": "7"}}}, "steps": [step]}) == []
+    if "calls" not in reply:
+        (call,) = asyncio.run(ScriptedLLM([reply]).complete(LLMRequest(messages=()))).tool_calls
+        assert (call.name, json.loads(call.arguments)) == ("find", {"id": 1})
+
+
 def test_arguments_that_do_not_fit_a_played_tool_are_refused() -> None:
     schema = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
     find = {"calls": [{"result": {}}], "parameters": schema}
     step = {
         "say": "x",
-        "replies": [{"calls": [{"name": "find", "arguments": {"id": 1}}]}, TO_BYE],
+        "replies": [{"tool_calls": [{"name": "find", "arguments": {"id": 1}}]}, TO_BYE],
         "expect": {"tools": [{"name": "find", "error": True}], "events": ["ToolRefused"]},
     }
     assert missed({"tools": {"find": find}, "steps": [step]}) == []

@@ -347,8 +347,8 @@ def _step_of(step: Mapping[str, Any]) -> str:
 
 
 def _reply_of(reply: Mapping[str, Any]) -> str:
-    if "raw" in reply or "calls" in reply:
-        return _json(reply.get("raw", reply.get("calls")))
+    if "raw" in reply or "tool_calls" in reply:
+        return _json(reply.get("raw", reply.get("tool_calls")))
     parts = [*([str(reply["to"])] if "to" in reply else []), *([_json(reply["set"])] if "set" in reply else [])]
     return " ".join(parts) or "stays"
 

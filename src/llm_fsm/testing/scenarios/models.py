@@ -182,6 +182,10 @@ class HandlerFixture(Written):
     """How many times it acts; afterwards it does nothing."""
 
 
+_OPENAI = ("role", "content", "text")
+"""Keys beside `tool_calls` that mark a whole message."""
+
+
 class CallScripted(Written):
     """A tool call that the model makes."""
 
@@ -209,8 +213,8 @@ class Reply(Written):
     """The message to the user."""
     reasoning: str | None = None
     """The reasoning that it gives."""
-    calls: list[CallScripted] = Field(default_factory=list)
-    """The tools that it calls instead of replying."""
+    tool_calls: list[CallScripted] = Field(default_factory=list)
+    """The tools that it calls instead of replying. `calls` is an older name of this key."""
     fault: FaultName | None = None
     """The failure that replaces the reply: the provider fails, or the reply is empty or cut off."""
     raw: JsonValue = None
@@ -223,10 +227,19 @@ class Reply(Written):
             return {"raw": value}
         if not isinstance(value, dict):
             return value
-        whole = "transition" in value or "tool_calls" in value
-        if whole or not (value.keys() & cls.known_keys() or any(map(cls._misspelt, value))):
+        if "calls" in value and "tool_calls" not in value:
+            value = {"tool_calls" if key == "calls" else key: item for key, item in value.items()}
+        if cls._is_whole(value) or not (value.keys() & cls.known_keys() or any(map(cls._misspelt, value))):
             return {"raw": value}
         return value
+
+    @staticmethod
+    def _is_whole(value: Mapping[str, Any]) -> bool:
+        """Return True for a reply as models write it, or a message in OpenAI's form: it is sent as it stands."""
+        calls = value.get("tool_calls")
+        listed = calls if isinstance(calls, list) else []
+        of_openai = any(isinstance(call, dict) and "function" in call for call in listed)
+        return "transition" in value or of_openai or (calls is not None and not value.keys().isdisjoint(_OPENAI))
 
     @classmethod
     def _misspelt(cls, key: str) -> bool:

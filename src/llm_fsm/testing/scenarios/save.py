@@ -173,7 +173,7 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     """
     if event.calls:
         calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
-        return {"calls": calls, **({"message": event.text} if event.text else {})}
+        return {"tool_calls": calls, **({"message": event.text} if event.text else {})}
     try:
         document = json.loads(event.text)
     except ValueError:

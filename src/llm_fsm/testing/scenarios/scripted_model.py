@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from llm_fsm._json import in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.scripted import scripted_calls
+from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Reply
@@ -66,13 +66,13 @@ class CaseLLM:
         self._calls += 1
         if reply.fault in _FAULTS:
             raise _FAULTS[reply.fault]()
-        if reply.calls:
-            listed = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
+        if reply.tool_calls:
+            listed = [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls]
             calls = scripted_calls({"tool_calls": listed}, self._calls)
             return _said(reply.message, finish_reason="tool_calls", tool_calls=calls)
         if isinstance(reply.raw, dict) and "tool_calls" in reply.raw:
             calls = scripted_calls(reply.raw, self._calls)
-            return _said(str(reply.raw.get("text") or ""), finish_reason="tool_calls", tool_calls=calls)
+            return _said(words_beside(reply.raw), finish_reason="tool_calls", tool_calls=calls)
         text = self._text(reply, request)
         if reply.fault == "empty":
             text = ""

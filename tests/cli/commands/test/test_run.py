@@ -192,7 +192,7 @@ def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> N
     definition["states"]["hello"]["tools"] = ["lookup"]
     desk.write("greeter.json", definition)
     desk.write("host.py", "def look_up(name: str) -> str:\n    return name * 2\n\nTOOLS = [look_up]\n")
-    call = {"calls": [{"name": "lookup", "arguments": {"name": "Ada"}}]}
+    call = {"tool_calls": [{"name": "lookup", "arguments": {"name": "Ada"}}]}
     expect = {"events": [{"type": "ToolReturned", "result": "AdaAda"}]}
     suite(desk, {"steps": [{"say": "x", "replies": [call, BYE], "expect": expect}]})
     assert desk.run("test", "--tools", "host.py").code == 0
