@@ -16,21 +16,19 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
 
-from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.loader import ENDING
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError
 from llm_fsm.testing.scenarios.redaction import disguised
 
 FORMAT = 1
-_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
 _SECTION = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _SAID = re.compile(r"⟦say (\d+) (\d+) (\d+)⟧")
 _DIGITS = 12
@@ -38,8 +36,7 @@ _DIGITS = 12
 Prompt = Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One recorded reply, and what it was the answer to. `step` 0 is the start.
 
     `sha256`: of the definition that it was recorded with; empty: as the cassette says.
@@ -56,23 +53,7 @@ class Entry:
 
     def to_json(self) -> str:
         """The entry as one line."""
-        reply: dict[str, Any] = {name: getattr(self.reply, name) for name in _KEPT}
-        if self.reply.tool_calls:
-            reply["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in self.reply.tool_calls
-            ]
-        document = {
-            "case": self.case,
-            "step": self.step,
-            "state": self.state,
-            "said": self.said,
-            "prompt": self.prompt,
-            "reply": reply,
-            **({"sha256": self.sha256} if self.sha256 else {}),
-            **({"form": self.form} if self.form != "object" else {}),
-        }
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(to_builtins(self), ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,32 +148,9 @@ def _document(line: str, number: int, path: str) -> dict[str, Any]:
 
 def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
     try:
-        reply = item["reply"]
-        calls = tuple(ToolCall(**call) for call in reply.get("tool_calls", ()))
-        made = ModelReply(**{name: reply[name] for name in _KEPT if name in reply}, tool_calls=calls)
-        found = {name: item[name] for name in ("case", "step", "state", "said", "prompt")}
-        entry = Entry(reply=made, sha256=item.get("sha256", ""), form=_form(item), **found)
-    except (KeyError, TypeError, AttributeError):
-        entry = None
-    if entry is None or not _sound(entry):
-        raise _fault(path, number, "this line is no recorded reply", "record again with --record")
-    return entry
-
-
-def _form(item: Mapping[str, Any]) -> ReplyForm:
-    return "list" if item.get("form") == "list" else "object"
-
-
-def _sound(entry: Entry) -> bool:
-    """Whether everything is of its type."""
-    reply = entry.reply
-    texts = (entry.case, entry.state, entry.said, entry.sha256)
-    words = (reply.text, reply.model, reply.mode, reply.finish_reason)
-    named = [part for call in reply.tool_calls for part in (call.id, call.name, call.arguments)]
-    numbers = (entry.step, reply.input_tokens, reply.output_tokens, reply.seconds, reply.cost)
-    sections = list(entry.prompt.values()) if isinstance(entry.prompt, dict) else [None]
-    sums = [value for one in sections for value in (one.values() if isinstance(one, dict) else [None])]
-    return all(isinstance(text, str) for text in (*texts, *words, *named, *sums)) and all(map(is_number, numbers))
+        return convert(item, Entry)
+    except ValidationError as error:
+        raise _fault(path, number, "this line is no recorded reply", "record again with --record") from error
 
 
 def write_cassette(path: str, cassette: Cassette) -> None:
@@ -214,7 +172,7 @@ def without(secrets: Collection[str], said: Sequence[str], entry: Entry) -> Entr
         return text
 
     calls = tuple(structs.replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls)
-    return replace(entry, reply=structs.replace(reply, text=clean(reply.text), tool_calls=calls))
+    return structs.replace(entry, reply=structs.replace(reply, text=clean(reply.text), tool_calls=calls))
 
 
 def _reference(secret: str, said: Iterable[str]) -> str:

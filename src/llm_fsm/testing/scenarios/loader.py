@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -119,42 +118,23 @@ def _document(text: str, file: str) -> dict[str, Any]:
     if isinstance(plain, dict):
         return plain
     try:
-        document = source.parse(text)
+        found = source.scan(text)
     except source.SourceError as error:
         place = Fault(message=error.message, hint=error.hint, file=file, line=error.line, column=error.column)
         raise SuiteError([place]) from error
-    twice = _duplicates(text)
-    if twice:
-        raise SuiteError([replace(found, file=file) for found in twice])
-    if not isinstance(document, dict):
-        said = f"a file of tests is one JSON object, not {describe(document)}"
+    if found.duplicates:
+        raise SuiteError([_twice(duplicate, file) for duplicate in found.duplicates])
+    if not isinstance(found.value, dict):
+        said = f"a file of tests is one JSON object, not {describe(found.value)}"
         raise SuiteError([Fault(message=said, file=file, line=1, column=1)])
-    return document
+    return found.value
 
 
-def _duplicates(text: str) -> list[Fault]:
-    """Keys that stand twice in one object; where they stand is only looked up when there are any."""
-    seen = False
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal seen
-        seen = seen or len({key for key, _ in pairs}) < len(pairs)
-
-    try:
-        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=look)
-    except (ValueError, RecursionError):  # comments and trailing commas: the scanner reads them
-        seen = True
-    if not seen:
-        return []
-    return [
-        Fault(
-            message=f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}",
-            hint="keep one of them",
-            line=found.position.line,
-            column=found.position.column,
-        )
-        for found in source.scan(text).duplicates
-    ]
+def _twice(found: source.Duplicate, file: str) -> Fault:
+    """Make the fault of a key that stands twice in one object."""
+    said = f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}"
+    line, column = found.position
+    return Fault(message=said, hint="keep one of them", file=file, line=line, column=column)
 
 
 class _Reader:

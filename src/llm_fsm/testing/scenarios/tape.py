@@ -103,7 +103,7 @@ class Recorder:
         """What was recorded, together with the old recordings of other cases."""
         before = self._old.sha256 if self._old.sha256 != self._sha256 else ""
         old = [
-            replace(entry, sha256=entry.sha256 or before)
+            structs.replace(entry, sha256=entry.sha256 or before)
             for entry in self._old.entries
             if entry.case not in self.whole
         ]
