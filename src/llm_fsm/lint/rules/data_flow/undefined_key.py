@@ -43,24 +43,11 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
     for _, transition in document.transitions():
         for condition in transition.items("conditions"):
             for pointer, name in _names(document, condition):
-                if name.startswith("_"):
-                    if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
-                        yield _system(name, pointer)
-                    yield from _refused(flow, name, pointer)
-                elif document.keys is None:
-                    yield from _near_miss(flow, name, pointer)
-                elif flow.declared(name) is None:
-                    yield unknown_condition_key.finding(
-                        f'this condition reads {quoted(name)}, which "context_schema" does not declare',
-                        pointer=pointer,
-                        hint=_hint(flow, name),
-                    )
-                elif (fault := member_fault(flow, name)) is not None:
-                    yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
+                yield from _undeclared(flow, name, pointer, "condition")
     for given in document.assignments:
         rule = document.rules.get(given.pointer)
         for name in sorted(rule.reads) if rule is not None else ():
-            yield from _in_assignment(flow, name, given.pointer)
+            yield from _undeclared(flow, name, given.pointer, "rule")
     for read in reads(document):
         path = f"{read.key}[]"
         fault = missing_member(flow, read.schema, path, root_of(read.name))
@@ -69,8 +56,8 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
             yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
 
 
-def _in_assignment(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
-    """A name that a rule under `set` reads."""
+def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Iterator[Finding]:
+    """Find the fault of a name that a condition, or a rule under `set`, reads."""
     if name.startswith("_"):
         if root_of(name) not in SYSTEM_NAMES and root_of(name) != "_extra":
             yield _system(name, pointer)
@@ -78,7 +65,7 @@ def _in_assignment(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]
     elif flow.document.keys is None:
         yield from _near_miss(flow, name, pointer)
     elif flow.declared(name) is None:
-        message = f'this rule reads {quoted(name)}, which "context_schema" does not declare'
+        message = f'this {what} reads {quoted(name)}, which "context_schema" does not declare'
         yield unknown_condition_key.finding(message, pointer=pointer, hint=_hint(flow, name))
     elif (fault := member_fault(flow, name)) is not None:
         yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
