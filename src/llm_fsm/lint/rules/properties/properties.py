@@ -1,4 +1,4 @@
-"""Properties that say nothing, or that name unknown things."""
+"""Properties that say nothing, or that do not hold."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
-from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, read, statements
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, paths, read, statements
+from llm_fsm.lint.facts.suggestions import quoted, route
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -90,3 +90,37 @@ def _keys(flow: DataFlow) -> set[str]:
     for names in flow.replies.values():
         found.update(mention.name for mention in names)
     return found
+
+
+@lint_rule("P601", "error", blocks=False)
+def property_violated(document: Document) -> Iterator[Finding]:
+    """A property does not hold: there is a path that breaks it.
+
+    Why it is bad:
+    The property must be true of every conversation, and the machine allows one that breaks it.
+
+    Example:
+        "properties": [{"never": "pay", "before": {"key": "consent"}}],
+        "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"], "transitions": [
+                {"target_state": "pay", "description": "The user agrees"}]},
+            "pay": {"purpose": "Take the payment"}}
+
+    Fix:
+    Close the path that the finding shows, by a condition or by another target, or correct the property.
+    """
+    for pointer, statement in statements(document):
+        if any(True for _ in unknown_names(document, pointer, statement)):
+            continue
+        violation = paths(document).broken(statement)
+        if violation is not None:
+            yield property_violated.finding(
+                f"{_said(statement)} does not hold: {violation.shows} on the way {route(violation.path)}",
+                pointer=pointer,
+                path=violation.path,
+            )
+
+
+def _said(statement: Statement) -> str:
+    word = {"never": "before", "always": "after"}.get(statement.verb)
+    limit = f" {word} {statement.limit}" if statement.limit is not None else ""
+    return f'"{statement.verb} {statement.what}{limit}"'

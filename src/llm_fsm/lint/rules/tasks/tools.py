@@ -1,4 +1,4 @@
-"""Retries of tools that must not be called twice."""
+"""Tools that are repeated without being idempotent, or offered out of their scope."""
 
 from __future__ import annotations
 
@@ -38,4 +38,34 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
                     f" and its tool {quoted(name)} must not be called twice",
                     pointer=pointer,
                     hint='set "max_retries" to 0, or call the tool in a state of its own',
+                )
+
+
+@lint_rule("T505", "warning")
+def tool_out_of_scope(document: Document) -> Iterator[Finding]:
+    """A state lists a tool whose `scope` leaves the state out.
+
+    Why it is bad:
+    Every call there is refused.
+
+    Example:
+        "tools": {"search": {"registered": "search", "scope": ["find"]}},
+        "states": {"find": {"purpose": "Find it", "tools": ["search"], "transitions": [{"target_state": "tell"}]},
+                   "tell": {"purpose": "Tell it", "tools": ["search"]}}
+
+    Fix:
+    Add the state to the scope, or take the tool out of the state.
+    """
+    scopes = {
+        tool.name: {state for _, state in tool.texts("scope")}
+        for tool in document.root.members("tools")
+        if isinstance(tool.value.get("scope"), list)
+    }
+    for state_id, state in document.states.items():
+        for pointer, name in state.texts("tools"):
+            if name in scopes and state_id not in scopes[name]:
+                yield tool_out_of_scope.finding(
+                    f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which lists it",
+                    pointer=pointer,
+                    hint=f'add {quoted(state_id)} to the "scope" of the tool',
                 )

@@ -1,4 +1,4 @@
-"""Key results that nothing checks."""
+"""Tasks whose results nobody checks."""
 
 from __future__ import annotations
 
@@ -45,4 +45,28 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
                 pointer=state.pointer + "/key_results",
                 hint="what can be computed is better checked by a rule",
                 level="info",
+            )
+
+
+@lint_rule("T511", "info", at_key=True)
+def task_without_results(document: Document) -> Iterator[Finding]:
+    """A task has no key results.
+
+    Why it is bad:
+    Whatever it puts out counts as done: nothing is checked and nothing is tried again.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write the report"}}
+
+    Fix:
+    Add `key_results` that say what must be true of the output.
+    """
+    # A registered function answers for itself.
+    for name, state in document.states.items():
+        works = document.kind_of(name) == "task" and state.value.get("execute") is None
+        if works and not state.value.get("key_results"):
+            yield task_without_results.finding(
+                f"task {quoted(name)} has no key results: whatever it puts out counts as done",
+                pointer=state.pointer,
+                hint='add "key_results"',
             )

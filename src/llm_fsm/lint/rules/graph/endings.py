@@ -1,4 +1,4 @@
-"""States that a conversation cannot leave."""
+"""Machines, and groups of states, without a way to an end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,29 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, graph_without_returns, unsure
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
+
+
+@lint_rule("F107", "info", at_key=True)
+def no_final_state(document: Document) -> Iterator[Finding]:
+    """No state of the machine ends a conversation.
+
+    Why it is bad:
+    Open-ended companions are made so on purpose. Otherwise the end was forgotten: conversations stay open and
+    `turn.ended` is never true.
+
+    Example:
+        "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "answer"}]},
+                   "answer": {"purpose": "Answer", "transitions": [{"target_state": "ask"}]}}
+
+    Fix:
+    Add a state without transitions and lead to it; or leave this rule out under `x-lint` and say why.
+    """
+    if document.states and not ends(document):
+        yield no_final_state.finding(
+            "no state ends the conversation",
+            pointer="/states",
+            hint="a state without transitions is an end; open-ended machines need none",
+        )
 
 
 @lint_rule("F104", "warning")

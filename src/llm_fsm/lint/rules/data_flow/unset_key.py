@@ -1,0 +1,155 @@
+"""Keys that are used where they may not be set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
+
+
+@lint_rule("K314", "info")
+def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
+    """A fixed reply shows a key that some path to it does not demand.
+
+    Why it is bad:
+    A user who goes that way reads a text with a hole where the value should stand.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
+                             "transitions": [{"target_state": "bye", "description": "The user is done"}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ city }}!"}}
+
+    Fix:
+    Demand the key in the transitions that lead there. Or write `{% if city %}…{% endif %}` or `{{ city|default("…")
+    }}`.
+    """
+    if document.keys is None:
+        return
+    flow = data_flow(document)
+    for state, mentioned in flow.replies.items():
+        if state not in document.reached:
+            continue
+        for name in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
+            key = flow.declared(name)
+            if key is None or document.source_of(key) != "model" or flow.is_secret(key):
+                continue
+            path = flow.path_without(state, key) if flow.may_be_set(key, state) else ()
+            if path and not {name, key} & flow.must[state]:
+                yield reply_key_may_be_missing.finding(
+                    f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be set on this way",
+                    pointer=document.states[state].pointer + "/reply",
+                    hint="demand it in the transitions that lead here, or test for it in the reply",
+                    path=path,
+                )
+
+
+@lint_rule("K305", "warning")
+def used_before_set(document: Document) -> Iterator[Finding]:
+    """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
+
+    Why it is bad:
+    A key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat }}."}}
+
+    Fix:
+    Collect the key in an earlier state, or test for it with `{% if … %}`. Or declare its writer by `x-source`.
+    """
+    if document.keys is None:
+        return
+    flow = data_flow(document)
+    for use in _uses(flow):
+        key = flow.declared(use.key)
+        state = use.state
+        if key is None or state is None or state not in document.reached or document.source_of(key) != "model":
+            continue
+        if (use.pointer.removesuffix("/conditions"), use.key) in asked_late(document):
+            continue
+        if use.key in flow.must[state] or key in flow.must[state] or flow.may_be_set(key, state):
+            continue
+        yield used_before_set.finding(
+            f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",
+            pointer=use.pointer,
+            hint=_hint(document, key),
+            path=document.path_to(state),
+            # a model may mention a declared key anywhere, so a flag that nobody asks for can still decide
+            level="info" if document.kind_of(state) == "decide" else None,
+        )
+
+
+def _hint(document: Document, key: str) -> str:
+    hint = f'add {quoted(key)} to the "required_context_keys" of a state before'
+    return f'{hint}; its "default" is not filled in' if "default" in (document.keys or {})[key] else hint
+
+
+def _uses(flow: DataFlow) -> Iterator[Use]:
+    states = flow.document.states
+    for name, mentioned in flow.replies.items():
+        for key in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
+            yield Use(name, key, states[name].pointer + "/reply")
+    for use in inputs(flow.document):
+        state = states.get(use.state or "")
+        if state is None or use.key not in dict(mapped(state)):  # else it is asked for there, unless it is known
+            yield use
+    for name, state in states.items():
+        if flow.document.kind_of(name) == "decide":
+            yield from _deciding(flow, name, state)
+
+
+def _deciding(flow: DataFlow, name: str, state: Placed) -> Iterator[Use]:
+    seen: set[str] = set()
+    for transition in state.items("transitions"):
+        for key in flow.condition_names(transition):
+            if key not in seen:
+                seen.add(key)
+                yield Use(name, key, transition.pointer + "/conditions")
+
+
+@lint_rule("K313", "info")
+def scope_hides_required(document: Document) -> Iterator[Finding]:
+    """A `context_scope` hides a key that the same state collects or decides by.
+
+    Why it is bad:
+    The model does not see the value that it is to collect or correct, and may ask for it again.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"],
+                "context_scope": {"read": ["name"]}, "transitions": [
+                    {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
+            "bye": {"purpose": "Say goodbye to {{name}}"}}
+
+    Fix:
+    Add the key to `context_scope.read`.
+    """
+    flow = data_flow(document)
+    for name, state in document.states.items():
+        scope = state.value.get("context_scope")
+        if not isinstance(scope, dict) or not isinstance(scope.get("read"), list):
+            continue
+        shown = {root_of(key) for _, key in Placed("", scope).texts("read")}
+        wanted = [key for _, key in state.texts("required_context_keys")]
+        for transition in state.items("transitions"):
+            if transition.value.get("auto") is not True:
+                wanted.extend(flow.condition_names(transition))
+        hidden = [
+            key
+            for key in dict.fromkeys(wanted)
+            if root_of(key) not in shown and not key.startswith("_") and not flow.is_secret(key)
+        ]
+        if hidden:
+            yield scope_hides_required.finding(
+                f"state {quoted(name)} collects or decides by {', '.join(map(quoted, hidden[:6]))}, "
+                "but its scope does not show it to the model",
+                pointer=state.pointer + "/context_scope/read",
+                hint="add it to the list",
+            )
