@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 from lint_cases import Written, briefly, found_by, machine, to, when
+from llm_fsm import Machine
 from llm_fsm._text import estimate
-from llm_fsm.engine.bundled import prompt_sources
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.prompt_budget import shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import Slips, slip
+from llm_fsm.testing import ScriptedLLM, reply
 
 P = {"purpose": "x"}
 KEYS = {"email_address": {"type": "string"}, "plan": {"enum": ["basic_plan", "full"]}}
@@ -189,7 +189,7 @@ def test_the_budget_says_the_numbers_and_who_set_it() -> None:
     assert f"about {shared + own + moves:,} tokens, over its budget of 4,000" in found.message
 
 
-@pytest.mark.parametrize(("budget", "said"), [(100, "set a larger one"), (430, "shorten persona")])
+@pytest.mark.parametrize(("budget", "said"), [(100, "set a larger one"), (530, "shorten persona")])
 def test_a_budget_that_no_machine_keeps_is_to_be_larger(budget: int, said: str) -> None:
     document = {**words("x"), "persona": "word " * 99, "x-lint": {"token_budget": budget}}
     [found] = found_by("prompt-over-budget", document)
@@ -198,9 +198,11 @@ def test_a_budget_that_no_machine_keeps_is_to_be_larger(budget: int, said: str) 
 
 
 def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
-    sources = "".join(prompt_sources()[name] for name in ("system", "turn"))
-    frame = estimate(re.sub(r"{[{%].*?[%}]}\n?", "", sources))
-    assert 0.75 < shared_tokens(Document(Placed("", {}))) / frame < 1.25
+    document = choice(to("b"))
+    model = ScriptedLLM([reply("b", "Hi")])
+    Machine.from_dict(document, model=model).start(greet=False).send("Hello")
+    rendered = estimate("".join(message.content for message in model.requests[0].messages))
+    assert 0.75 < shared_tokens(Document(Placed("", document))) / rendered < 1.25
 
 
 def test_names_that_are_a_slip_away_are_found_among_many() -> None:

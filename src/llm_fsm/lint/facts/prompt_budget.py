@@ -17,7 +17,7 @@ from llm_fsm.lint.document import Arc, Document, Placed
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""
 
-FRAME = 420
+FRAME = 520
 """Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
