@@ -92,7 +92,7 @@ def _run(options: argparse.Namespace) -> None:
         machine = [_processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
         machine[-1] += f". {options.note.rstrip('.')}" if options.note else ""
         versions = {system.name: version(system) for system in systems}
-        (ROOT / "docs" / "benchmarks.md").write_text(page(results, versions, machine), encoding="utf-8")
+        (ROOT / "docs" / "benchmarks.md").write_text(page(results, versions, machine, options.runs), encoding="utf-8")
         command = [python("server"), str(HERE / "plots.py"), str(ROOT / "docs" / "benchmarks")]
         subprocess.run(command, input=plot_data(results), text=True, check=True)
         print("\nwritten to docs/benchmarks.md")

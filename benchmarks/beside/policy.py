@@ -97,7 +97,7 @@ _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": 
 def decoded(text: str, request: Body) -> str:
     """A reply as a provider writes it that is held to the request's strict schema: every required key comes back."""
     wanted = (request.get("response_format") or {}).get("json_schema") or {}
-    if not wanted.get("strict"):
+    if not wanted.get("strict") or not text.startswith("{"):
         return text
     return json.dumps(_held(json.loads(text), wanted["schema"], wanted["schema"]))
 
@@ -231,7 +231,7 @@ def _answer(here: str, target: str, updates: dict[str, Any], kind: str) -> Reply
 
 def our_protocol(request: Body, system: str, text: str) -> Reply | None:
     """The prompt of this checkout: everything of the turn is in the user message, <user_input> its last section."""
-    if "<current_state>" not in text or "<valid_states>" not in text:
+    if "<current_state>\n" not in text:
         return None
     here = _between(text, "<id>", "</id>") or ""
     said = _loads(_between(text, "<user_input>\n", "\n</user_input>"), "")

@@ -11,8 +11,8 @@ from benchmarks.beside.sections import HIGHER, SECTIONS, Row, Table
 METHOD = """\
 `make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
 OpenAI-compatible server on one core and runs the systems on the other, one after the other. CPU of a turn is
-the median over the turns of a run, of that one of five interleaved runs which took least: what else happens on a
-machine only adds to it. What a turn on disk takes above one that is not is the median of five interleaved runs, on
+the median over the turns of a run, of that one of {runs} interleaved runs which took least: what else happens on a
+machine only adds to it. What a turn on disk takes above one that is not is the median of {runs} interleaved runs, on
 that core and, as no server is asked, on any. The other figures are of one run. All systems hold the same
 conversation: a form of six states, nine messages, two answers that cannot be used and one correction. What the model
 understands is the same few regular expressions for all, so the figures compare the systems and not a model. The
@@ -113,14 +113,14 @@ def felt(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
 
 
 def page(
-    results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str]
+    results: Mapping[str, Mapping[str, Row]], versions: Mapping[str, str], machine: Sequence[str], runs: int
 ) -> str:
-    """`docs/benchmarks.md`."""
+    """`docs/benchmarks.md`. `runs`: of each system, as `Bench` says."""
     parts = ["# Beside the others"]
     parts += ["## What you would feel first\n\n" + "\n".join(found) for found in [felt(results)] if found]
     behind = not_first(results)
     parts.append("## Where others are ahead\n\n" + ("\n".join(behind) or "Nowhere in this run."))
-    parts += ["## How it is measured", METHOD, "Measured on " + ", ".join(machine) + "."]
+    parts += ["## How it is measured", METHOD.format(runs=runs), "Measured on " + ", ".join(machine) + "."]
     listed = "\n".join(f"| {name} | {version} |" for name, version in versions.items())
     parts.append("| system | version |\n|---|---|\n" + listed)
     for name, rows in results.items():

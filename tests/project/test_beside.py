@@ -48,7 +48,8 @@ def test_who_is_ahead_is_said_and_who_did_not_finish_is_not() -> None:
 
 
 def test_the_page_names_versions_and_machine() -> None:
-    made = page({"long": LONG}, {"llm_fsm": "1.2"}, ["a processor", "2 cores"])
+    made = page({"long": LONG}, {"llm_fsm": "1.2"}, ["a processor", "2 cores"], runs=3)
+    assert "of 3 interleaved runs" in made
     assert "Measured on a processor, 2 cores." in made
     assert "| llm_fsm | 1.2 |" in made
     assert "\n- A long conversation, ms at 500: raw (0.50) before llm_fsm (0.71)\n\n## How it is measured\n" in made
