@@ -13,13 +13,15 @@ from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.turn_runner import TurnResult, due_rows
+from llm_fsm.engine.validation import checked_message, checked_values
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, UserSaid
+from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, Updated, UserSaid
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
 from llm_fsm.turn.choices import Choice
+from llm_fsm.turn.pipeline import Update
 
 _SHOWN = 60  # characters of a turn's words in its `repr`
 
@@ -100,7 +102,7 @@ def turn_of(result: TurnResult) -> Turn:
     left: str | None = None
     request_id: str | None = None
     for event in record.events:
-        if type(event) is UserSaid or type(event) is Answered:
+        if type(event) is UserSaid or type(event) is Answered or type(event) is Updated:
             request_id = event.request_id
         elif left is None and type(event) in _LEFT:
             left = _LEFT[type(event)](event)
@@ -343,6 +345,43 @@ class AsyncConversation:
             await self.refresh()
             raise
         return await self._taken(result)
+
+    async def update(
+        self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
+    ) -> Turn:
+        """Change a conversation between messages, as for a webhook or an operator.
+
+        What follows by itself happens: automatic transitions, deciding states, tasks. The words of the turn are fixed
+        replies alone, because nobody has asked anything.
+
+        Args:
+            context: Values by key; None deletes a key. They have the source `host`.
+            state: Id of the state to move to. Digressions and flows are left.
+            request_id: Your id of the update. The same id gives the recorded turn.
+
+        Raises:
+            ValueError: A value is refused, there is no such state, or nothing is to be changed.
+            ConversationEnded: The conversation is over.
+            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
+        """
+        if not context and state is None:
+            raise ValueError("an update has a context, a state, or both")
+        given = Update(time=self._engine.now(), context=checked_values(context), state=state, request_id=request_id)
+        return await self._taken(await self._engine.update(self.id, given))
+
+    async def say(self, text: str, *, request_id: str | None = None) -> Turn:
+        """Say something to the user between messages, also after the end. The words are said as they are.
+
+        Args:
+            text: The words.
+            request_id: Your id of the words. The same id gives the recorded turn.
+
+        Raises:
+            ValueError: The text is empty or too long.
+            ConversationConflict: The request id belongs to something else.
+        """
+        given = Update(time=self._engine.now(), text=checked_message(text), request_id=request_id)
+        return await self._taken(await self._engine.update(self.id, given))
 
     async def end(self) -> None:
         """Close the conversation for good. An interrupted turn that had acted is finished first.

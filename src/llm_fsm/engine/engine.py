@@ -16,12 +16,20 @@ from msgspec import structs
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again
+from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again, update_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
+from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way, updated
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
-from llm_fsm.engine.validation import check_open, checked_answer, checked_id, checked_message, expected, fitting
+from llm_fsm.engine.validation import (
+    check_open,
+    checked_answer,
+    checked_id,
+    checked_message,
+    checked_update,
+    expected,
+    fitting,
+)
 from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
 from llm_fsm.session import events as ev
@@ -34,8 +42,8 @@ from llm_fsm.stores.base import Loaded
 from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
-from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
+from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_run, begin_start, begin_update
 
 
 class Engine:
@@ -230,6 +238,37 @@ class Engine:
             last = await turn.play(begin_answer(deployment.program, session, given, deployment.capabilities))
             result = await turn.commit("answer", last.session, loaded, last.usage, request_id)
         await run_end_handlers(deployment, result)
+        return result
+
+    async def update(self, conversation_id: str, given: Update, sink: Observer | None = None) -> TurnResult:
+        """Do what the program wants between messages. The same request id gives the recorded turn.
+
+        Raises:
+            ValueError: A value is refused, or there is no such state.
+            ConversationEnded: The conversation is over.
+            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
+        """
+        if given.request_id is not None:
+            checked_id(given.request_id, "request id")
+        turn = TurnRunner(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
+        async with turn.lock():
+            loaded, recorded = await self._load(conversation_id, given.request_id)
+            if recorded is not None:
+                return await self._again(turn, await update_again(self.store, loaded.session, given, recorded))
+            deployment, loaded = await self._ready(loaded, given.time, updated(given))
+            session = loaded.session
+            turn.host = deployment
+            checked_update(deployment.program, session, given)
+            began = await turn.open(updated(given), given.time, blank=loaded.blank)
+            try:
+                step = begin_update(deployment.program, session, replace(given, time=began), deployment.capabilities)
+                last = await turn.play(step)
+                result = await turn.commit("update", last.session, loaded, last.usage, given.request_id)
+            except LLMFSMError:
+                await turn.failed()
+                raise
+        if last.session.ended and not session.ended:
+            await run_end_handlers(deployment, result)
         return result
 
     async def run_due(self, conversation_id: str, now: float) -> TurnResult | None:

@@ -9,7 +9,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.output_mapping import agrees
-from llm_fsm.turn.pipeline import UserMessage
+from llm_fsm.turn.pipeline import Update, UserMessage
 
 
 async def merged_record(store: Store, conversation_id: str, request_id: str | None) -> str | None:
@@ -63,6 +63,23 @@ async def answer_again(store: Store, session: Session, value: object, recorded: 
     if given is None or not agrees(given.value, value):
         raise ConversationConflict(
             "this request id was already used for something else; use a new id for each answer"
+        )
+    return await _given(store, session, record)
+
+
+async def update_again(store: Store, session: Session, given: Update, recorded: str) -> TurnResult:
+    """Return the turn of an update.
+
+    Raises:
+        ConversationConflict: The request id belongs to something else.
+    """
+    record = parse(recorded)
+    before = next((event for event in record.events if isinstance(event, ev.Updated)), None)
+    said = record.text if given.text is not None else None
+    same = before is not None and (before.values, before.state) == (given.context, given.state) and said == given.text
+    if not same:
+        raise ConversationConflict(
+            "this request id was already used for something else; use a new id for each update"
         )
     return await _given(store, session, record)
 

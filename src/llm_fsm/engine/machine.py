@@ -24,7 +24,7 @@ from llm_fsm.engine.observers import Observer, heard
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
 from llm_fsm.engine.transfer import export, import_conversation
-from llm_fsm.engine.validation import checked_id, checked_list
+from llm_fsm.engine.validation import checked_history, checked_id, checked_list
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
@@ -234,6 +234,7 @@ class AsyncMachine:
         background: Mapping[str, Any] | None = None,
         *,
         on_event: Observer | None = None,
+        history: Iterable[Any] | None = None,
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
@@ -245,10 +246,12 @@ class AsyncMachine:
             background: The purpose of the work; see `llm_fsm.session.memory.Background`.
             on_event: A plain function of (conversation id, event). It receives the greeting's events as they happen,
                 and its words as `MessageDelta`.
+            history: What was said elsewhere before, as (role, text) pairs or messages; roles are user and assistant.
+                The last one is not the user's. Prompts show it, and `chat.history` begins with it.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The context or the state is wrong.
+            ValueError: The context, the state or the history is wrong.
             DefinitionError: This version cannot run the machine.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
@@ -260,6 +263,7 @@ class AsyncMachine:
             state=state,
             greet=greet,
             background=background,
+            history=checked_history(history),
         )
         await self._engine.resume_deliveries()
         result = await heard(on_event, partial(self._engine.start, opening))

@@ -16,8 +16,8 @@ from llm_fsm.session.context import initial_context
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage, initial_memory, initial_shared
-from llm_fsm.turn.steps import HostCapabilities, Step, begin, begin_answer, begin_due, begin_run
+from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage, initial_memory, initial_shared
+from llm_fsm.turn.steps import HostCapabilities, Step, begin, begin_answer, begin_due, begin_run, begin_update
 
 _NOT_IDENTITY = ("time", "step")
 
@@ -59,6 +59,12 @@ def said(heard: UserMessage) -> dict[str, Any]:
     return document | ({"merged": [list(part) for part in heard.merged]} if heard.merged else {})
 
 
+def updated(given: Update) -> dict[str, Any]:
+    """Return the identity of an update's turn for the journal."""
+    document = {"kind": "update", "request_id": given.request_id, "values": dict(given.context)}
+    return {**document, "state": given.state, "text": given.text}
+
+
 def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
     """Return the identity of a conversation's start for the journal."""
     return {
@@ -69,6 +75,7 @@ def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
         "input": opening.input,
         "memory": initial_memory(opening.background, opening.memory),
         **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
+        **({"history": [list(said) for said in opening.history]} if opening.history else {}),
     }
 
 
@@ -96,6 +103,10 @@ def begin_again(
             merged=tuple((request_id, text) for request_id, text in first.get("merged", ())),
         )
         return begin(program, session, heard, capabilities)
+    if first["kind"] == "update":
+        changes = {"context": first["values"], "state": first["state"], "text": first["text"]}
+        update = Update(time=time, request_id=first["request_id"], **changes)
+        return begin_update(program, session, update, capabilities)
     if first["kind"] == "run":
         step_only, given = first.get("step_only", False), first.get("input")
         return begin_run(program, session, time, capabilities, step=step_only, given=given)

@@ -40,7 +40,7 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
+from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
 from llm_fsm.turn.steps import (
     HostCapabilities,
     Step,
@@ -50,6 +50,7 @@ from llm_fsm.turn.steps import (
     begin_due,
     begin_run,
     begin_start,
+    begin_update,
 )
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_policy import ToolPolicy, planned
@@ -165,6 +166,10 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
                     text=text, time=time, request_id=event.request_id, picked=event.picked, merged=event.merged
                 )
                 return begin(program, session, message, capabilities)
+            case ev.Updated(time=time, values=values, state=state):
+                said = record.text if values == {} and state is None else None
+                update = Update(time=time, context=values, state=state, text=said)
+                return begin_update(program, session, update, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
                     raise NotRecordedError("the conversation waits for no answer here")
@@ -194,6 +199,7 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
         greet=any(isinstance(item, ev.BotSaid) for item in record.events),
         input=event.input,
         background=event.memory.get("background"),
+        history=event.history,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
     return begin_start(program, opening, capabilities)

@@ -164,6 +164,16 @@ class Conversation:
         """Like `answer`, as a stream of events."""
         return SyncStream(self._machine, self._conversation.stream_answer(value, request_id=request_id))
 
+    def update(
+        self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
+    ) -> Turn:
+        """Change the conversation between messages; arguments and errors as of AsyncConversation.update."""
+        return self._portal.run(self._conversation.update(context, state, request_id=request_id))
+
+    def say(self, text: str, *, request_id: str | None = None) -> Turn:
+        """Say something to the user between messages; errors as of AsyncConversation.say."""
+        return self._portal.run(self._conversation.say(text, request_id=request_id))
+
     def end(self) -> None:
         """Close the conversation for good; errors as of AsyncConversation.end."""
         self._portal.run(self._conversation.end())
@@ -292,9 +302,12 @@ class Machine:
         background: Mapping[str, Any] | None = None,
         *,
         on_event: Observer | None = None,
+        history: Iterable[Any] | None = None,
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `on_event` on any thread."""
-        started = self._machine.start(context, conversation_id, greet, state, background, on_event=on_event)
+        started = self._machine.start(
+            context, conversation_id, greet, state, background, on_event=on_event, history=history
+        )
         return Conversation(self, self._portal.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.errors import ConversationConflict, ConversationEnded
+from llm_fsm.session.context import accept_host
+from llm_fsm.session.events import ContextRefused
 from llm_fsm.session.json_values import ValueFault, to_json_value
-from llm_fsm.session.messages import Paused
+from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.pipeline import Update
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
@@ -69,6 +72,71 @@ def checked_message(text: object) -> str:
     if len(text) > MAX_MESSAGE_CHARS:
         raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
     return mended(text)
+
+
+def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...]:
+    """Check what was said elsewhere before a conversation.
+
+    Args:
+        history: (role, text) pairs, or messages; roles are user and assistant.
+
+    Raises:
+        ValueError: A role or text is wrong, or the last word is the user's.
+    """
+    found = []
+    for said in checked_list(history or (), "history"):
+        role, text = (said.role, said.text) if isinstance(said, Message) else _pair(said)
+        if role not in ("user", "assistant"):
+            raise ValueError(f"the roles of a history are user and assistant, not {role!r:.40}")
+        found.append((role, checked_message(text)))
+    if found and found[-1][0] == "user":
+        raise ValueError("the history ends with a message of the user; send that one")
+    return tuple(found)
+
+
+def _pair(said: object) -> tuple[object, object]:
+    if isinstance(said, tuple | list) and len(said) == 2:
+        return said[0], said[1]
+    raise ValueError(f"a message of a history is a pair of role and text, not {said!r:.60}")
+
+
+def checked_values(values: object) -> dict[str, Any]:
+    """Check that values by key are JSON, and return them as they are stored.
+
+    Raises:
+        ValueError: They are not.
+    """
+    if not isinstance(values, Mapping | None):
+        raise ValueError(f"the context is an object of keys and values, not a {type(values).__name__}")  # noqa: TRY004
+    try:
+        found: dict[str, Any] = to_json_value(dict(values or {}))
+    except ValueFault as fault:
+        raise ValueError(f"the context is not JSON: {fault}") from fault
+    return found
+
+
+def checked_update(program: CompiledMachine, session: Session, given: Update) -> None:
+    """Check what the program wants to change between messages.
+
+    Raises:
+        ConversationEnded: The conversation is over.
+        ConversationConflict: It waits for an answer and cannot be moved.
+        ValueError: A value is refused, or there is no such state.
+    """
+    if session.ended and given.text is None:
+        raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
+    check_known(program, session)
+    if given.state is not None and given.state not in program.states:
+        known = ", ".join(program.states)
+        raise ValueError(f"there is no state {given.state!r} to move to; the states are {known}")
+    if given.state is not None and session.pause is not None:
+        raise ConversationConflict(
+            f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
+            f"({session.pause.kind}) and cannot be moved until it is answered"
+        )
+    for event in accept_host(program.keys, session.root_context(), given.context):
+        if isinstance(event, ContextRefused):
+            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004 - a value, not a type
 
 
 def check_open(program: CompiledMachine, session: Session) -> None:

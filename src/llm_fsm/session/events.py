@@ -16,7 +16,10 @@ class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_
 
 
 class Started(Event, frozen=True, kw_only=True):
-    """A conversation began, with the caller's context. `definition` is the SHA-256 of the definition."""
+    """A conversation began, with the caller's context. `definition` is the SHA-256 of the definition.
+
+    `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars` is as in BotSaid.
+    """
 
     conversation_id: str
     definition: str
@@ -26,6 +29,8 @@ class Started(Event, frozen=True, kw_only=True):
     input: Any = None
     memory: Mapping[str, Any] = {}
     shared: Mapping[str, Any] = {}
+    history: tuple[tuple[str, str], ...] = ()
+    kept_chars: int = 1000
 
 
 class RunResumed(Event, frozen=True, kw_only=True):
@@ -49,6 +54,18 @@ class UserSaid(Event, frozen=True, kw_only=True):
     request_id: str | None = None
     picked: bool = False
     merged: tuple[tuple[str | None, str], ...] = ()
+
+
+class Updated(Event, frozen=True, kw_only=True):
+    """The program acted between messages, at `time` (seconds since the epoch): it said something or changed something.
+
+    `values` are what it gave for keys, None to delete one; `state` is where it moved the conversation to.
+    """
+
+    time: float
+    request_id: str | None = None
+    values: Mapping[str, Any] = {}
+    state: str | None = None
 
 
 class ModelReplied(Event, frozen=True, kw_only=True):
@@ -412,7 +429,8 @@ class FlowReturned(Event, frozen=True, kw_only=True):
     - cancelled: the user cancelled it;
     - corrected: an earlier answer changed, and leads another way;
     - handover: a caller hands over to a person;
-    - resumed: the user chose what to return to. Places that the current definition left open stay open.
+    - resumed: the user chose what to return to. Places that the current definition left open stay open;
+    - host: the program moved the conversation.
 
     `frame` is the place on the stack; -1 is the topmost.
     """
@@ -441,12 +459,13 @@ class Corrected(Event, frozen=True, kw_only=True):
 class AnswersChanged(Event, frozen=True, kw_only=True):
     """Answers changed in a definition that waits for the current one. `frame` is its place on the stack.
 
-    `removed`: keys that are made of them.
+    `removed`: keys that are made of them, or that the program deleted.
     """
 
     frame: int
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
+    source: str = "model"
 
 
 class Repaired(Event, frozen=True, kw_only=True):

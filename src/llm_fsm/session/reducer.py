@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from llm_fsm._text import cut
 from llm_fsm.session import events as ev
+from llm_fsm.session.history import Exchange
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.serialization import session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, moved_callers
@@ -29,7 +30,26 @@ def _started(_: Session, event: ev.Started) -> Session:
         input=event.input,
         memory=dict(event.memory),
         shared=dict(event.shared),
+        window=_exchanges(event),
     )
+
+
+def _exchanges(event: ev.Started) -> tuple[Exchange, ...]:
+    """Pair what was said elsewhere: what the user said, in one, with the answer."""
+    found: list[Exchange] = []
+    said: list[str] = []
+    for role, text in event.history:
+        if role == "user":
+            said.append(text)
+        else:
+            heard = cut("\n\n".join(said), event.kept_chars) if said else None
+            found.append((heard, cut(text, event.kept_chars)))
+            said = []
+    return tuple(found)
+
+
+def _updated(session: Session, event: ev.Updated) -> Session:
+    return replace(session, time=event.time, silence=None, spent=session.spent and {})
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
@@ -318,12 +338,11 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
     frames = list(session.stack)
     frame = frames[event.frame]
-    context = {**frame.saved["context"], **event.values}
-    origins = {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, "model"))}
+    origins = {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, event.source))}
     kept = {
         **frame.saved,
-        "context": {key: value for key, value in context.items() if key not in event.removed},
-        "origins": {key: origin for key, origin in origins.items() if key not in event.removed},
+        "context": _overlaid(frame.saved["context"], event.values, event.removed),
+        "origins": _overlaid(origins, {}, event.removed),
     }
     frames[event.frame] = replace(frame, saved=kept)
     return _fruitful(replace(session, stack=tuple(frames)))
@@ -374,6 +393,7 @@ def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
 CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Started: _started,
     ev.UserSaid: _user_said,
+    ev.Updated: _updated,
     ev.ModelReplied: _model_replied,
     ev.Recognised: _recognised,
     ev.ContextSet: _context_set,

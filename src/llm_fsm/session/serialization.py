@@ -42,7 +42,7 @@ NAMES = frozenset(EVENTS)
 """The names of all events."""
 _OF_CONTEXTS = (
     *(events.Started, events.ContextSet, events.TurnUndone),
-    *(events.FlowPushed, events.AnswersChanged, events.Restarted),
+    *(events.FlowPushed, events.AnswersChanged, events.Restarted, events.Updated),
 )
 """Events that hold contexts. `TurnUndone` holds a whole session."""
 _CONTEXTS = frozenset(("context", "values", "before"))

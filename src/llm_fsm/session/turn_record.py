@@ -19,7 +19,7 @@ from llm_fsm.session.serialization import plain, read
 from llm_fsm.session.session import Session
 
 FORMAT = 1
-Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
+Kind = Literal["start", "message", "update", "run", "answer", "due", "end", "undo", "migrate"]
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True):
@@ -83,12 +83,19 @@ def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
     return session
 
 
+def _role(role: str) -> Literal["user", "assistant"]:
+    return "user" if role == "user" else "assistant"
+
+
 def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
     """Return the whole conversation as its caller reads it, without turns that were undone."""
     messages: list[Message] = []
     for _, record in without_undone(records):
         for event in record.events:
-            if isinstance(event, ev.UserSaid):
+            if isinstance(event, ev.Started):
+                said = (Message(role=_role(role), text=text, turn=record.turn) for role, text in event.history)
+                messages.extend(said)
+            elif isinstance(event, ev.UserSaid):
                 messages.append(Message(role="user", text=event.text, turn=record.turn))
             elif isinstance(event, ev.BotSaid):
                 messages.append(Message(role="assistant", text=event.text, turn=record.turn))

@@ -8,11 +8,11 @@ and `progress` (what a turn is made of).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import initial_context
+from llm_fsm.session.context import accept_host, initial_context
 from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import LLMMessage, Paused
@@ -67,7 +67,8 @@ class Opening:
 
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
     `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run goes on in a
-    turn of its own. Raises ValueError for a context that is no object.
+    turn of its own. `history`: what was said elsewhere before, as (role, text). Raises ValueError for a context that
+    is no object.
     """
 
     conversation_id: str
@@ -80,10 +81,25 @@ class Opening:
     shared: Mapping[str, Any] | None = None
     memory: Mapping[str, str] | None = None
     hold: bool = False
+    history: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
             raise ValueError(f"the context is an object of keys and values, not a {type(self.context).__name__}")  # noqa: TRY004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What the program does between messages, at `time`: it says `text`, or changes keys and the state.
+
+    `context`: values by key, None deletes one. They were checked.
+    """
+
+    time: float
+    context: Mapping[str, Any] = field(default_factory=dict)
+    state: str | None = None
+    text: str | None = None
+    request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +142,24 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
 
 def opening(turn: TurnState, opening: Opening) -> Run:
     definition = turn.machine.definition
+    context = initial_context(turn.machine.keys, opening.context)
+    secrets = turn.machine.keys.secret_values(context)
     turn.emit(
         ev.Started(
             conversation_id=opening.conversation_id,
             definition=turn.machine.identity,
             state=opening.state or definition.initial_state,
             time=opening.time,
-            context=initial_context(turn.machine.keys, opening.context),
+            context=context,
             input=opening.input,
             memory=initial_memory(opening.background, opening.memory),
             shared=initial_shared(opening.shared),
+            history=tuple((role, without(secrets, text) or text) for role, text in opening.history),
+            kept_chars=definition.history.max_message_chars,
         )
     )
+    if dropped := surplus(turn.session.window, definition.history):
+        turn.emit(ev.HistoryTrimmed(dropped=dropped))
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.START_CONVERSATION)
     yield from assignments.remake(turn)
@@ -154,6 +176,50 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     elif turn.state.fixed is None and not turn.machine.alone:
         yield from response.ask_for_words(turn, "greeting")
     yield from _finish(turn)
+
+
+def update(turn: TurnState, given: Update) -> Run:
+    """Do what the program wants between messages; no model is asked for words."""
+    turn.emit(ev.Updated(time=given.time, request_id=given.request_id, values=given.context, state=given.state))
+    if given.text is not None:
+        turn.emit(bot_said(turn, given.text))
+        if not turn.session.ended:
+            watch_silence(turn)
+        return
+    before = turn.session
+    changed = [event for event in _host_changes(turn, given.context) if not isinstance(event, ev.ContextRefused)]
+    for event in changed:
+        turn.emit(event)
+    if changed and turn.session.flow:
+        subflows.hand_on(turn, before)
+    if changed and turn.points:
+        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set(given.context))
+    if given.state is not None:
+        while turn.session.stack:
+            subflows.leave(turn, "host")
+        yield from transitions.enter(turn, Move(pointer="", target=given.state), "host")
+    if not turn.paused and not turn.state.rests:
+        yield from transitions.settle(turn)
+    if turn.stopped:
+        response.say_stopped(turn)
+    elif turn.paused and given.state is not None:
+        response.say_paused(turn)
+    yield from _finish(turn)
+
+
+def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
+    """What the program's values change in the definition that was started, which may wait for another one."""
+    found = accept_host(turn.root.keys, turn.session.root_context(), context)
+    if not turn.session.flow:
+        return found
+    stack = turn.session.stack
+    place = next(number for number in range(len(stack) - 1, -1, -1) if stack[number].saved.get("flow") == "")
+    return tuple(
+        ev.AnswersChanged(frame=place, values=event.values, removed=event.removed, source="host")
+        if isinstance(event, ev.ContextSet)
+        else event
+        for event in found
+    )
 
 
 def run(turn: TurnState, time: float, *, step: bool = False, given: Any = None) -> Run:

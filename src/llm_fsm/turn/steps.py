@@ -22,7 +22,7 @@ from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
+from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
 from llm_fsm.turn.turn_state import FormOf, Run, TurnState, as_object
 
 
@@ -85,6 +85,12 @@ def begin_run(
     """Begin the turn of a run without a message, at `time` (seconds since the epoch); see `pipeline.run`."""
     turn = capabilities.turn(machine, session)
     return _next(turn, pipeline.run(turn, time, step=step, given=given), None)
+
+
+def begin_update(machine: CompiledMachine, session: Session, given: Update, capabilities: HostCapabilities) -> Step:
+    """Begin the turn of what the program does between messages."""
+    turn = capabilities.turn(machine, session)
+    return _next(turn, pipeline.update(turn, given), None)
 
 
 def begin_answer(machine: CompiledMachine, session: Session, given: Answer, capabilities: HostCapabilities) -> Step:
