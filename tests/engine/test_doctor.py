@@ -37,7 +37,7 @@ async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
     assert odd.conversation_id == "odd"
     assert "format None" in odd.what
     assert [(complaint.conversation_id, complaint.what) for complaint in wrong] == [
-        ("wrong", "its records do not lead to its session: ended, outcome, state, turn, window differ"),
+        ("wrong", "its records do not lead to its session: ended, fruitless, outcome, state, turn, window differ"),
         ("wrong", "the listing shows another state than the session has"),
     ]
     assert (await store.load("wrong")).version == loaded.version + 1
