@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Machine, Message, observe, sink
-from llm_fsm.engine.replay import kit_of, retake
+from llm_fsm.engine.replay import recorded_tools, replay_turns
 from llm_fsm.session import events as ev
 from llm_fsm.session.serialization import shown
 from llm_fsm.session.turn_record import parse
@@ -56,7 +56,7 @@ async def test_values_are_kept_with_their_source_and_what_follows_by_itself_happ
     assert [message.text for message in await chat.history()] == ["Paid: tea."]
     records = [parse(text) for text in await store.records(chat.id)]
     assert records[-1].kind == "update"
-    assert (await retake(machine.program, kit_of(machine.program), chat.id, records)).divergence is None
+    assert (await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)).divergence is None
 
 
 async def test_a_conversation_is_moved_and_the_next_message_is_heard_there() -> None:
@@ -226,7 +226,7 @@ async def test_a_talk_from_elsewhere_is_taken_over() -> None:
     assert found[:3] == [(role, text, 0) for role, text in HISTORY]
     assert found[3:] == [("user", "Green", 1), ("assistant", "Green it is.", 1)]
     records = [parse(text) for text in await store.records(chat.id)]
-    assert (await retake(machine.program, kit_of(machine.program), chat.id, records)).divergence is None
+    assert (await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)).divergence is None
 
 
 async def test_a_long_talk_from_elsewhere_is_trimmed_for_prompts_and_kept_whole() -> None:
