@@ -18,8 +18,8 @@ from llm_fsm.session.serialization import dump_session, read, session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
 from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 
-_COUNTS = ("asides", "fruitless", "refusals")
-"""Counts that sessions of earlier versions do not hold."""
+_LATER = ("asides", "fruitless", "made", "refusals")
+"""Fields that sessions of earlier versions do not hold."""
 
 
 class _Call(TypedDict):
@@ -82,7 +82,7 @@ def session_fault(session: Session) -> str | None:
     """Return a sentence that says what is wrong with a session; None if nothing is."""
     for number, frame in enumerate(session.stack):
         for name in OF_FLOW if frame.kind == "subflow" else OF_PLACE:
-            if name not in frame.saved and name not in _COUNTS:
+            if name not in frame.saved and name not in _LATER:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
     return None if pause is None else _asked_fault(pause.call, None if work is None else work.loop, "session")
@@ -134,7 +134,7 @@ def _differing(one: Session, other: Session) -> Sequence[str]:
     left, right = (json.loads(dump_session(session)) for session in (one, other))
     frames = zip(left.get("stack", ()), right.get("stack", ()), strict=False)
     for made, kept in ((left, right), *((mine["kept"], theirs["kept"]) for mine, theirs in frames)):
-        for name in _COUNTS:
+        for name in _LATER:
             if name not in kept:
                 made.pop(name, None)
     return sorted(name for name in left | right if left.get(name) != right.get(name))
