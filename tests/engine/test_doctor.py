@@ -39,6 +39,7 @@ async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
     assert [(complaint.conversation_id, complaint.what) for complaint in wrong] == [
         ("wrong", "its records do not lead to its session: ended, fruitless, outcome, state, turn, window differ"),
         ("wrong", "the listing shows another state than the session has"),
+        ("wrong", "the listing shows another value of 'updated' than its records have"),
     ]
     assert (await store.load("wrong")).version == loaded.version + 1
 
@@ -57,6 +58,9 @@ async def damaged(tmp_path, sql):
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
+        ("UPDATE conversations SET definition = 'x' WHERE id = 'a'", "another value of 'definition'"),
+        ("UPDATE conversations SET created = created + 1 WHERE id = 'a'", "another value of 'created'"),
+        ("UPDATE conversations SET updated = updated - 1 WHERE id = 'a'", "another value of 'updated'"),
         ("UPDATE conversations SET session = 'null' WHERE id = 'a'", "a stored conversation cannot be read"),
         ("UPDATE conversations SET session = '[]' WHERE id = 'a'", "a stored conversation cannot be read"),
         (

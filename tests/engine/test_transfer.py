@@ -6,15 +6,16 @@ import json
 
 import pytest
 
-from llm_fsm import AsyncMachine
+from llm_fsm import AsyncMachine, create_handler
 from llm_fsm.engine.doctor import examine
 from llm_fsm.engine.transfer import export, fork, import_conversation
-from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import ListQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
+from llm_fsm.testing import reply
 from orders import machine, talked
 from paths import TESTS
 
@@ -112,7 +113,9 @@ async def test_a_text_of_the_first_format_is_read():
     store = MemoryStore()
     assert await import_conversation(store, text) == "golden/1"
     assert (await state_of(store, "golden/1")).state == "bye"
-    assert await export(store, "golden/1") == text.strip()
+    again = json.loads(await export(store, "golden/1"))
+    assert (again.pop("format"), len(again.pop("checksum"))) == (2, 64)
+    assert {"format": 1, **again} == json.loads(text)
     assert list(await examine(store)) == []
 
 
@@ -163,7 +166,7 @@ async def test_a_text_is_read_with_suspicion():
     def changed(**keys):
         return json.dumps({**json.loads(text), **keys})
 
-    with pytest.raises(StoreError, match="format 7; this version reads format 1"):
+    with pytest.raises(StoreError, match="format 7; this version reads format 2"):
         await import_conversation(store, changed(format=7), "d")
     with pytest.raises(ValueError, match="not the one that it is pinned to"):
         await import_conversation(store, changed(definition_document={}), "d")
@@ -206,6 +209,74 @@ async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_
     for part in (document["session"], document["session"]["pause"], document["records"][0]["events"][0]):
         part["state"] = "gone"
     document["records"][1]["events"][-1]["state"] = "gone"
-    await import_conversation(made.store, json.dumps(document), "d")
+    await import_conversation(made.store, json.dumps({**document, "format": 1}), "d")
     with pytest.raises(ConversationConflict, match="in state 'gone', which the definition 'w' does not have"):
         await made.answer("d", 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("definition",), "another", "another value of 'definition'"),
+        (("created",), 5.0, "another value of 'created'"),
+        (("updated",), 5.0, "another value of 'updated'"),
+        (("records", 1, "turn"), 7, "record 2 says that it is of turn 7, and its events are of turn 1"),
+        (("records", 1, "usage", "calls"), 99, "its checksum is another one"),
+        (("conversation",), "other", "its checksum is another one"),
+        (("checksum",), "0", "its checksum is another one"),
+    ],
+)
+async def test_what_was_changed_since_the_export_is_refused(place, value, says):
+    store = MemoryStore()
+    await talked(store)
+    whole = json.loads(await export(store, "c"))
+    *way, last = place
+    part = whole
+    for step in way:
+        part = part[step]
+    part[last] = value
+    with pytest.raises(ValueError, match=says):
+        await import_conversation(MemoryStore(), json.dumps(whole), "d")
+
+
+SECRETIVE = {
+    "name": "safe",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"pin": {"type": "string", "pattern": "^[0-9]{4}$", "x-secret": True}}},
+    "states": {
+        "ask": {"reply": "PIN?", "required_context_keys": ["pin"], "transitions": [{"target_state": "end"}]},
+        "end": {"reply": "Bye."},
+    },
+}
+GIVEN = ["98765", "4711", "4712"]
+
+
+async def test_an_export_without_secrets_shows_none_that_was_ever_given_and_can_be_imported():
+    """One is refused, one replaced, one deleted by a handler."""
+    gone = create_handler("gone").on_state_entry("end").do(lambda occasion: {"pin": None})
+    replies = [reply("ask", f"Hm, {pin}?", pin=pin) for pin in GIVEN[:2]] + [reply("end", pin=GIVEN[2])]
+    made = AsyncMachine.from_dict(SECRETIVE, model=ScriptedLLM(replies), handlers=[gone])
+    chat = await made.start(conversation_id="c", greet=False)
+    for pin in GIVEN:
+        await chat.send(f"my pin is {pin}, or {pin[:2]}-{pin[2:]}")
+    whole = await export(made.store, "c")
+    masked = await export(made.store, "c", with_secrets=False)
+    said = [json.loads(text)["records"] for text in (whole, masked)]
+    assert [pin for pin in GIVEN if pin not in json.dumps(said[0])] == []
+    assert [pin for pin in GIVEN if pin in json.dumps(said[1])] == []
+    store = MemoryStore()
+    assert await import_conversation(store, masked) == "c"
+    assert list(await examine(store)) == []
+    assert (await state_of(store, "c")).window[-1][0] == "my pin is •••, or 47-12"
+
+
+async def test_what_is_secret_must_be_known_for_an_export_without_secrets():
+    store = MemoryStore()
+    await talked(store)
+    store.definition = lambda sha: _nothing()
+    with pytest.raises(UnreadableError, match="export it with its secrets"):
+        await export(store, "c", with_secrets=False)
+
+
+async def _nothing():
+    return None

@@ -31,8 +31,13 @@ DELETES = create_handler("clean").at("context_update").do(lambda occasion: {"pin
         ({"pin": "98765"}, "98765", []),
         ({"card": {"number": "4111 1111"}}, "4111 1111", [DELETES]),
         ({"card": "4111 1111"}, "4111 1111", []),
+        ({"card.number": 41111111}, "41111111", []),
+        ({"_extra": {"pin": "98765"}}, "98765", []),
     ],
-    ids=["accepted", "deleted by a handler", "refused", "a part deleted by a handler", "of another type"],
+    ids=[
+        *("accepted", "deleted by a handler", "refused", "a part deleted by a handler", "of another type"),
+        *("a part refused", "refused under _extra"),
+    ],
 )
 def test_a_secret_stands_in_no_later_prompt_whatever_became_of_it(
     given: dict[str, Any], told: str, handlers: list[Any]

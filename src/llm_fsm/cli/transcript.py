@@ -10,10 +10,11 @@ from msgspec.structs import asdict
 
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import DOTS, redacted, texts_in
+from llm_fsm.session.redaction import DOTS, redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.secrets import secrets_in
 
 
 def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
@@ -21,20 +22,8 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
 
     Values that secret keys ever had are redacted out of what was said.
     """
-    secrets = texts_in(
-        value
-        for record in records
-        for event in record.events
-        for key, value in _values(event).items()
-        if is_secret(key)
-    )
+    secrets = secrets_in([event for record in records for event in record.events], is_secret)
     return [redacted(secrets, _turn(record)) for _, record in without_undone(records)]
-
-
-def _values(event: ev.Event) -> Mapping[str, Any]:
-    if isinstance(event, ev.ContextSet):
-        return event.values
-    return event.context if isinstance(event, ev.Started | ev.FlowPushed) else {}
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:

@@ -60,6 +60,13 @@ def read_document(text: str) -> Flows:
     return Flows(root=_read(document), called={name: _read(flow) for name, flow in document["called"].items()})
 
 
+def secret_keys(text: str) -> frozenset[str]:
+    """Return the keys that are secret in any definition of what `document_of` wrote."""
+    flows = read_document(text)
+    definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
+    return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
+
+
 def _read(document: Mapping[str, Any]) -> Flow:
     text = json.dumps(document["definition"])
     return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])

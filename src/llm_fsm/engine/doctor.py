@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.engine.outbox.sinks import CLOSING
-from llm_fsm.engine.transfer import line_of, request_of
+from llm_fsm.engine.transfer import line_of, listing_faults, request_of
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.session.integrity import integrity_faults
@@ -103,6 +103,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     found += unfit
     if (session.state, session.ended) != (line.state, line.ended):
         found.append("the listing shows another state than the session has")
+    found += listing_faults(line, records, pinned)
     if loaded.definition_sha is not None and pinned is None:
         found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
     if not unfit and frozenset(due_rows(session)) != due.get(name, frozenset()):

@@ -22,6 +22,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
+from llm_fsm.turn.secrets import secrets_in
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 
@@ -188,6 +189,7 @@ class _Account:
             case ev.UserSaid(text=text):
                 self.user = text
             case ev.ModelReplied():
+                self.secrets.update(secrets_in([event], self.program.is_secret))
                 self.stay()
                 self.notes.append(Replied(asked_for=event.asked_for, text=event.text, model=event.model))
             case ev.ReplyRejected():

@@ -1,9 +1,10 @@
 """Export, import and fork whole conversations.
 
 The text of a conversation is JSON:
-{"conversation": id, "format": 1, "definition": name, "created": seconds, "updated": seconds,
- "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…}, …]}
-Undelivered events and a turn under way are not exported.
+{"conversation": id, "format": 2, "definition": name, "created": seconds, "updated": seconds,
+ "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…}, …],
+ "checksum": SHA-256 of the text without it}
+Undelivered events and a turn under way are not exported. A text of format 1 has no checksum.
 """
 
 from __future__ import annotations
@@ -11,42 +12,55 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
+from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.integrity import integrity_faults
-from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.redaction import redacted
+from llm_fsm.session.serialization import dump_session, parse_session, shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
 from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, kept_definition
+from llm_fsm.turn.secrets import secrets_in
 
-FORMAT = 1
+FORMAT = 2
 _WAIT = 30.0
 _PAGE = 500
+_CLOSE = 0.01
+"""Seconds. Stores round times."""
 _YEAR_10000 = 253402300800
 
 
-async def export(store: Store, conversation_id: str) -> str:
+async def export(store: Store, conversation_id: str, *, with_secrets: bool = True) -> str:
     """Export a conversation as one JSON text in ASCII.
+
+    Args:
+        store: The store that holds it.
+        conversation_id: The conversation.
+        with_secrets: Whether values of secret keys stand in it. Otherwise dots take the place of each that was ever
+            given.
 
     Raises:
         ConversationNotFound: There is none with this id.
-        UnreadableError: A part of it is damaged.
+        UnreadableError: A part of it is damaged, or nothing says which of its keys are secret.
     """
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
         text = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
-    for record in records:
-        parse(record)
-    parse_session(loaded.session)
+    told, session = [parse(record) for record in records], parse_session(loaded.session)
+    parts = [json.loads(text) for text in (loaded.session, *records)]
+    if not with_secrets:
+        secret = await _secret_keys(store, conversation_id, session, told)
+        parts = _masked(told, session, secret.__contains__)
     document = {
         "conversation": conversation_id,
         "format": FORMAT,
@@ -55,10 +69,61 @@ async def export(store: Store, conversation_id: str) -> str:
         "updated": line.updated,
         "definition_sha": loaded.definition_sha,
         "definition_document": None if text is None else json.loads(text),
-        "session": json.loads(loaded.session),
-        "records": [json.loads(record) for record in records],
+        "session": parts[0],
+        "records": parts[1:],
     }
-    return json.dumps(document, separators=(",", ":"))
+    return json.dumps({**document, "checksum": _checksum(document)}, separators=(",", ":"))
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+async def _secret_keys(
+    store: Store, conversation_id: str, session: Session, records: Iterable[TurnRecord]
+) -> frozenset[str]:
+    """Return the keys that are secret in any definition that the conversation ran on."""
+    events = [event for record in records for event in record.events]
+    ran_on = {event.definition for event in events if isinstance(event, ev.Started | ev.Migrated)}
+    texts = [await kept_definition(store, sha) for sha in ran_on | {session.definition}]
+    if not any(texts):
+        raise UnreadableError(
+            f"the store does not keep the definition of {conversation_id!r}, which says what is secret: "
+            "export it with its secrets"
+        )
+    return frozenset(key for text in texts if text is not None for key in secret_keys(text))
+
+
+_NAMES = frozenset(
+    (
+        *("type", "kind", "conversation_id", "definition", "id", "request_id", "state", "previous", "target", "by"),
+        *("transition", "flow", "entered", "source", "key", "keys", "removed", "name", "outcome", "how", "pattern"),
+    )
+)
+"""Fields of events that hold names, in which no secret stands."""
+
+
+def _masked(
+    records: Sequence[TurnRecord], session: Session, is_secret: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    """Return a session and its records as JSON, with dots for all values that were ever given for secret keys."""
+    events = [event for record in records for event in record.events]
+    secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
+    found = []
+    for record in records:
+        hidden = [_blotted(secrets, shown(event, is_secret)) for event in record.events]
+        found.append({**json.loads(dump(record)), "events": hidden})
+    kept = [one for _, one in without_undone([parse(json.dumps(document)) for document in found])]
+    return [json.loads(dump_session(replay(session.conversation_id, kept))), *found]
+
+
+def _blotted(secrets: Iterable[str], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: item if name in _NAMES else _blotted(secrets, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_blotted(secrets, item) for item in value]
+    return redacted(secrets, value)
 
 
 async def import_conversation(store: Store, text: str, conversation_id: str | None = None) -> str:
@@ -82,11 +147,12 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
     try:
         document = _object(text)
         name = conversation_id or checked_id(document["conversation"], "conversation id")
-        if document["format"] != FORMAT:
+        if document["format"] not in (1, FORMAT):
             raise StoreError(
                 f"this conversation was exported in format {document['format']!r}; this version reads format "
                 f"{FORMAT}: upgrade llm-fsm"
             )
+        checksum = None if document["format"] == 1 else document["checksum"]
         pin, pinned = document["definition_sha"], document["definition_document"]
         records = [parse(json.dumps(record)) for record in document["records"]]
         session = parse_session(json.dumps(document["session"]))
@@ -110,14 +176,17 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
         raise ValueError(f"this is no exported conversation: {error}") from error
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
-    fault = next(iter(integrity_faults(session, records)), None)
-    if fault is not None:
-        raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
     if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
         raise ValueError(
             "this is no exported conversation: its definition is not the one that it is pinned to"
         )
+    found = (*integrity_faults(session, records), *listing_faults(line, records, definition))
+    fault = next(iter(found), None)
+    if fault is not None:
+        raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
+    if checksum not in (None, _checksum(document)):
+        raise ValueError("this was changed since it was exported: its checksum is another one")
     await _keep(store, line, session, records, definition)
     return name
 
@@ -137,7 +206,8 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
         if turn is not None:
             records, session = _until(conversation_id, records, turn)
         pinned = await kept_definition(store, session.definition)
-    copy = replace(line, conversation_id=new_id, definition_sha=session.definition)
+    updated = line.updated if records[-1].time is None else records[-1].time
+    copy = replace(line, conversation_id=new_id, definition_sha=session.definition, updated=updated)
     await _keep(store, copy, session, records, pinned)
 
 
@@ -156,6 +226,21 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
     before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
     page = await store.list(ListQuery(after=conversation_id[:-1] + before + "\U0010ffff" * 200, limit=1))
     return page[0] if page and page[0].conversation_id == conversation_id else None
+
+
+def listing_faults(line: Listed, records: Sequence[TurnRecord], definition: str | None) -> Sequence[str]:
+    """Return sentences that say which columns of a conversation's line disagree with its records.
+
+    Args:
+        line: The line of the listing.
+        records: All its records.
+        definition: The text of the definition that it is pinned to; None if nobody knows it.
+    """
+    times = (("created", line.created, records[0].time), ("updated", line.updated, records[-1].time))
+    wrong = [name for name, shown, was in times if was is not None and abs(shown - was) > _CLOSE]
+    name = line.definition if definition is None else read_document(definition).root.definition.name
+    wrong += ["definition"] if line.definition != name else []
+    return [f"the listing shows another value of {name!r} than its records have" for name in wrong]
 
 
 def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:

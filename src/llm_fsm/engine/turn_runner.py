@@ -393,7 +393,8 @@ class TurnRunner:
     ) -> TurnResult:
         """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
-        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
+        now = self.host.now()
+        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events), time=now)
         posted = self.host.outgoing(record, session, loaded.version + 1)
         await self.host.store.save(
             Commit(
@@ -405,7 +406,7 @@ class TurnRunner:
                 definition=self.host.name,
                 state=session.state,
                 ended=session.ended,
-                time=self.host.now(),
+                time=now,
                 due=due_rows(session),
                 outbox=posted,
                 definition_sha=session.definition if own else loaded.pinned,

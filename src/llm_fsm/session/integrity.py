@@ -14,9 +14,10 @@ from msgspec import structs
 
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
+from llm_fsm.session.reducer import fold
 from llm_fsm.session.serialization import dump_session, read, session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
-from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
+from llm_fsm.session.turn_record import TurnRecord, without_undone
 
 _LATER = ("asides", "fruitless", "made", "refusals")
 """Fields that sessions of earlier versions do not hold."""
@@ -70,12 +71,17 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
     fault = session_fault(session)
     if fault is not None:
         return (f"its session cannot be used: {fault}",)
+    again, misnumbered = Session(conversation_id=session.conversation_id), []
     try:
-        again = replay(session.conversation_id, [record for _, record in without_undone(records)])
+        for number, record in without_undone(records):
+            again = fold(again, record.events)
+            if record.turn != again.turn:
+                told = f"record {number} says that it is of turn {record.turn}, and its events are of turn {again.turn}"
+                misnumbered.append(told)
     except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
         return (f"its records do not fit together: {error}",)
     wrong = _differing(again, session)
-    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else ()
+    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else misnumbered
 
 
 def session_fault(session: Session) -> str | None:

@@ -1,6 +1,7 @@
 """Turn records: the events of one turn, as JSON text that is written once.
 
-Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}]}; `Kind` lists the kinds.
+Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}], "time": seconds}; `Kind` lists the
+kinds.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ FORMAT = 1
 Kind = Literal["start", "message", "update", "run", "answer", "due", "end", "undo", "migrate"]
 
 
-class TurnRecord(Struct, frozen=True, kw_only=True):
-    """One stored turn. `turn` counts messages and answers; the start is turn 0."""
+class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One stored turn. `turn` counts messages and answers; the start is turn 0. `time`: when it was committed."""
 
     kind: Kind
     turn: int
     usage: Usage
     events: tuple[ev.AnyEvent, ...]
+    time: float | None = None
 
     @property
     def text(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import accept_reply
+from llm_fsm.session.context import EXTRA, accept_reply
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.backtracking import Correction, correction, outside
@@ -140,7 +140,8 @@ def _answers_at_once(turn: TurnState, move: Move) -> bool:
 
 def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
     """Keep what a reply says, as far as the definition at work lets it."""
-    turn.keep_secrets(update)
+    extra = update.get(EXTRA)
+    turn.keep_secrets({**extra, **update} if isinstance(extra, dict) else update)
     changed: set[str] = set()
     for event in accept_reply(turn.machine.keys, turn.session.context, update, turn.session.begun):
         turn.emit(event)

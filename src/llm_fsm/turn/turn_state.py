@@ -17,7 +17,7 @@ from msgspec import structs
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
-from llm_fsm.session.redaction import redacted
+from llm_fsm.session.redaction import redacted, texts_in
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
@@ -182,7 +182,8 @@ class TurnState:
 
     def keep_secrets(self, values: Mapping[str, Any]) -> None:
         """Remember values of secret keys, so that what this turn leaves behind does not show them."""
-        self.given_secrets |= {*self.machine.keys.secret_values(values)}
+        is_secret = self.machine.keys.is_secret
+        self.given_secrets |= {*texts_in(value for name, value in values.items() if is_secret(name))}
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""

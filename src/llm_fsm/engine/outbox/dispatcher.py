@@ -17,13 +17,13 @@ from llm_fsm._async import is_cancelled
 from llm_fsm.engine.observers import publish
 from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told
-from llm_fsm.session.events import ContextSet
-from llm_fsm.session.redaction import redacted, texts_in
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.serialization import shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.stores.base import OutboxQuery, Outgoing, Posted, Store
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.secrets import secrets_in
 
 AT_ONCE = 8
 """Conversations that one sink serves at the same time."""
@@ -71,9 +71,7 @@ def outgoing(
 
 
 def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> tuple[str, ...]:
-    written = [event.values for event in record.events if isinstance(event, ContextSet)]
-    contexts = (*written, session.context, session.root_context())
-    return texts_in(value for context in contexts for key, value in context.items() if program.is_secret(key))
+    return secrets_in(record.events, program.is_secret, (session.context, session.root_context()))
 
 
 class OutboxDispatcher:

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cli_command import ASKS, BYE, HELLO, Desk, desk
+from llm_fsm.testing import reply
 
 __all__ = ["desk"]
 
@@ -200,3 +201,21 @@ def test_a_folder_in_place_of_records_keeps_no_other_conversation_back(desk: Des
     assert f"{place.name}: is a folder in place of a file: move it away, and restore the file" in done.out
     done = desk.run("conversations", "export", "--db", "file://./kept")
     assert (done.code, len(done.out.splitlines())) == (4, 2)
+
+
+def test_an_export_has_secrets_only_where_it_says_so(desk: Desk) -> None:
+    document = {
+        "name": "safe",
+        "initial_state": "ask",
+        "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
+        "states": {"ask": {"reply": "PIN?", "transitions": [{"target_state": "end"}]}, "end": {"reply": "Bye."}},
+    }
+    Path("safe.json").write_text(json.dumps(document))
+    said = reply("end", pin="471147")
+    assert desk.run("chat", "safe.json", "--id", "c", *desk.replies(said), stdin=b"it is 471147\n").code == 0
+    exported = desk.run("conversations", "export").out
+    assert "471147" not in exported
+    assert "471147" in desk.run("conversations", "export", "--with-secrets").out
+    Path("c.jsonl").write_text(exported)
+    assert desk.run("conversations", "import", "c.jsonl", "--id", "d").code == 0
+    assert desk.run("conversations", "doctor").code == 0

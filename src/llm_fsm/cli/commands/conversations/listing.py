@@ -25,7 +25,7 @@ from llm_fsm.cli.stores import (
     unlisted,
 )
 from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.definition.subflows import read_document
+from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
 
@@ -148,13 +148,7 @@ async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnR
         text = None if pinned is None else await kept_definition(store, pinned)
     finally:
         await store.close()
-    return conversation_id, records, frozenset() if text is None else _secret_keys(text)
-
-
-def _secret_keys(text: str) -> frozenset[str]:
-    flows = read_document(text)
-    definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
-    return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
+    return conversation_id, records, frozenset() if text is None else secret_keys(text)
 
 
 async def _delete(store: Store, given: str, *, yes: bool) -> bool:

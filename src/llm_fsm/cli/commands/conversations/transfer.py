@@ -28,18 +28,18 @@ _PRINTS = "`conversations export` prints what can be imported"
 
 @click.command("export", epilog=example("llm-fsm conversations export > conversations.jsonl"))
 @click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
+@click.option("--with-secrets", is_flag=True, help="Print secret values, too: for a move to another store.")
 @db_option
 @verbose_option
-def export_(conversation_ids: Sequence[str], db: str | None) -> None:
+def export_(conversation_ids: Sequence[str], db: str | None, *, with_secrets: bool) -> None:
     """Print conversations as JSON, one a line.
 
-    Without an ID all of them. They are whole, to be imported again: keep them as safe as the store, as
-    values that are secret stand in them. One that is damaged is named and
-    left out. Exit code 4 then.
+    Without an ID all of them. They can be imported again. Dots take the place of secret values, unless you ask for
+    them. One that is damaged is named and left out. Exit code 4 then.
     """
     store = open_existing(db)
     if store is not None:
-        left = asyncio.run(_export(store, conversation_ids))
+        left = asyncio.run(_export(store, conversation_ids, with_secrets=with_secrets))
         if left:
             raise Failure("what is damaged was left out", STORE)
     elif conversation_ids:
@@ -97,14 +97,14 @@ def doctor(db: str | None) -> None:
     printing.note("nothing is wrong")
 
 
-async def _export(store: Store, names: Sequence[str]) -> int:
+async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> int:
     """Print them, and give how many faults were found on the way."""
     left = 0
     try:
         async with aclosing(_wanted(store, names)) as wanted:
             async for name in wanted:
                 try:
-                    printing.out(await export(store, listed_id(name)))
+                    printing.out(await export(store, listed_id(name), with_secrets=with_secrets))
                 except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
                     if names:
                         raise
