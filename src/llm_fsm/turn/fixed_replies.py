@@ -318,6 +318,27 @@ def compile_reply(source: str) -> FixedReply:
         raise WordingError(f"the fixed reply is not a valid template: {error}") from error
 
 
+def template_fault(source: str) -> str | None:
+    """Why a text is not a template of a fixed reply, in Jinja's words; None if it is one."""
+    environment = _environment()
+    try:
+        tree = environment.parse(source)
+        known = ((nodes.Filter, environment.filters), (nodes.Test, environment.tests))
+        for kind, names in known:  # Jinja itself passes over those in blocks of `if`
+            for node in tree.find_all(kind):
+                if node.name not in names:
+                    return f'there is no {kind.__name__.lower()} "{node.name}"'
+        environment.compile(tree)
+    except jinja2.TemplateSyntaxError as error:
+        said = (error.message or "").removesuffix(".")
+        if said.startswith("unexpected char") and said[17] in "\"'":
+            return "a quote is not closed"
+        return said.replace("'end of print statement'", '"}}"').replace("'end of statement block'", '"%}"')
+    except RecursionError:
+        return "it is nested too deep"
+    return None
+
+
 def sentence(text: str) -> str:
     """A text with the full stop of its script, where it lacks an end."""
     stripped = " ".join(text.split())
