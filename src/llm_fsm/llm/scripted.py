@@ -17,12 +17,20 @@ ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
 
 
 class ScriptedLLM:
-    """Each call takes the next reply of the list.
+    """A model that takes the next reply of a list for each call.
 
-    A text is answered as it stands, a dict as its JSON, an exception is raised, a callable is given the
-    request and returns a text or dict. A dict with `tool_calls`, as `calls` makes it, calls tools. When the list
-    is used up, `loop` starts it again; without it a call is ModelError. `requests` holds every request seen, in
-    order; where a callable is among the replies they carry the view of the turn.
+    A text is answered as it is, a dict as its JSON. A dict with `tool_calls`, as `calls` makes it, calls tools. An
+    exception is raised. A callable receives the request and returns a text or dict.
+
+    Args:
+        replies: The replies, in order.
+        loop: True begins the list again when it is used up. Without it, a further call raises ModelError.
+
+    Attributes:
+        requests: Every request, in order. If a callable is among the replies, requests carry the view of the turn.
+
+    Raises:
+        TypeError: The replies are no list, or one has another type.
     """
 
     def __init__(self, replies: Sequence[ScriptedReply], *, loop: bool = False) -> None:
@@ -40,13 +48,18 @@ class ScriptedLLM:
     def from_file(cls, path: str | Path, *, loop: bool = False) -> ScriptedLLM:
         """Read the replies from a JSON file: a list of texts and objects, or {"replies": [...]}.
 
-        Raises ConfigurationError if the file cannot be read or holds something else.
+        Args:
+            path: The file.
+            loop: As of the class.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or has another form.
         """
         return cls(_read_replies(Path(path)), loop=loop)
 
     @property
     def remaining(self) -> int:
-        """Replies not yet given out; with `loop`, those until the list starts again."""
+        """Number of replies that are left; with `loop`, until the list begins again."""
         used, total = len(self.requests), len(self._replies)
         if self._loop and total:
             return total - used % total
@@ -57,7 +70,12 @@ class ScriptedLLM:
         return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Give the next reply. Raises what the script says, and ModelError when it has run out."""
+        """Return the next reply.
+
+        Raises:
+            ModelError: The list is used up.
+            Exception: The script says so.
+        """
         index, total = len(self.requests), len(self._replies)
         self.requests.append(request)
         if index >= total:
@@ -75,24 +93,34 @@ class ScriptedLLM:
         raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
 
     def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """The same reply, its text in pieces of a few characters."""
+        """Return the same reply, its text in pieces of a few characters."""
         return in_pieces(self, request)
 
 
 def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[str, Any]:
-    """A scripted reply that calls tools: `calls(("lookup", {"id": 7}), …)`.
+    """Write a reply that calls tools, for scripts.
 
-    Arguments given as text are sent as they stand, so that they may be broken. `text` stands beside the calls.
+    Args:
+        wanted: (tool, arguments) pairs. Arguments that are a text are sent as they are, so they may be broken.
+        text: Words beside the calls.
+
+    Example:
+        >>> calls(("lookup", {"id": 7}))["tool_calls"]
+        [{'name': 'lookup', 'arguments': {'id': 7}}]
     """
     listed = [{"name": name, "arguments": arguments} for name, arguments in wanted]
     return {"tool_calls": listed, "text": text}
 
 
 def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...]:
-    """The calls of a scripted reply; ids are made of `number`, the reply's, where it names none.
+    """Return the calls of a scripted reply.
 
-    A call is {"name", "arguments"}, or that under "function" as in OpenAI's form. Raises TypeError for what is no
-    list of calls.
+    Args:
+        reply: The reply. A call is {"name", "arguments"}, or that under "function", as in OpenAI's form.
+        number: Number of the reply, from which ids are made.
+
+    Raises:
+        TypeError: The calls have another form.
     """
     listed = reply["tool_calls"]
     if not isinstance(listed, list | tuple):

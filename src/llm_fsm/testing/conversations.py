@@ -1,4 +1,4 @@
-"""Conversations in tests: play one from a script, and say what is expected of a turn."""
+"""Play conversations in tests from a script, and check their turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from llm_fsm.session.messages import LLMRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """A conversation that was played: its greeting, its turns, and what the model was asked."""
+    """A conversation that was played.
+
+    Attributes:
+        greeting: The opening message; empty without a greeting.
+        turns: One turn for each message.
+        state: Id of the state at the end.
+        context: The context at the end.
+        ended: True if the conversation is over.
+        requests: Every request to a scripted model, in order.
+    """
 
     greeting: str
     turns: tuple[Turn, ...]
@@ -31,7 +40,7 @@ class Played:
 
     @property
     def texts(self) -> list[str]:
-        """What was said in each turn."""
+        """The words of each turn."""
         return [turn.text for turn in self.turns]
 
     @property
@@ -41,7 +50,20 @@ class Played:
 
 
 def reply(target: str, message: str = "", **context_update: Any) -> dict[str, Any]:
-    """A model's reply, for scripts: `reply("done", "Thank you", name="Ada")`."""
+    """Write a model's reply, for scripts.
+
+    Args:
+        target: Id of the state to move to.
+        message: The words to the user.
+        context_update: Values of context keys.
+
+    Returns:
+        The reply as JSON data.
+
+    Example:
+        >>> reply("done", "Thank you", name="Ada")["transition"]
+        {'target_state': 'done', 'context_update': {'name': 'Ada'}}
+    """
     return {"transition": {"target_state": target, "context_update": context_update}, "message": message}
 
 
@@ -62,10 +84,24 @@ def play(
     state: str | None = None,
     **options: Any,
 ) -> Played:
-    """Play a conversation in memory and give back what happened.
+    """Play a conversation in memory.
 
-    `replies` script the model, all of them must be used; or give a `model`. `options` go to the machine.
-    Raises AssertionError for replies that were never asked for, and whatever the conversation raises.
+    Args:
+        definition: A path, JSON data, or a Definition.
+        messages: The user's messages, in order.
+        replies: The model's replies, in order. All of them must be used.
+        model: A model instead of replies.
+        context: First values of the context.
+        greet: True begins with a greeting.
+        state: Id of the state to begin in; None: the initial one.
+        options: Further settings of the machine.
+
+    Returns:
+        What happened.
+
+    Raises:
+        AssertionError: A reply was never asked for.
+        LLMFSMError: Whatever the conversation raises.
     """
     llm = ScriptedLLM(replies) if model is None else model
 
@@ -98,9 +134,19 @@ def expect(
     calls: int | None = None,
     ended: bool | None = None,
 ) -> None:
-    """Assert what a turn did. `text`: a part of what was said; `context`: keys that must have these values.
+    """Assert what a turn did. What is None is not checked.
 
-    Raises AssertionError that lists everything that is not as expected.
+    Args:
+        turn: The turn.
+        state: Id of the state after it.
+        moved: True if a transition was made.
+        text: A part of its words.
+        context: Keys with the values that they must have.
+        calls: Number of model calls.
+        ended: True if the conversation is over.
+
+    Raises:
+        AssertionError: Everything that is not as expected.
     """
     found = {
         "state": (state, turn.state),

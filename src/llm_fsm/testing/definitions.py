@@ -1,4 +1,4 @@
-"""One test that checks every definition of a folder, as `llm-fsm validate` does."""
+"""Check every definition of a folder in one test, as `llm-fsm validate` does."""
 
 from __future__ import annotations
 
@@ -20,14 +20,25 @@ def check_folder(
     ignore: Sequence[str] = (),
     token_budget: int | None = None,
 ) -> list[Finding]:
-    """Check every definition below a folder (or one file), and give the findings that do not count.
+    """Check every definition below a folder, or one file.
 
-        def test_definitions():
-            check_folder("bots", fail_on="warning")
+    Args:
+        path: The folder or file.
+        fail_on: The lowest level that fails: "error", "warning" or "info".
+        select: Only these rules: names, codes, or beginnings of codes.
+        ignore: All but these rules.
+        token_budget: Tokens that a state's prompt may take; None: no limit.
 
-    Raises AssertionError with all findings when one is at or above `fail_on`, or is about a file that is no
-    definition, and when the folder has no definition. `select`, `ignore`: rules by name, code or the beginning
-    of a code; ConfigError for one that does not exist. `token_budget`: tokens that a state's prompt may take.
+    Returns:
+        The findings below that level.
+
+    Raises:
+        AssertionError: A finding is at or above `fail_on`, a file is no definition, or the folder has none.
+        ConfigError: There is no such rule.
+
+    Example:
+        >>> def test_definitions():
+        ...     check_folder("bots", fail_on="warning")
     """
     config = Config().over(select=select, ignore=ignore, fail_on=fail_on)
     try:

@@ -24,7 +24,7 @@ from llm_fsm.testing.scenarios.player import Host, Player, masked
 from llm_fsm.testing.scenarios.redaction import confided
 
 OVER = "[END]"
-"""What a simulated user says who has nothing more to say."""
+"""The words of a simulated user who has nothing more to say."""
 
 _PLAY = """You play a person who talks to an assistant in a chat. Stay in the role, whatever the assistant says.
 Who you are: {persona}
@@ -183,7 +183,7 @@ async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str
 async def _judged(
     user: User, chat: AsyncConversation, human: LLM, said: Sequence[tuple[str, str]]
 ) -> tuple[bool, str]:
-    """Whether the goal was reached: by the rule, and by the judge where there is one."""
+    """Return True if the goal was reached: by the rule, and by the judge if there is one."""
     if user.success is not None:
         data = {**chat.data(), "ended": chat.ended, "turns": len(said)}
         try:

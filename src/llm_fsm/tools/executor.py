@@ -1,4 +1,4 @@
-"""Performing a batch of tool calls: in what order, within what time, and errors as data."""
+"""Perform a batch of tool calls: their order, their time limits, and errors as data."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ Around: TypeAlias = Callable[[PlannedCall, Perform], Awaitable[ToolResult]]
 
 
 class CallFault(Exception):
-    """A call cannot be performed; the message tells the model why.
+    """A call cannot be performed. The message tells the model why.
 
-    `refused`: nothing was called. `lost`: whoever was called went away or did not end in time, and nobody knows
-    whether it acted.
+    Attributes:
+        refused: Nothing was called.
+        lost: The callee went away, or did not end in time. Nobody knows whether it acted.
     """
 
     def __init__(self, message: str, *, refused: bool = False, lost: bool = False) -> None:
@@ -42,7 +43,15 @@ class CallFault(Exception):
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> str:
-    """That there is no such tool, with the one that was probably meant."""
+    """Say that there is no such tool, with the most similar name.
+
+    Args:
+        name: The name that was asked for.
+        known: The names that exist.
+
+    Returns:
+        A sentence without a full stop.
+    """
     names = list(known)
     guess = nearest(name, names)
     hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names) or 'none'}"
@@ -50,6 +59,16 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
 
 
 def out_of_scope(name: str, state: str, scope: tuple[str, ...] | None) -> str:
+    """Say that a tool cannot be called in a state, and where it can.
+
+    Args:
+        name: The tool.
+        state: Id of the current state.
+        scope: Ids of the states in which it can be called.
+
+    Returns:
+        A sentence without a full stop.
+    """
     where = ", ".join(scope or ()) or "no state"
     return f"the tool {name!r} cannot be called in state {state!r}, only in {where}"
 
@@ -62,11 +81,20 @@ async def run_batch(
     timeout: float | None = None,
     around: Around | None = None,
 ) -> ToolResults:
-    """Perform calls in order, neighbours that are all parallel at once, and give their results in that order.
+    """Perform calls in order. Neighbours that are all parallel run at once.
 
-    `perform` makes one call within so many seconds and raises what went wrong. `timeout`: seconds left for the
-    whole batch. `around` is given each call and what performs it, and may keep the result or give one that was
-    kept; what it raises stops the batch and is raised here.
+    Args:
+        calls: The calls.
+        perform: Makes one call within a number of seconds. It raises whatever went wrong.
+        state: Id of the current state; a call with a scope must include it.
+        timeout: Seconds for the whole batch; None: no limit.
+        around: Receives each call with the function that performs it. It may keep the result, or return a kept one.
+
+    Returns:
+        The results in the order of the calls; errors are results, too.
+
+    Raises:
+        Exception: Whatever `around` raises. It stops the batch.
     """
     began = time.monotonic()
     ends = math.inf if timeout is None else began + timeout
@@ -112,7 +140,7 @@ async def _outcome(
     perform: Callable[[PlannedCall, float], Awaitable[Any]],
     limit: float,
 ) -> ToolResult:
-    """What a call brought back, an error as data."""
+    """Perform a call, and return an error as data."""
     began = time.monotonic()
     try:
         if call.scope is not None and state not in call.scope:
@@ -144,7 +172,7 @@ async def _outcome(
 
 
 def readable(error: str) -> str:
-    """An error as a model is told it: of bounded length, and text that can be stored."""
+    """Return an error as a model reads it: of bounded length, and storable as UTF-8."""
     text = error.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= MAX_ERROR:
         return text
@@ -152,9 +180,19 @@ def readable(error: str) -> str:
 
 
 async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
-    """What a function of the host gives within `limit` seconds; a plain one runs in a thread of this name.
+    """Call a function of the host and wait for its value.
 
-    Raises what the function raises, and CallFault when the time is over.
+    Args:
+        limit: Seconds that it may take; infinity: no limit.
+        function: A function without arguments. An async one runs on the loop, a plain one in a thread.
+        name: Name of that thread.
+
+    Returns:
+        The value, unchanged.
+
+    Raises:
+        CallFault: The time is over.
+        Exception: Whatever the function raises.
     """
     if is_async(function):
         return await _bounded(limit, function())
@@ -199,7 +237,7 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float
 
 
 async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """What a coroutine gives or raises; a task that raises SystemExit would end the loop."""
+    """Return the value or the error of a coroutine; a task that raises SystemExit would end the loop."""
     try:
         return await waiting, None
     except asyncio.CancelledError:

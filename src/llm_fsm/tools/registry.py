@@ -1,7 +1,7 @@
 """Tools: the host's own functions, which a model may call by their schemas.
 
-A tool is any plain or async function with type hints. Whatever goes wrong in a call, from wrong arguments to a
-time-out, becomes a result with an `error` in words for the model; nothing that a tool does raises here.
+A tool is any plain or async function with type hints. Whatever goes wrong in a call becomes a result with an `error`
+for the model, from wrong arguments to a time-out; nothing that a tool does raises.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Function)
 
 
 class UnknownTool(KeyError, ValueError):
-    """There is no tool of the name that was asked for; the message names the closest one."""
+    """No tool has the name that was asked for. The message names the most similar one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -40,7 +40,13 @@ class UnknownTool(KeyError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A function that a model may call, on the host's `terms`; a definition may change those."""
+    """A function that a model may call.
+
+    Attributes:
+        function: The function.
+        parameters: Its parameters, read from its type hints.
+        terms: The host's policy for it. A definition may change that.
+    """
 
     function: Function
     parameters: Parameters
@@ -56,7 +62,7 @@ class Tool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is told of it."""
+        """The name, description and schema that a model reads."""
         return self.terms.spec
 
 
@@ -72,9 +78,24 @@ def make_tool(
     at_most_once: bool = False,
     scope: Collection[str] | None = None,
 ) -> Tool:
-    """A tool of a function. Without a description it is the function's docstring; for the rest see `ToolPolicy`.
+    """Make a tool of a function.
 
-    Raises ValueError for a name that no provider takes, and for parameters that no schema can be made of.
+    Args:
+        function: A plain or async function with type hints.
+        name: Its name for the model; None takes the function's own.
+        description: Its description; None takes the docstring.
+        timeout: Seconds that a call may take; None: 60.
+        parallel: True lets it run beside its neighbours in a batch.
+        breaking: True stops the run after the batch that calls it.
+        approval: True asks a person before each call.
+        at_most_once: True never calls it again if the outcome of a call is unknown.
+        scope: States in which it may be called; None: all.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ValueError: The name or a setting is wrong, or a parameter has no JSON Schema.
     """
     if not callable(function):
         raise ValueError(f"a tool is a function, not a {type(function).__name__}")  # noqa: TRY004
@@ -105,7 +126,11 @@ def make_tool(
 class ToolRegistry:
     """The tools of one host, by name.
 
-    `tools`: functions, tools, or another registry. Raises ValueError as `register` does.
+    Args:
+        tools: Functions, tools, or another registry.
+
+    Raises:
+        ValueError: As `register` does.
     """
 
     def __init__(self, tools: Iterable[Function | Tool] = ()) -> None:
@@ -117,7 +142,17 @@ class ToolRegistry:
         return f"{type(self).__name__}({list(self._tools)!r})"
 
     def add(self, item: Function | Tool) -> Tool:
-        """Register a tool, or a function as it is. Raises ValueError as `register` does."""
+        """Register a tool, or a function as it is.
+
+        Args:
+            item: The tool or function.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ValueError: Another tool has the name, or the function cannot be a tool.
+        """
         tool = item if isinstance(item, Tool) else make_tool(item)
         old = self._tools.get(tool.name)
         if old is not None and old != tool and not _defined_again(old.function, tool.function):
@@ -148,9 +183,26 @@ class ToolRegistry:
     def register(self, function: F, /, **options: Any) -> F: ...
 
     def register(self, function: Function | None = None, /, **options: Any) -> Any:
-        """Register a function, as a call or as a decorator; the function itself comes back.
+        """Register a function, as a call or as a decorator.
 
-        `options` are those of `make_tool`. Raises ValueError as that does, and for a name that is taken.
+        Args:
+            function: The function; None returns a decorator.
+            options: Those of `make_tool`.
+
+        Returns:
+            The function itself.
+
+        Raises:
+            ValueError: Another tool has the name, or the function cannot be a tool.
+
+        Example:
+            >>> registry = ToolRegistry()
+            >>> @registry.register(name="sum", timeout=5)
+            ... def add(a: int, b: int = 1) -> int:
+            ...     "Add two numbers."
+            ...     return a + b
+            >>> registry.execute("sum", a="40", b=2)
+            42
         """
         if function is None:
             return partial(self.register, **options)
@@ -169,17 +221,26 @@ class ToolRegistry:
         return len(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """The tool of a name; None when there is none."""
+        """Return the tool of a name; None if there is none."""
         return self._tools.get(name)
 
     def specs(self, state: str | None = None) -> tuple[ToolSpec, ...]:
-        """What a model is told of the tools; with a state, of those whose scope includes it."""
+        """Return what a model reads of the tools.
+
+        Args:
+            state: Only tools that may be called in this state; None: all.
+        """
         return tuple(tool.spec for tool in self if state is None or tool.terms.usable_in(state))
 
     def schemas(self, form: Format = "openai", state: str | None = None) -> list[dict[str, Any]]:
-        """The tools as the `tools` parameter of a provider's interface takes them.
+        """Return the tools as the `tools` parameter of a provider's API.
 
-        Raises ValueError for another form than openai, anthropic and google.
+        Args:
+            form: `openai`, `anthropic` or `google`.
+            state: Only tools that may be called in this state; None: all.
+
+        Raises:
+            ValueError: There is no such form.
         """
         return formatted(self.specs(state), form)
 
@@ -242,10 +303,20 @@ class ToolRegistry:
         return result
 
     async def perform(self, call: PlannedCall, info: CallInfo, limit: float) -> Any:
-        """Perform one call within `limit` seconds: the function's result as JSON.
+        """Perform one planned call.
 
-        Raises CallFault for a name that is not registered or out of scope, for wrong arguments, when the time
-        is over, and for a result that is no JSON; and whatever the function raises.
+        Args:
+            call: The call.
+            info: What the tool may know of it.
+            limit: Seconds that it may take.
+
+        Returns:
+            The result as JSON. Parts without a JSON form are replaced by words.
+
+        Raises:
+            CallFault: The name is not registered or out of scope, or the time is over.
+            ArgumentsFault: The arguments do not fit.
+            Exception: Whatever the function raises.
         """
         name = call.registered or call.name
         tool = self._tools.get(name)

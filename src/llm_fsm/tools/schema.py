@@ -1,7 +1,7 @@
-"""From a function's real type hints to the JSON Schema of its arguments, and from arguments to its call.
+"""From a function's type hints to the JSON Schema of its arguments, and from arguments to its call.
 
-pydantic reads the hints, so defaults, `Literal`, enums, nested models, dataclasses and `Annotated` work as they
-do there; in `Annotated`, a plain text is the parameter's description.
+pydantic reads the hints. Defaults, `Literal`, enums, nested models, dataclasses and `Annotated` work as they do there.
+In `Annotated`, a plain text is the parameter's description.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from llm_fsm.turn.tool_arguments import ArgumentsFault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
-    """What a tool may know of its call: a parameter with this type is given it, and the model never sees it.
+    """Facts about a call, for the tool. A parameter of this type receives it; the model never sees it.
 
-    `key`: the idempotency key, the same when a call is performed again after a crash. `state`: who calls.
+    Attributes:
+        key: The idempotency key. It is the same when a call is performed again after a crash.
+        conversation_id: Id of the conversation.
+        state: Id of the state that calls.
     """
 
     key: str = ""
@@ -42,7 +45,11 @@ class CallInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What one function takes. `schema` is the JSON Schema of its arguments object."""
+    """The parameters of one function.
+
+    Attributes:
+        schema: The JSON Schema of its arguments, an object.
+    """
 
     schema: Mapping[str, Any]
     _adapter: TypeAdapter[dict[str, Any]]
@@ -51,7 +58,14 @@ class Parameters:
     _info: str | None
 
     def fault(self, arguments: Mapping[str, Any]) -> str | None:
-        """Why the function does not take these arguments, each one named that does not fit; None when it does."""
+        """Say why arguments do not fit.
+
+        Args:
+            arguments: Name to value, as a model gives them.
+
+        Returns:
+            Every argument that does not fit, with the reason; None if all fit.
+        """
         try:
             self._adapter.validate_python(arguments)
         except ValidationError as error:
@@ -61,9 +75,17 @@ class Parameters:
         return None
 
     def bind(self, arguments: Mapping[str, Any], info: CallInfo) -> tuple[list[Any], dict[str, Any]]:
-        """Positional and keyword arguments of the call, checked and coerced.
+        """Check and coerce arguments for a call.
 
-        Raises ArgumentsFault that names each argument that does not fit.
+        Args:
+            arguments: Name to value, as a model gives them.
+            info: The value of a parameter of type `CallInfo`.
+
+        Returns:
+            Positional and keyword arguments.
+
+        Raises:
+            ArgumentsFault: Some do not fit; each one is named.
         """
         try:
             values = self._adapter.validate_python(copied(arguments))
@@ -91,7 +113,17 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., Any]) -> Parameters:
-    """The parameters of a function. Raises ValueError that names the one no schema can be made of."""
+    """Read the parameters of a function. Those that `partial` has bound are left out.
+
+    Args:
+        function: The function.
+
+    Returns:
+        Its parameters.
+
+    Raises:
+        ValueError: A parameter has no JSON Schema; the message names it.
+    """
     name = name_of(function)
     hints, bound = _hints(function, name), _bound(function)
     fields: dict[str, Any] = {}
@@ -124,14 +156,18 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
 
 
 def any_parameters(schema: Mapping[str, Any]) -> Parameters:
-    """Parameters that take every object: what fits `schema` is for the function to say."""
+    """Return parameters that accept every object. The function itself checks the arguments.
+
+    Args:
+        schema: The JSON Schema that models read.
+    """
     return Parameters(
         schema=schema, _adapter=TypeAdapter(dict[str, Any]), _positional=(), _defaults={}, _info=None
     )
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call a function, a method, a partial or an object that can be called."""
+    """Return the name of a function, a method, a partial or a callable object."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", None) or type(function).__name__)

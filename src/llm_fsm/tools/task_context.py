@@ -1,9 +1,9 @@
-"""What a function for `execute` works with: its `ctx`.
+"""The `ctx` of a function for `execute`.
 
-Its models and tools are those of the state: every call goes through the same loop, scope and limits as in a
-task without a function, is on record, and is not made again when the function runs again after a crash or
-after a break. So a function that asks a person, itself or through a tool, is run from its beginning once the
-answer is there; what it did outside `ctx.llm` before that, it does again.
+Its model and tools are those of the state. Every call goes through the same loop, scope and limits as in a task without
+a function, and is on record. When the function runs again after a crash or a pause, recorded calls are not repeated. A
+function that asks a person runs again from its beginning when the answer is there. It then repeats whatever it did
+outside `ctx.llm`.
 """
 
 from __future__ import annotations
@@ -47,11 +47,24 @@ class Shared:
         self._values = dict(values)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a name, or `default`."""
+        """Return the value of a name.
+
+        Args:
+            name: The name.
+            default: The value if the name is not set.
+        """
         return self._values.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Keep a value. Raises ValueError for what has no JSON form, and where all together would be too large."""
+        """Set a value for later states.
+
+        Args:
+            name: The name.
+            value: Any value that has a JSON form.
+
+        Raises:
+            ValueError: The value has no JSON form, or there is too much of it.
+        """
         self._values = result_value({**self._values, name: value})
 
     def delete(self, name: str) -> None:
@@ -59,34 +72,51 @@ class Shared:
         self._values.pop(name, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """All values. Raises ValueError where one was given what has no JSON form since."""
+        """Return all values as JSON data.
+
+        Raises:
+            ValueError: A value was changed since, and has no JSON form any more.
+        """
         return dict(result_value(self._values))
 
 
 class WorkingMemory:
-    """The ten buckets and the background of the conversation, for a function. Raises MemoryFault.
+    """The ten buckets and the background of the conversation, for a function.
 
-    It is the memory that the model's memory tools work on, too.
+    The model's memory tools work on the same memory. Numbers of buckets are 0 to 9.
+
+    Raises:
+        MemoryFault: The number of a bucket or its text cannot be used.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.load(document)
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take over all of a JSON form."""
+        """Replace everything by a JSON form."""
         self._memory = Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})
         self.background = Background.from_dict(document.get("background", {}))
 
     def set(self, index: int, content: str) -> None:
-        """Keep a text in a bucket, whatever was there."""
+        """Replace the text of a bucket.
+
+        Args:
+            index: Number of the bucket.
+            content: The text.
+        """
         self._memory = self._memory.set(index, content)
 
     def append(self, index: int, content: str) -> None:
-        """Add lines to a bucket."""
+        """Add lines to a bucket.
+
+        Args:
+            index: Number of the bucket.
+            content: The lines.
+        """
         self._memory = self._memory.append(index, content)
 
     def get(self, index: int) -> str:
-        """What a bucket holds."""
+        """Return the text of a bucket; empty if there is none."""
         return self._memory.get(index)
 
     def delete(self, index: int) -> None:
@@ -94,26 +124,33 @@ class WorkingMemory:
         self._memory = self._memory.clear(index)
 
     def get_non_empty(self) -> dict[int, str]:
-        """Bucket number to content."""
+        """Return bucket number to text, without empty buckets."""
         return self._memory.non_empty()
 
     def to_context(self) -> dict[str, str]:
-        """What a prompt shows."""
+        """Return the part of the memory that prompts show."""
         return self._memory.to_context()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         background = self.background.to_dict()
         return {**self._memory.to_dict(), **({"background": background} if background else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a function asks of a model.
+    """A question of a function to a model.
 
-    `tools`: those of the state may be called. `functions`: further ones, functions or `Tool`s. `offered`: the model
-    is told of these instead, None: of those. `rounds`: replies at most. `whole`: one reply is wanted, and the calls
-    in it are the function's own matter. The rest are settings of the call.
+    Attributes:
+        messages: The messages, in order.
+        tools: True lets the model call the tools of the state.
+        offered: Tools that are shown to the model instead; None shows those that it may call.
+        functions: Further tools: functions or `Tool`s.
+        rounds: The most replies; None: only the limits of the run count.
+        whole: True wants one reply. The function itself handles the calls in it.
+        temperature: Temperature of the call; None leaves it to the model.
+        max_tokens: The most tokens of a reply.
+        options: Further settings of a chat client.
     """
 
     messages: Sequence[LLMMessage]
@@ -128,10 +165,17 @@ class Question:
 
 
 class Asks(Protocol):
-    """How a function's questions to models are performed."""
+    """Performs a function's questions to models."""
 
     async def __call__(self, question: Question) -> ModelReply:
-        """The model's answer. Raises Break, RunLimit, ModelError and RuntimeError."""
+        """Ask the model.
+
+        Raises:
+            Break: The run must pause first.
+            RunLimit: A limit of the run is reached.
+            ModelError: The model failed.
+            RuntimeError: The rounds of the question are used up.
+        """
 
 
 def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:
@@ -153,25 +197,47 @@ class BoundModel:
     async def run_with_tools(
         self, system: str, user: str, max_rounds: int | None = None, *, tools: Sequence[Any] = ()
     ) -> str:
-        """Ask until the model answers without calling tools. `max_rounds`: replies, beside the run's limits.
+        """Ask until the model answers without calling tools.
 
-        `tools`: functions that it may call beside the tools of the state. Raises RuntimeError when the rounds are used
-        up, never gives an empty answer for that; ValueError for a tool whose name another one has.
+        Args:
+            system: The system message.
+            user: The user message.
+            max_rounds: The most replies, beside the limits of the run.
+            tools: Functions that it may call beside the tools of the state.
+
+        Returns:
+            The answer.
+
+        Raises:
+            RuntimeError: The rounds are used up.
+            ValueError: Two tools have the same name.
+            ModelError: The model failed.
         """
         messages = [LLMMessage("system", system), LLMMessage("user", user)]
         return (await self.ask(Question(messages=messages, tools=True, functions=tools, rounds=max_rounds))).text
 
     async def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
-        """One reply to these messages ({"role", "content"} each), without tools."""
+        """Ask for one reply, without tools.
+
+        Args:
+            messages: {"role", "content"} each.
+
+        Returns:
+            The words of the reply.
+
+        Raises:
+            ValueError: A message has another form.
+            ModelError: The model failed.
+        """
         return (await self.ask(Question(messages=_messages(messages), rounds=1))).text
 
     async def ask(self, question: Question) -> ModelReply:
-        """Ask whatever a question says, and give the reply as a whole."""
+        """Ask a question, and return the whole reply; errors as of `Asks`."""
         return await self._asks(question)
 
 
 class SyncModel:
-    """The same for plain functions, which run in a thread of their own."""
+    """The model and the tools of one state, for plain functions, which run in a thread."""
 
     def __init__(self, asks: Asks, loop: asyncio.AbstractEventLoop) -> None:
         self._bound = BoundModel(asks)
@@ -180,15 +246,15 @@ class SyncModel:
     def run_with_tools(
         self, system: str, user: str, max_rounds: int | None = None, *, tools: Sequence[Any] = ()
     ) -> str:
-        """See `BoundModel.run_with_tools`."""
+        """Ask until the model answers without calling tools; see `BoundModel.run_with_tools`."""
         return self._wait(self._bound.run_with_tools(system, user, max_rounds, tools=tools))
 
     def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
-        """See `BoundModel.chat`."""
+        """Ask for one reply, without tools; see `BoundModel.chat`."""
         return self._wait(self._bound.chat(messages))
 
     def ask(self, question: Question) -> ModelReply:
-        """See `BoundModel.ask`."""
+        """Ask a question, and return the whole reply; see `BoundModel.ask`."""
         return self._wait(self._bound.ask(question))
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -201,12 +267,22 @@ class SyncModel:
 
 
 class Workbench:
-    """`ctx` of one attempt.
+    """The `ctx` of one attempt.
 
-    `input`: what the state before put out, and `context`, are copies; `shared` and `memory`: changes count when the
-    attempt passes; `history`: (user or None, system) exchanges; `attempt` counts from 1, `retry_count` from 0;
-    `feedback`: what failed in the attempt before, "" in the first. `llm`: `run_with_tools` and `chat`, to be
-    awaited in async functions.
+    Attributes:
+        state: Id of the state.
+        conversation_id: Id of the conversation.
+        input: The output of the state before, as a copy.
+        context: The context, as a copy; `set_context` changes it.
+        shared: Values that states share. Changes count if the attempt passes.
+        memory: The working memory. Changes count if the attempt passes.
+        history: (user or None, system) exchanges.
+        summary: The summary of earlier exchanges.
+        attempt: Number of the attempt, from 1.
+        retry_count: Number of attempts before, from 0.
+        feedback: Failures of the attempt before; "" in the first.
+        key: The idempotency key of the attempt.
+        llm: The model: `run_with_tools` and `chat`. Async functions await them.
     """
 
     def __init__(
@@ -235,20 +311,36 @@ class Workbench:
         self._publish = publish
 
     def set_context(self, **changes: Any) -> None:
-        """Change context keys, as a handler would: None deletes, schemas are checked.
+        """Change context keys, as a handler does. Their schemas are checked.
 
-        Raises ValueError for what has no JSON form.
+        Args:
+            changes: Key to value; None deletes the key.
+
+        Raises:
+            ValueError: A value has no JSON form.
         """
         self.changes.update(result_value(changes))
 
     def emit(self, report: Any) -> None:
-        """Tell whoever watches the run how far it is, in any JSON value; a long one is shortened."""
+        """Report progress to whoever watches the run.
+
+        Args:
+            report: Any JSON value. A long one is shortened.
+        """
         self._publish(ev.Progressed(state=self.state, report=shortened(result_value(report))))
 
     def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask a person: the answer, or the function stops here and is run again when there is one.
+        """Ask a person. Without an answer the function stops here, and runs again when there is one.
 
-        Raises ValueError for a schema that is none: no answer could ever fit it.
+        Args:
+            what: The question.
+            schema: JSON Schema of the answer; None accepts everything.
+
+        Returns:
+            The answer.
+
+        Raises:
+            ValueError: The schema is no JSON Schema, so no answer could ever fit it.
         """
         try:
             compile_shape(dict(schema or {}))
@@ -261,10 +353,15 @@ class Workbench:
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
 
     def answer(self, kind: str, what: str, call: Mapping[str, Any] | None) -> tuple[Any, bool] | None:
-        """The answer to what is asked, and whether it is the newest; None where there is none yet.
+        """Return the answer to a question, and whether it is the newest; None if there is none yet.
 
-        Several questions may be asked at once, in another order than before: an answer is for what it was given to.
-        Only in the function's own task, where questions come in order, one may have other words than before.
+        Several questions may be asked at once, in any order: an answer belongs to the words of its question. In the
+        function's own task, questions come in order. There one may have other words than before.
+
+        Args:
+            kind: Kind of the pause.
+            what: The question.
+            call: The tool call that it is about; None: it is about none.
         """
         wanted = subject(kind, what, call)
         fits = [item for item in self._answers if item[0] is None or item[0] == wanted]

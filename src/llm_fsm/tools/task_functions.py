@@ -1,9 +1,9 @@
 """The host's functions for tasks: those that do the work of a state, and those that check its output.
 
-A function for `execute` is called with a `Workbench` (its `ctx`) and returns the output, a JSON value. A function for a
-check is called with those of `output`, `context` and `input` that it names as parameters (one parameter of
-another name is the output) and returns whether the check passed: True, False, or (passed, reason). Plain
-functions run in a thread of their own, async ones on the loop. Whatever a function raises is a failed attempt.
+A function for `execute` receives a `Workbench` (its `ctx`) and returns the output, a JSON value. A function for a check
+names the parameters that it wants: `output`, `context`, `input`. A single parameter of another name is the output. It
+returns whether the check passed: True, False, or (passed, reason). Plain functions run in a thread, async ones on the
+loop. An exception is a failed attempt.
 """
 
 from __future__ import annotations
@@ -34,7 +34,18 @@ class Functions:
         self._functions: dict[str, Function] = {}
 
     def register(self, function: Function, name: str | None = None) -> Function:
-        """Keep a function under its own name, or another. Raises ValueError for a name that is taken."""
+        """Register a function.
+
+        Args:
+            function: The function.
+            name: Its name in definitions; None takes its own.
+
+        Returns:
+            The function itself.
+
+        Raises:
+            ValueError: It has no name, or the name is taken.
+        """
         key = name or getattr(function, "__name__", "")
         if not callable(function) or not key:
             raise ValueError("a function is registered under its name; give one that has a name, or name=")
@@ -44,14 +55,22 @@ class Functions:
         return function
 
     def get(self, name: str) -> Function:
-        """The function of a name. Raises ConfigurationError."""
+        """Return the function of a name.
+
+        Raises:
+            ConfigurationError: No function has it; the message names the most similar one.
+        """
         found = self._functions.get(name)
         if found is None:
             raise ConfigurationError(self._missing(name, ""))
         return found
 
     def check(self, program: CompiledMachine) -> None:
-        """Raise ConfigurationError for the first name of a machine that is not registered."""
+        """Check that every function that a machine names is registered.
+
+        Raises:
+            ConfigurationError: For the first name that is not.
+        """
         for name, flow in {"": program, **program.flows}.items():
             for state_id, plan in flow.states.items():
                 self._check_state(plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}")
@@ -79,9 +98,18 @@ class Functions:
     async def verdicts(
         self, checks: Iterable[tuple[str, str]], data: Mapping[str, Any], timeout: float
     ) -> dict[str, Verdict]:
-        """What registered checks say, by the names of their key results. A check that fails fails closed.
+        """Run registered checks one after the other. A check that raises does not pass.
 
-        `timeout`: seconds for all of them.
+        Args:
+            checks: (name of the key result, name of the function) pairs.
+            data: `output`, `context` and `input`; each check receives a copy.
+            timeout: Seconds for all of them.
+
+        Returns:
+            Name of the key result to (passed, reason).
+
+        Raises:
+            ConfigurationError: A function is not registered.
         """
         ends = time.monotonic() + timeout
         return {
@@ -92,9 +120,19 @@ class Functions:
     async def route(
         self, name: str, data: Mapping[str, Any], timeout: float
     ) -> tuple[str | None, str | None]:
-        """The label or state that a function picks by the output, and why it picks none; None twice ends the run.
+        """Ask a function for the way on from a task.
 
-        Raises LLMFSMError that the function raises.
+        Args:
+            name: The function.
+            data: `output`, `context` and `input`.
+            timeout: Seconds that it may take.
+
+        Returns:
+            (label or state, None), or (None, why it picks none). (None, None) ends the run.
+
+        Raises:
+            ConfigurationError: The function is not registered.
+            LLMFSMError: The function raised it.
         """
         function = self.get(name)
         try:

@@ -1,4 +1,4 @@
-"""All tools of one machine: registered functions and those of MCP servers, behind one door."""
+"""All tools of one machine behind one class: registered functions and tools of MCP servers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,28 @@ def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None
 
 
 class Toolbox:
-    """`registry`: the host's functions; `servers`: its MCP servers."""
+    """The tools of one machine.
+
+    Args:
+        registry: The host's functions.
+        servers: The host's MCP servers.
+    """
 
     def __init__(self, registry: ToolRegistry | None = None, servers: McpServers | None = None) -> None:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
 
     async def terms(self, definition: Definition) -> dict[str, ToolPolicy]:
-        """The terms of every tool of a definition, by name; servers it names are connected to once.
+        """Find every tool of a definition. Servers that it names are connected to once.
 
-        Raises ConfigurationError that says which tool is not registered, which server is not configured or
-        cannot be reached, or which tool a server lacks.
+        Args:
+            definition: The definition.
+
+        Returns:
+            Name of the tool in the definition to its policy.
+
+        Raises:
+            ConfigurationError: A tool is not registered, or its server is unknown, cannot be reached or lacks it.
         """
         return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
 
@@ -48,7 +59,7 @@ class Toolbox:
         return -1 if self.servers.is_stale else self.servers.listed
 
     async def kit(self, program: CompiledMachine) -> AvailableTools:
-        """The tools of a machine and of the definitions that it calls; errors as of `terms`."""
+        """Return the tools of a machine and of the definitions that it calls; errors as of `terms`."""
         return AvailableTools(
             policies=await self.terms(program.definition),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
@@ -71,7 +82,15 @@ class Toolbox:
         return planned(name, ref, ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
 
     def registered(self, name: str, ref: ToolRef) -> ToolPolicy:
-        """The terms of a tool that is a function. Raises ConfigurationError when it is not registered."""
+        """Return the policy of a tool that is a function.
+
+        Args:
+            name: Its name in the definition.
+            ref: Its entry in the definition.
+
+        Raises:
+            ConfigurationError: No such function is registered.
+        """
         wanted = ref.registered or name
         tool = self.registry.get(wanted)
         if tool is None:
@@ -90,7 +109,18 @@ class Toolbox:
         timeout: float | None = None,
         around: Around | None = None,
     ) -> ToolResults:
-        """Perform a batch for a state; see `llm_fsm.tools.executor.run_batch`."""
+        """Perform a batch of calls for a state.
+
+        Args:
+            calls: The calls.
+            state: Id of the current state.
+            conversation_id: Id of the conversation, for tools that want to know it.
+            timeout: Seconds for the whole batch; None: no limit.
+            around: As of `llm_fsm.tools.executor.run_batch`.
+
+        Returns:
+            The results in the order of the calls.
+        """
 
         async def perform(call: PlannedCall, limit: float) -> Any:
             if call.mcp is not None:

@@ -1,7 +1,7 @@
-"""What of a definition conversations have touched: states, transitions, conditions, keys, key results, patterns.
+"""Count the elements of a definition that conversations touch: states, transitions, conditions, keys, and so on.
 
-Computed again from the events of turns on the compiled program, as `why` does, so that coverage and machine cannot
-disagree. Things are named by their JSON pointers; those of a definition that is called begin with its name and `#`.
+The counts are computed from the events of turns on the compiled machine, as `why` does, so both always agree. Elements
+are named by JSON pointers. Those of a called definition begin with its name and `#`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How often each thing of a definition was touched. A condition counts twice: `…=true` and `…=false`."""
+    """Counts of touches for each element of a definition. A condition counts twice: `…=true` and `…=false`."""
 
     counts: Mapping[Kind, Mapping[str, int]]
 
     def missing(self, kind: Kind) -> list[str]:
-        """What was never touched."""
+        """Elements that were never touched."""
         return [name for name, count in self.counts[kind].items() if not count]
 
     def untouched(self) -> list[str]:
@@ -47,7 +47,7 @@ class Coverage:
         return any(self.counts[kind].get(name) for kind in KINDS)
 
     def share(self, kind: Kind | None = None) -> float:
-        """What part was touched, in percent; 100 where there is nothing to touch."""
+        """Percentage of elements that were touched; 100 if there are none."""
         kinds = KINDS if kind is None else (kind,)
         every = [count for name in kinds for count in self.counts[name].values()]
         return 100.0 * sum(bool(count) for count in every) / len(every) if every else 100.0
@@ -145,7 +145,7 @@ class _Touched:
         return _named(session.flow, f"/states{step(session.state)}")
 
     def before(self, session: Session, event: ev.Event) -> None:
-        """What an event touches, told by the session that it meets."""
+        """Count the elements that an event touches in the session before it."""
         match event:
             case ev.StateEntered():
                 self.decided(session, event.transition)
@@ -212,7 +212,7 @@ class _Touched:
 
 
 def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
-    """Whether a condition holds; None where only the model can tell."""
+    """Return True if a condition holds; None if only the model can tell."""
     if guard.judged:
         return None
     return all(has(data, key) for key in guard.keys) and (guard.rule is None or test(guard.rule, data).holds)

@@ -72,7 +72,7 @@ def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _lowered(rule: object) -> object:
-    """What stands in `lower`, or the rule itself."""
+    """Return the rule inside `lower`, or the rule itself."""
     found = operation(rule)
     return found[1][0] if found is not None and found[0] == "lower" and found[1] else rule
 

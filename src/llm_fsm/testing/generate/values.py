@@ -137,7 +137,7 @@ class _Reading:
         return found
 
     def repeated(self, at: int) -> tuple[int, int]:
-        """How often a part is repeated, and where what says so ends."""
+        """Return how often a part is repeated, and the end of the quantifier."""
         pattern, extra = self.pattern, self.extra
         if at < len(pattern) and pattern[at] in "*+?":
             count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]

@@ -1,4 +1,4 @@
-"""What is expected of a step, held against what happened: every miss at once, each at its place in the file."""
+"""Compare a step with its expectations. All misses are reported at once, each at its place in the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST = frozenset({"state", "context"})
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Seen:
-    """What happened in a step, or in a whole conversation."""
+    """The facts of a step, or of a whole conversation."""
 
     text: str = ""
     state: str = ""
@@ -114,7 +114,7 @@ def _is_plainly_so(expect: Expect, seen: Seen) -> bool:
 
 
 def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
-    """What an expectation says, one thing after the other; without its negations and alternatives."""
+    """Yield the single claims of an expectation, without its negations and alternatives."""
     given = expect.model_fields_set
 
     def claim(name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
@@ -262,7 +262,7 @@ def _is(expected: EventExpected, event: ev.Event) -> bool:
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Whether two JSON values are the same; true is not 1, and tuples count as lists."""
+    """Return True if two JSON values are equal. True is not 1, and tuples count as lists."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
     if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):

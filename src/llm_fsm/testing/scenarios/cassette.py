@@ -81,7 +81,7 @@ class Cassette:
 
 
 def place_of(file: str) -> str:
-    """Where the cassette of a file of tests lies."""
+    """Return the path of the cassette of a file of tests."""
     return f"{file.removesuffix(ENDING).removesuffix('.json')}.cassette.jsonl"
 
 

@@ -32,7 +32,7 @@ class Nonsense(NamedTuple):
 
 
 class Sense(NamedTuple):
-    """What a definition knows, with those that it calls. `written` None: any context key may be set."""
+    """The names of a definition and of those that it calls. `written` None: any context key may be set."""
 
     definition: Definition
     states: frozenset[str]
@@ -44,7 +44,7 @@ class Sense(NamedTuple):
 
 
 def sense_of(flows: Flows, cases: Iterable[Case]) -> Sense:
-    """What can be in the conversations of these cases, on a definition and those that it calls."""
+    """Return the names that conversations of these cases can have, on a definition and those that it calls."""
     definition, every = flows.root.definition, definitions_of(flows)
     declared = (
         frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
@@ -99,7 +99,7 @@ def function_names(definition: Definition) -> dict[str, bool]:
 
 
 def nonsense(sense: Sense, setup: Case, pointer: str, *, shared: bool = False) -> Iterator[Nonsense]:
-    """What cannot be in a case, or in what a file gives to all its cases."""
+    """Yield everything impossible in a case, or in the shared part of a file."""
     if setup.state is not None:
         yield from _states(sense, [setup.state], f"{pointer}/state")
     for name in setup.tools:

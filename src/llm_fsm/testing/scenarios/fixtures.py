@@ -30,11 +30,11 @@ from llm_fsm.turn.tool_policy import ToolPolicy
 
 
 class FixtureError(Exception):
-    """What a fixture raises on purpose, or because the case says nothing of a call."""
+    """A fixture raises on purpose, or because the case has no result for a call."""
 
 
 class Stage:
-    """What the host does in the case that is played. `now`: the time; `misses`: calls that the case does not know."""
+    """The host of the case that is played. `now`: the time; `misses`: calls that the case does not know."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -77,7 +77,11 @@ class Stage:
         return registry
 
     async def call(self, name: str, **arguments: Any) -> Any:
-        """What a call of the tool gives back. Raises CallFault."""
+        """Return the result of a call of the tool.
+
+        Raises:
+            CallFault: The case says that the call fails.
+        """
         fixture = self._tools.get(name)
         if fixture is None:
             raise self._missed(f"the tool {name!r} was called, and the case says nothing of it")
@@ -95,7 +99,7 @@ class Stage:
         return result.result
 
     def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """Why the tool of this case does not take these arguments; None when it does."""
+        """Say why the tool of this case does not take these arguments; None if it does."""
         fixture = self._tools.get(name)
         if fixture is None or fixture.parameters is None:
             return None
@@ -108,7 +112,7 @@ class Stage:
     # -- functions
 
     async def execute(self, name: str, ctx: Workbench) -> Any:
-        """What the function of a task puts out."""
+        """Return the output of a task's function."""
         said = self._function(name)
         if said.set:
             ctx.set_context(**said.set)
@@ -117,7 +121,7 @@ class Stage:
         return said.output if said.ask is None else ctx.ask(said.ask)
 
     async def check(self, name: str, **_: Any) -> tuple[bool, str]:
-        """Whether a check passes."""
+        """Return the verdict of a check, and its reason."""
         said = self._function(name)
         if said.error is not None:
             raise FixtureError(said.error)

@@ -26,7 +26,7 @@ from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, Text, in_order, meant, quoted
 
 ENDING = ".test.json"
-"""How the names of files of tests end."""
+"""End of the names of files of tests."""
 
 M = TypeVar("M", bound=BaseModel)
 _EXPECTED = {
@@ -70,7 +70,14 @@ class Loaded:
 
 
 def read_suite(path: FilePath) -> Loaded:
-    """The cases of a file. Raises SuiteError with everything that is wrong with it or with its definition."""
+    """Read the cases of a file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        SuiteError: With everything that is wrong with the file.
+    """
     name = name_of(path) or ""
     try:
         text = read(name)
@@ -337,7 +344,7 @@ class _Reader:
 
 
 def _named(loc: tuple[int | str, ...], whole: str) -> str:
-    """What a place is called in a message."""
+    """Name a place in a message."""
     if not loc:
         return whole
     return f"item {loc[-1] + 1} of {_named(loc[:-1], whole)}" if isinstance(loc[-1], int) else loc[-1]

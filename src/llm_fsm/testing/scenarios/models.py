@@ -179,7 +179,7 @@ class HandlerFixture(Written):
     error: str | None = None
     """It raises this."""
     times: Annotated[int, Field(ge=1)] | None = None
-    """How many times it acts; afterwards it does nothing."""
+    """Number of times that it acts; afterwards it does nothing."""
 
 
 _OPENAI = ("role", "content", "text")
@@ -374,7 +374,7 @@ class Expect(Written):
     events: list[EventExpected] = Field(default_factory=list)
     """Events that must have happened, in this order among others: a type, or an object with `type` and fields."""
     calls: int | None = None
-    """How many times the model was called."""
+    """Number of model calls."""
     ended: bool | None = None
     """True if the conversation has ended."""
     outcome: str | None = None
@@ -417,7 +417,7 @@ def _whole(value: object) -> object:
 
 
 class Start(Written):
-    """How the conversation begins: the greeting, or a run until it first waits."""
+    """The beginning of the conversation: the greeting, or a run until it first waits."""
 
     reply: Reply | None = None
     """The reply of the model: an exact text, or an object."""
@@ -515,7 +515,7 @@ class User(Written):
     name: str = ""
     """The name in the report."""
     persona: str
-    """Who the user is, and how they speak."""
+    """The user, and their manner of speaking."""
     goal: str
     """The goal of the user."""
     success: Rule = None

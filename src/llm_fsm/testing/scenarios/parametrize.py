@@ -51,7 +51,7 @@ def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
 
 
 def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """What is wrong between a case and its rows: the pointer inside the case, and a sentence."""
+    """Yield the faults between a case and its rows: the pointer inside the case, and a sentence."""
     known = {name for row in rows for name in row}
     template = {key: item for key, item in case.items() if key != "table"}
     named = list(columns(template))

@@ -27,7 +27,7 @@ BEGINNING = 1893456000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the caller brings for tools and functions that a case does not play."""
+    """The caller's own tools and functions, for those that a case does not play."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

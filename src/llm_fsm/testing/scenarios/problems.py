@@ -1,4 +1,4 @@
-"""What is wrong with a file of conversation tests: one frozen value per fault, placed in the file."""
+"""Faults of a file of conversation tests: one frozen value per fault, with its place in the file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Text:
         return scan(self.text)
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Where the value, or its key, stands; of one that is not there, its nearest ancestor."""
+        """Return the position of a value, or of its key; of a missing one, that of its nearest ancestor."""
         return self.places.key_position(pointer) if at_key else self.places.position(pointer)
 
     def fault(

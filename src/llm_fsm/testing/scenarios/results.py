@@ -1,4 +1,4 @@
-"""How cases went: frozen values, for reports."""
+"""Results of cases: frozen values, for reports."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a case went.
+    """The result of a case.
 
-    `line`: where it stands, 0 where nobody asked; `seconds`: how long it took; `turns`: what happened, for coverage.
-    `runs`: how often it was played, with a live model; `passes`: how many of these went as expected; `threshold`:
-    what part of them must.
+    `line`: its line, 0 if nobody asked; `seconds`: its duration; `turns`: its turns, for coverage. With a live model,
+    `runs`: number of times that it was played; `passes`: number of these that passed; `threshold`: the share that must.
     """
 
     name: str

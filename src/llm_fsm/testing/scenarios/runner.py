@@ -140,7 +140,7 @@ class CaseRunner:
             self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
 
     def secret_values(self, chat: AsyncConversation, turn: Turn | None) -> set[str]:
-        """What no message may show."""
+        """Return the values that no message may show."""
         found = confided(self.machine.program, [chat.context], () if turn is None else turn.events)
         return {text for text in found if len(text) > 1}
 

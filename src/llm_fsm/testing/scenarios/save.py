@@ -99,7 +99,7 @@ class _Saver:
         }
 
     def steps(self, record: TurnRecord) -> Iterator[dict[str, Any]]:
-        """What happened from outside in a turn: a message, an answer, the end, or that time passed."""
+        """Yield the outer causes of a turn: a message, an answer, the end, or that time passed."""
         head = record.events[0]
         time = getattr(head, "time", None)
         passed = 0.0 if time is None else time - self.clock
@@ -213,7 +213,7 @@ def _arguments(text: str) -> Any:
 
 
 def _disguises(secrets: Iterable[str]) -> dict[str, str]:
-    """What stands in place of secrets, as they are and as texts of JSON have them; longest first."""
+    """Return the substitutes of secrets, also as JSON escapes them; longest first."""
     found = {
         json.dumps(secret, ensure_ascii=ascii)[1:-1]: json.dumps(disguised(secret))[1:-1]
         for secret in secrets
@@ -262,7 +262,7 @@ class _Disguise:
 
 
 def _replaced(other: str, found: re.Match[str]) -> str:
-    """What stands in place of a secret; the shortest ones stay where they are a part of a word or of a number."""
+    """Return the substitute of a secret; the shortest ones stay inside words and numbers."""
     secret, before, after = found[0], found.string[: found.start()][-1:], found.string[found.end() :][:1]
     short = len(secret) < MIN_SECRET_CHARS
     return secret if short and (_go_on(before, secret[0]) or _go_on(secret[-1], after)) else other

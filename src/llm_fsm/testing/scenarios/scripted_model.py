@@ -99,7 +99,7 @@ class CaseLLM:
 
 
 def _why(request: LLMRequest) -> str:
-    """What the model was told of the reply that it gave before, where it is asked again."""
+    """Return the words about the reply before, if the model is asked again."""
     *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
     if before is None or last is None or before.role != "assistant" or last.role != "user":
         return ""
@@ -118,7 +118,7 @@ def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ..
 
 
 class Model(Protocol):
-    """Who answers in a case: `llm` is asked, and is told of each step before it is played."""
+    """The model of a case: `llm` is asked, and hears of each step before it is played."""
 
     llm: LLM
 
@@ -171,5 +171,5 @@ class Plain:
         """Nothing is to be prepared."""
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """What it says is its own affair."""
+        """Check nothing: any reply is welcome."""
         return None

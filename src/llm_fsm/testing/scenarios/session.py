@@ -61,7 +61,7 @@ class PlayOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Covered:
-    """What the cases of a file touched of its definition.
+    """The coverage of a definition by the cases of a file.
 
     Args:
         file: The file of the definition, or the file of tests that holds it.
@@ -102,7 +102,7 @@ class Session:
     def __init__(self, loaded: Loaded, options: PlayOptions | None = None, host: Host | None = None) -> None:
         self.loaded = loaded
         self.recorded = ""
-        """How much was recorded, as a sentence; empty before `close`."""
+        """The amount that was recorded, as a sentence; empty before `close`."""
         self._options = options or PlayOptions()
         self._live: LLM | None = None
         self._recorder: Recorder | None = None
@@ -269,6 +269,9 @@ def play_file(
 
 def play_suite(path: FilePath) -> tuple[Result, ...]:
     """Play a file of conversation tests with its own replies or its recording.
+
+    Args:
+        path: The file.
 
     Returns:
         One result for each case, in the order of the file.

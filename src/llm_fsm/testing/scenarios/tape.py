@@ -22,7 +22,7 @@ _SHORTEST_KEY = 8
 
 
 def said_in(play: Play) -> list[str]:
-    """What the user says in each step; the start, at 0, and other steps have none."""
+    """Return the user's words of each step; empty for the start, at 0, and for steps of other kinds."""
     return ["", *(step.say or "" for step in play.case.steps)]
 
 
@@ -100,7 +100,7 @@ class Recorder:
         return reply
 
     def cassette(self) -> Cassette:
-        """What was recorded, together with the old recordings of other cases."""
+        """Return the recording, together with the old recordings of other cases."""
         before = self._old.sha256 if self._old.sha256 != self._sha256 else ""
         old = [
             structs.replace(entry, sha256=entry.sha256 or before)
@@ -134,7 +134,7 @@ class Replayed:
         self._step, self._fault = number, None
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Why the recording does not fit, or what of it nobody asked for."""
+        """Say why the recording does not fit, or which part of it nobody asked for."""
         left = [entry for entry in self._entries if entry.step <= self._step]
         self._entries = [entry for entry in self._entries if entry.step > self._step]
         if self._fault is not None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from llm_fsm.session.messages import ToolCall
 
 Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
-"""How a reply is asked for; `tools`: that tools are offered, whatever the form."""
+"""The form in which a reply is requested. `tools`: tools are offered, in any form."""
 
 _REFUSALS: Mapping[str, tuple[str, str]] = {
     "schema": (
@@ -29,7 +29,7 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
 
 
 def reply_form(body: Mapping[str, Any]) -> Form:
-    """How the request asks for the form of its reply."""
+    """Return the form in which the request wants its reply."""
     wanted = body.get("response_format")
     kind = wanted.get("type") if isinstance(wanted, dict) else None
     if kind == "json_schema":
@@ -40,7 +40,7 @@ def reply_form(body: Mapping[str, Any]) -> Form:
 
 
 def offers_tools(body: Mapping[str, Any]) -> bool:
-    """Whether the model may call tools, and is not forced to answer by one."""
+    """Return True if the model may call tools, and is not forced to answer by one."""
     return bool(body.get("tools")) and not isinstance(body.get("tool_choice"), dict)
 
 

@@ -1,4 +1,4 @@
-"""What a model's server may do wrong, ready to be put into a script for `serve_scripted`.
+"""Failures of a model's server, ready for a script of `serve_scripted`.
 
     with serve_scripted([FAULTS["half a JSON"], {"message": "…"}]) as server: …
 """
@@ -19,11 +19,16 @@ from llm_fsm.testing.server.http import HttpReply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultyStream:
-    """A model's words whose stream goes wrong; a request that does not ask for a stream gets them whole.
+    """A model's words whose stream goes wrong. A request that does not ask for a stream receives them whole.
 
-    `words`: a text, or a dict as JSON. `size`: characters of one event. `cut_after`: bytes after which the
-    connection is broken. `doubled`: every event comes twice. `done` False: the end is not announced. `split`: bytes
-    of one piece on the wire, wherever that cuts a character. `pause`: seconds between the pieces.
+    Attributes:
+        words: A text, or a dict that is sent as JSON.
+        size: Characters of one event.
+        cut_after: Bytes after which the connection breaks; None: it does not.
+        doubled: True sends every event twice.
+        done: False does not announce the end.
+        split: Bytes of one piece on the wire, even within a character; None: one piece.
+        pause: Seconds between the pieces.
     """
 
     words: str | dict[str, Any]
@@ -40,7 +45,12 @@ class FaultyStream:
         return self.words if isinstance(self.words, str) else json.dumps(self.words, ensure_ascii=False)
 
     def pieces(self, body: Mapping[str, Any], number: int) -> Iterator[bytes]:
-        """What is sent for a request, up to where it is cut."""
+        """Return the bytes of an answer, up to where it is cut.
+
+        Args:
+            body: The request.
+            number: Number of the request, from 1.
+        """
         events: Iterator[bytes] = chunks(self.text, body, number, size=self.size)
         if not self.done:
             events = (event for event in events if event != b"data: [DONE]\n\n")

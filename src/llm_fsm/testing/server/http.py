@@ -16,9 +16,13 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 class HttpReply:
     """An answer below the level of a model's words: any status, any bytes, late, or never whole.
 
-    `body`: bytes and text are sent as they stand, other values as JSON. `delay`: seconds before the first
-    byte (`math.inf` never answers). `cut_after`: bytes of the body after which the connection is broken. `pace`:
-    seconds before each byte of the body.
+    Attributes:
+        status: The HTTP status.
+        body: Bytes and text are sent as they are, other values as JSON.
+        headers: Further headers.
+        delay: Seconds before the first byte; infinity never answers.
+        cut_after: Bytes of the body after which the connection breaks; None: it does not.
+        pace: Seconds before each byte of the body.
     """
 
     status: int = 200

@@ -58,21 +58,26 @@ def serve_scripted(
     delay: float = 0.0,
     port: int = 0,
 ) -> ScriptedServer:
-    """A server that gives one reply a request; use it with `with` or `async with`.
+    """Make a server that gives one reply for each request. Use it with `with` or `async with`.
 
-    `replies`: a text or dict (as JSON) is the model's words, an `HttpReply` is sent as it says, and so is a
-    `FaultyStream` (see `llm_fsm.testing.server.faults`, which has a catalogue of faults), a callable
-    is given the request's JSON and returns one of these; a dict with `tool_calls`, as `calls` makes it, calls
-    tools; one callable instead of the list answers every
-    request. With `loop` the list starts again when it is used up; without it further requests get status
-    400. `refuse`: forms of the reply that are answered with 400 as by a provider that does not know them;
-    that uses up no reply. `delay`: seconds before every answer. `port`: 0 takes any free one.
+    A text or dict is the model's words. A dict with `tool_calls`, as `calls` makes it, calls tools. An `HttpReply` or a
+    `FaultyStream` is sent as it says. A callable receives the request's JSON and returns one of these.
+
+    Args:
+        replies: The replies in order, or one callable that answers every request.
+        loop: True begins the list again when it is used up. Without it, further requests get status 400.
+        refuse: Forms of the reply that get status 400, as from a provider without them. They use up no reply.
+        delay: Seconds before every answer.
+        port: The port; 0 takes any free one.
+
+    Returns:
+        The server. `base_url` is its address, and `requests` lists what came in.
     """
     return ScriptedServer(replies, loop=loop, refuse=refuse, delay=delay, port=port)
 
 
 class ScriptedServer:
-    """See `serve_scripted`. `requests` lists what came in, refused requests included."""
+    """The server that `serve_scripted` makes. `requests` lists what came in, refused requests included."""
 
     def __init__(
         self,

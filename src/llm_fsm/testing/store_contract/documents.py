@@ -1,4 +1,4 @@
-"""What a store must do with documents: the clauses, one function each. `stores` makes them a suite."""
+"""The clauses about documents, one function each. `suite.py` lists them."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
 
 
 async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> None:
-    """What one has saved, the other reads at once, and the version check holds between them."""
+    """A second store reads at once what the first has saved, and the version check holds between them."""
     expect("before", await other.load("c"), None)
     await store.save(turn("c", 1, '"one"', "r"))
     found = Loaded(session='"one"', version=1, recorded=turn("c", 1).record)

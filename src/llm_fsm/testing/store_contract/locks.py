@@ -1,4 +1,4 @@
-"""What a store must do about writers at the same time: the clauses, one function each."""
+"""The clauses about writers at the same time, one function each."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def conversations_do_not_wait_for_each_other(store: Store) -> None:
 
 
 async def a_lock_goes_to_who_asked_first(store: Store) -> None:
-    """Those who wait are served in order of asking."""
+    """Waiting writers are served in the order in which they asked."""
     served: list[int] = []
 
     async def enter(number: int) -> None:
@@ -111,7 +111,7 @@ async def a_cancelled_holder_gives_the_lock_back(store: Store) -> None:
 
 
 async def a_cancelled_waiter_leaves_no_gap(store: Store) -> None:
-    """Who is cancelled while waiting neither gets the lock nor keeps the next from it."""
+    """A writer that is cancelled while it waits neither gets the lock nor keeps the next one from it."""
     served: list[str] = []
 
     async def enter(name: str) -> None:

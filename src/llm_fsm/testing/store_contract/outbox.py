@@ -1,4 +1,4 @@
-"""What a store must do with outbox, definitions, filters and conversations from elsewhere: one function each."""
+"""The clauses about the outbox, definitions, filters and imported conversations, one function each."""
 
 from __future__ import annotations
 

@@ -29,9 +29,14 @@ Loser = Callable[[Store, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCheck:
-    """One clause of the contract; `str` gives its name.
+    """One clause of the contract. `str` gives its name.
 
-    `shared`: it needs two stores on one place. `fenced`: it also needs a way to lose a lock.
+    Attributes:
+        name: Its name.
+        says: The clause as a sentence.
+        shared: It needs two stores on one place.
+        body: The check itself.
+        fenced: It also needs a way to lose a lock.
     """
 
     name: str
@@ -44,11 +49,16 @@ class StoreCheck:
         return self.name
 
     async def __call__(self, make: Maker, reopen: Maker | None = None, lose: Loser | None = None) -> None:
-        """Hold the clause against a store. What was opened is closed again.
+        """Check a store. The stores that it opens are closed again.
 
-        `make` gives a store on an empty place; `reopen`, for shared checks, a further store on the place
-        that `make` was last asked for; `lose`, for fenced ones, takes a lock from the first store.
-        Raises AssertionError.
+        Args:
+            make: Returns a store on an empty place.
+            reopen: For shared checks: returns a second store on the place that `make` used last.
+            lose: For fenced checks: takes a lock away from the first store.
+
+        Raises:
+            AssertionError: The store breaks the clause.
+            ValueError: `reopen` or `lose` is missing.
         """
         makers = [make]
         if self.fenced and lose is None:
@@ -68,10 +78,11 @@ class StoreCheck:
 
 
 def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreCheck, ...]:
-    """Every check, each independent of the others.
+    """Return every check. Each is independent of the others.
 
-    `shared` adds those with two stores on one place: for every store whose place outlives the object. `fenced` adds
-    those with locks that can be lost while their owner lives: for locks that rest on a connection or a lease.
+    Args:
+        shared: True adds checks with two stores on one place: for stores whose place outlives the object.
+        fenced: True adds checks with locks that can be lost: for locks that rest on a connection or a lease.
     """
     checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
     if shared:

@@ -1,4 +1,4 @@
-"""One session with an MCP server, over the official SDK (package `mcp`), which is imported with the first one."""
+"""One session with an MCP server, over the official SDK (package `mcp`), imported with the first session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,13 @@ _SAID = 500  # characters of a server's stderr that an error repeats
 class Server:
     """One configured server: a `command` that speaks over stdio, or a `url`.
 
-    `env` is added to the few variables that a server's process inherits (HOME, PATH, …); no key of ours is.
+    Attributes:
+        alias: Its name in the configuration.
+        command: Program and arguments.
+        env: Variables beside the few that its process inherits (HOME, PATH, …). None of our keys is inherited.
+        cwd: Working directory of its process.
+        url: Address of a server over streamable HTTP.
+        headers: Headers of each request.
     """
 
     alias: str
@@ -53,13 +59,13 @@ class Server:
 
     @property
     def where(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"the MCP server {self.alias!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """What is used of the SDK."""
+    """The modules of the SDK that are used."""
 
     mcp: Any
     stdio: Any
@@ -68,7 +74,11 @@ class Sdk:
 
 
 def load_sdk() -> Sdk:
-    """Import the SDK. Raises ConfigurationError that says how to install it."""
+    """Import the SDK.
+
+    Raises:
+        ConfigurationError: It is not installed; the message says how to install it.
+    """
     try:
         sdk = Sdk(
             import_module("mcp"),
@@ -106,7 +116,14 @@ class Link:
         self._task = asyncio.create_task(self._hold(), name=f"mcp {server.alias}")
 
     async def opened(self, timeout: float) -> None:
-        """Wait until the session stands. Raises CallFault when it does not; others may still wait for it then."""
+        """Wait until the session is open.
+
+        Args:
+            timeout: Seconds to wait. Others may still wait afterwards.
+
+        Raises:
+            CallFault: The server cannot be reached in that time.
+        """
         fault = ""
         try:
             async with asyncio.timeout(timeout):
@@ -118,7 +135,7 @@ class Link:
 
     @property
     def over(self) -> bool:
-        """True when nothing of it is left."""
+        """True if the session has ended and nothing of it is left."""
         return self._task.done()
 
     def stop(self) -> None:
@@ -185,7 +202,19 @@ class Link:
         return item
 
     async def call(self, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
-        """What a tool answered. Raises CallFault."""
+        """Call a tool of the server.
+
+        Args:
+            tool: Its name on the server.
+            arguments: Name to value.
+            limit: Seconds that the call may take.
+
+        Returns:
+            The answer as a JSON value.
+
+        Raises:
+            CallFault: The tool or the connection failed; the message says why.
+        """
         if limit <= 0:
             raise CallFault("no time was left for this call; it was not made", refused=True)
         seconds = None if limit == math.inf else limit
@@ -304,7 +333,7 @@ class _Watched:
 
     @property
     def last_context(self) -> Any:
-        """What the SDK asks of its own streams."""
+        """The context of the last message, which the SDK reads of its own streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -344,7 +373,7 @@ async def _watched(transport: Any, link: Link) -> AsyncIterator[tuple[_Watched, 
 
 
 def _words(error: BaseException | None) -> str:
-    """What an error says; of a group, what its members say."""
+    """Return the words of an error, or those of all members of a group."""
     if error is None:
         return ""
     if isinstance(error, BaseExceptionGroup):

@@ -34,7 +34,14 @@ _REFRESH = 5.0
 
 
 def read_server(alias: str, given: object) -> Server:
-    """Read one server of the host's configuration, also as other programs write it.
+    """Read one server of the host's configuration, in our form or that of other programs.
+
+    Args:
+        alias: Its name.
+        given: Its settings.
+
+    Returns:
+        The server.
 
     Raises:
         ConfigurationError: It cannot be used; the message says what would be right.
@@ -86,9 +93,13 @@ def _texts(where: str, name: str, given: object) -> dict[str, str]:
 
 
 class McpServers:
-    """The MCP servers of one host, by alias.
+    """The MCP servers of one host. None is started before it is needed.
 
-    Raises ConfigurationError for a configuration that cannot be used; nothing is started before it is needed.
+    Args:
+        config: Alias to settings, also below `mcpServers` or `servers`.
+
+    Raises:
+        ConfigurationError: A server cannot be used.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -102,7 +113,7 @@ class McpServers:
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._faults: dict[str, Mapping[str, str]] = {}
         self.listed = 0
-        """How often a list of tools was asked for."""
+        """Number of times that a list of tools was asked for."""
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
 
     async def tools(self, alias: str) -> Mapping[str, ToolSpec]:
@@ -127,7 +138,15 @@ class McpServers:
         return self._specs[alias]
 
     def fault(self, alias: str, tool: str) -> str | None:
-        """Return what is wrong with a tool that a server lists; None if it is none of those that cannot be called."""
+        """Say why a tool that a server lists cannot be called.
+
+        Args:
+            alias: The server.
+            tool: Name of the tool.
+
+        Returns:
+            The reason; None if the tool is in order or not listed.
+        """
         return self._faults.get(alias, {}).get(tool)
 
     @property
@@ -142,10 +161,20 @@ class McpServers:
         return not slot.is_left_alone if slot.link.closed else not slot.link.is_listed
 
     async def call(self, alias: str, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
-        """Call a tool within `limit` seconds: what it answered as a JSON value.
+        """Call a tool.
 
-        That is its structured content, else its text, which is read as JSON where it is a JSON object or list.
-        Raises CallFault with what the server or the connection said.
+        Args:
+            alias: The server.
+            tool: Name of the tool on the server.
+            arguments: Name to value.
+            limit: Seconds that connecting and the call may take together.
+
+        Returns:
+            The structured content of the answer, or its text. A text that is a JSON object or list is read as one.
+
+        Raises:
+            CallFault: The server or the connection failed; the message says how.
+            ConfigurationError: The alias is not configured.
         """
         server = self._server(alias)
         loop = asyncio.get_running_loop()
@@ -189,7 +218,7 @@ class McpServers:
 
 
 class _Slot:
-    """Where the session with one server is kept, for which all callers wait together."""
+    """Holds the session with one server. All callers wait for it together."""
 
     __slots__ = ("is_left_alone", "left", "link")
 
@@ -218,7 +247,16 @@ def unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def known_tool(alias: str, name: str, tools: Iterable[str]) -> str:
-    """That a server has no such tool, with the one that was probably meant."""
+    """Say that a server has no such tool, with the most similar name.
+
+    Args:
+        alias: The server.
+        name: The name that was asked for.
+        tools: The names that it has.
+
+    Returns:
+        A sentence without a full stop.
+    """
     names = list(tools)
     guess = nearest(name, names)
     hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(names) or 'none'}"
