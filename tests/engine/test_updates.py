@@ -257,3 +257,14 @@ def test_the_same_without_asyncio() -> None:
         assert chat.update(context={"paid": True}).state == "thanks"
         assert chat.update(state="end").ended
         assert len(chat.history) == 6
+
+
+async def test_a_state_that_talks_times_out_when_somebody_looks() -> None:
+    states = {**SHOP["states"], "order": {**SHOP["states"]["order"], "timeout": 60, "on_timeout": "thanks"}}
+    machine = AsyncMachine.from_dict({**SHOP, "states": states}, model=ScriptedLLM([]))
+    chat = await machine.start(greet=False)
+    assert chat.due is not None
+    assert await machine.run_due() == ()
+    [turn] = await machine.run_due(chat.due + 1)
+    assert (turn.state, turn.text) == ("thanks", "Paid: .")
+    assert await machine.run_due(chat.due + 100) == ()

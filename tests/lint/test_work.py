@@ -99,7 +99,7 @@ BAD: list[tuple[str, Written, list[Found]]] = [
     ),
     (
         "setting-without-effect",
-        one({"timeout": 5, "transitions": [to("b")]}),
+        one({"kind": "decide", "timeout": 5, "transitions": [to("b")]}),
         [("warning", "/states/a/timeout", ())],
     ),
     (
@@ -160,6 +160,7 @@ GOOD: list[tuple[str, Written]] = [
     ("wait-without-way-out", wait(to("z", when({"==": [{"var": "ok"}, True]})))),
     ("wait-without-way-out", wait(timeout=60, on_timeout="z")),
     ("on-timeout-without-timeout", wait(on_timeout="z", timeout=5)),
+    ("setting-without-effect", one({"timeout": 5, "on_timeout": "b", "remind": [1], "transitions": [to("b")]})),
     ("task-without-results", one(task(key_results=CHECKED))),
     ("task-without-results", one(task(execute="work"))),
     ("subflow-without-flow", one({"kind": "subflow", "flow": "pay"})),

@@ -267,11 +267,11 @@ class State(_Model):
     answer_schema: JsonObject | None = None
     """JSON Schema of the answer that a wait state accepts."""
     timeout: Seconds | None = None
-    """Seconds after which a wait state gives up."""
+    """Seconds after which a state that waits, or that talks and gets no message, gives up."""
     on_timeout: str | None = None
-    """State to go to when the wait timed out."""
+    """State to go to when the time is over."""
     remind: list[Seconds] = []
-    """Seconds after which a wait state reminds."""
+    """Seconds after which a state that waits, or that talks and gets no message, reminds."""
 
 
 class Property(_Model):

@@ -285,7 +285,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         "alone": not any(state.kind == "converse" for state in states),
         "waits": "silence" in used
         or any(
-            state.kind == "wait" and (state.definition.timeout is not None or state.definition.remind)
+            state.kind in ("wait", "converse") and (state.definition.timeout is not None or state.definition.remind)
             for state in states
         ),
         "pieces": pieces,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_fsm.definition.models import State
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host, initial_context
 from llm_fsm.session.history import surplus
@@ -298,11 +299,12 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
 
 
 def due(turn: TurnState, time: float) -> Run:
-    """What a pause has due at `time`: its expiry, or else its reminders."""
+    """What is due at `time`: of a pause, or of a question that nobody answers; its expiry, or else its reminders."""
     pause, state = turn.session.pause, turn.state.definition
     if pause is None:
         if turn.session.silence is not None:
-            yield from _break_silence(turn, turn.session.silence, time)
+            breaks = _break_silence if _own_times(turn) is None else _break_off
+            yield from breaks(turn, turn.session.silence, time)
             yield from _finish(turn)
         return
     turn.spent_before = turn.session.spent
@@ -323,6 +325,36 @@ def due(turn: TurnState, time: float) -> Run:
         if not turn.words:
             turn.say("question", response.plain_question(turn, sorry=False))
     yield from _finish(turn)
+
+
+def _own_times(turn: TurnState) -> State | None:
+    """Return the state that talks if it says itself when to remind and when to give up; else None."""
+    state = turn.state.definition
+    if turn.state.kind != "converse" or (turn.state.id == "silence" and turn.has("silence")):
+        return None
+    return state if state.timeout is not None or state.remind else None
+
+
+def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
+    """Nobody answers a state that says itself what then: ask again, or go where it leads on a time-out."""
+    state = turn.state.definition
+    if silence.closes is None or silence.closes > time:
+        asked = response.last_question(turn)
+        for due in silence.reminders:
+            if due <= time:
+                turn.emit(ev.Reminded(id="silence", due=due, time=time))
+        turn.say("question", response.open_question(turn, asked))
+        return
+    turn.emit(ev.TimedOut(id="silence", time=time))
+    if state.on_timeout is None:
+        turn.stopped = "expired"
+    else:
+        move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
+        if (yield from transitions.step(turn, move, "timeout")):
+            yield from transitions.settle(turn)
+        if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
+            turn.say("question", response.plain_question(turn, sorry=False))
+    yield from _arrived(turn)
 
 
 def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
@@ -372,9 +404,10 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
 
 def watch_silence(turn: TurnState) -> None:
     """See to it that something happens if the user does not answer."""
-    if not turn.has("silence") or turn.paused or turn.machine.alone or turn.state.kind != "converse":
+    own = _own_times(turn)
+    if turn.paused or turn.machine.alone or turn.state.kind != "converse" or not (own or turn.has("silence")):
         return
-    state, now = _silence_source(turn)[0].states["silence"].definition, turn.moment
+    state, now = own or _silence_source(turn)[0].states["silence"].definition, turn.moment
     turn.emit(
         ev.SilenceWatched(
             reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),

@@ -115,10 +115,10 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T510", "warning", at_key=True)
 def on_timeout_without_timeout(document: Document) -> Iterator[Finding]:
-    """A `wait` state says where to go when its time is over, and sets no time.
+    """A state says where to go when its time is over, and sets no time.
 
     Why it is bad:
-    The way is never taken: the run waits for ever.
+    The way is never taken: the state waits for ever.
 
     Example:
         "states": {"approval": {"kind": "wait", "on_timeout": "late", "transitions": [{"target_state": "done"}]},
@@ -148,9 +148,9 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "output": ("wait", "subflow"),
     "wait_for": ("wait",),
     "answer_schema": ("wait",),
-    "timeout": ("wait",),
-    "on_timeout": ("wait",),
-    "remind": ("wait",),
+    "timeout": ("wait", "converse"),
+    "on_timeout": ("wait", "converse"),
+    "remind": ("wait", "converse"),
     "outcome": ("final",),
     "required_context_keys": ("converse", "final", "task"),
     "example_dialogue": ("converse", "final", "task"),
@@ -199,7 +199,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T515", "warning")
 def remind_after_timeout(document: Document) -> Iterator[Finding]:
-    """A reminder of a `wait` state comes when the wait is over.
+    """A reminder of a state comes when its time is over.
 
     Why it is bad:
     It is never sent.
