@@ -160,9 +160,9 @@ class DataFlow:
     def _entered_without(self, state: str) -> frozenset[str]:
         """The states that some path enters without this one; this one too, and all once many were asked for."""
         if state not in self._without and len(self._without) < _TREES:
-            graph = {name: targets for name, targets in self.document.graph.items() if name != state}
+            graph = {**self.document.graph, state: ()}
             before = {state} if self.document.initial is None else {state, self.document.initial}
-            self._without[state] = frozenset(reachable(graph, before))
+            self._without[state] = frozenset(reachable(graph, before, whole=True))
         return self._without.get(state, self.document.reached)
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:

@@ -14,8 +14,6 @@ from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.lint.solver.value_sets import SET
 from llm_fsm.turn.repair.questions import asks
 
-_HINT = "add a transition for the other answer, or a global one with which users can leave"
-
 
 @lint_rule("C222", "warning")
 def one_way_confirmation(document: Document) -> Iterator[Finding]:
@@ -37,34 +35,32 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
     if any(name == "cancel" for _, name in document.root.texts("patterns")):
         return
     known = reasoning(document)
+    shared = [arc for arc in document.shared if arc.placed.value.get("return") is not True]
     for name, state in document.states.items():
-        if document.kind_of(name) != "converse" or any(True for _ in document.left_for(name)):
+        ways = [arc for arc in document.own_from[name] if arc.target != name]
+        if document.kind_of(name) != "converse" or not ways or any(True for _ in document.left_for(name)):
             continue
-        ways = [arc for arc in document.arcs_from[name] if arc.target != name and _leaves(arc)]
-        shut = next(_shut(known, name, ways), None) if ways else None
-        if shut is not None:
-            key, value = shut
-            yield one_way_confirmation.finding(
-                f"state {quoted(name)} asks for {quoted(key)}, and no transition leads on when it is {as_json(value)}",
-                pointer=state.pointer + "/transitions",
-                hint=_HINT,
-            )
-        elif len({arc.target for arc in ways}) == 1 and _reads_back(document, name):
-            yield one_way_confirmation.finding(
-                f"the reply of state {quoted(name)} reads back what was said and asks, but one way alone leads on",
-                pointer=state.pointer + "/transitions",
-                hint=_HINT,
-            )
-
-
-def _leaves(arc: Arc) -> bool:
-    return arc.placed.value.get("return") is not True
+        found = next(_shut(known, name, ways), None)
+        worded = found is None and len({arc.target for arc in ways}) == 1 and _reads_back(document, name)
+        if found is None and not worded:
+            continue
+        others = [arc for arc in shared if arc.target != name]
+        if any(found is None or _opens(known, arc, *found) for arc in others):
+            continue
+        yield one_way_confirmation.finding(
+            f"the reply of state {quoted(name)} reads back what was said and asks, but one way alone leads on"
+            if found is None
+            else f"state {quoted(name)} asks for {quoted(found[0])}, and no transition leads on when it is "
+            f"{as_json(found[1])}",
+            pointer=state.pointer + "/transitions",
+            hint="add a transition for the other answer, or a global one with which users can leave",
+        )
 
 
 def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, Any]]:
     """(key, value) of each key with two values that a state asks for, if one value opens no way."""
     flow = data_flow(known.document)
-    asked = {key for key, places in flow.collected.items() if any(place == state for place, _ in places)}
+    asked = {flow.declared(key) or key for _, key in known.document.states[state].texts("required_context_keys")}
     if not asked:
         tested = {key for arc in ways for key in flow.condition_names(arc.placed)}
         asked = {key for key in tested if flow.setters(key) <= {state} and known.document.source_of(key) == "model"}
