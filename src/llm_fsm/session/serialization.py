@@ -62,6 +62,14 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value, enc_hook=_without_subclass)
 
 
+def text_of(value: Any) -> str:
+    """Write a frozen value, or data made of such, as compact JSON text that is valid in UTF-8. Numbers are finite."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_without_subclass).decode()
+    except UnicodeEncodeError:
+        return in_unicode(plain(value))  # which writes halves of surrogate pairs
+
+
 def _without_subclass(value: object) -> object:
     """Convert a value of a class that msgspec does not know, as a host may give one."""
     for kind in (str, int, float):
@@ -169,7 +177,7 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
 
 def dump_session(session: Session) -> str:
     """Write a session as canonical JSON text that is valid in UTF-8."""
-    return in_unicode(session_to_dict(session))
+    return text_of(session_to_dict(session))
 
 
 def parse_session(text: str) -> Session:

@@ -11,12 +11,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_fsm._json import in_unicode, value_of
+from llm_fsm._json import value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Message, Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import plain, read
+from llm_fsm.session.serialization import read, text_of
 from llm_fsm.session.session import Session
 
 FORMAT = 1
@@ -45,7 +45,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def dump(record: TurnRecord) -> str:
     """Write a record as canonical JSON text that is valid in UTF-8."""
-    return in_unicode({"format": FORMAT, **plain(record)})
+    return f'{{"format":{FORMAT},{text_of(record)[1:]}'
 
 
 def parse(text: str) -> TurnRecord:

@@ -98,6 +98,7 @@ def _prepare(db: sqlite3.Connection, path: str) -> None:
     db.execute("PRAGMA page_size = 1024")  # of new files: a turn changes a few rows, and is written by whole pages
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: a log of four megabytes
     db.execute("PRAGMA foreign_keys = ON")
     if missing:
         with transaction(db, "BEGIN IMMEDIATE"):
