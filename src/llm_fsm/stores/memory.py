@@ -175,10 +175,7 @@ class MemoryStore:
                 for time, kind in rows
                 if time <= now
             )
-            return tuple(
-                Due(name, time, kind)
-                for time, name, kind in heapq.nsmallest(max(limit, 0), found)
-            )
+            return tuple(Due(name, time, kind) for time, name, kind in heapq.nsmallest(max(limit, 0), found))
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         self._check_open()
@@ -194,9 +191,7 @@ class MemoryStore:
             if found is None:
                 return
             last = (posted.number, posted.index)
-            found.outbox = [
-                row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > last
-            ]
+            found.outbox = [row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > last]
             if not found.outbox:
                 del self._posting[posted.conversation_id]
 
@@ -221,6 +216,4 @@ class MemoryStore:
 
 def _line(name: str, found: _Conversation) -> Listed:
     turns = len(found.records)
-    return Listed(
-        name, found.definition, found.state, found.ended, turns, found.created, found.updated, found.sha
-    )
+    return Listed(name, found.definition, found.state, found.ended, turns, found.created, found.updated, found.sha)

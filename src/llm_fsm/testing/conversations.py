@@ -155,9 +155,7 @@ def expect(
         "ended": (ended, turn.ended),
     }
     faults = [
-        f"{name} is {is_!r}, not {wanted!r}"
-        for name, (wanted, is_) in found.items()
-        if wanted not in (None, is_)
+        f"{name} is {is_!r}, not {wanted!r}" for name, (wanted, is_) in found.items() if wanted not in (None, is_)
     ]
     if text is not None and text not in turn.text:
         faults.append(f"text {turn.text!r} does not contain {text!r}")

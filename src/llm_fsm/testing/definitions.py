@@ -45,9 +45,7 @@ def check_folder(
         files = list(definitions(os.fspath(path)))
     except NoDefinitionError as error:
         raise AssertionError(str(error)) from error
-    findings = [
-        found for file in files for found in check(file, token_budget=token_budget) if config.keeps(found)
-    ]
+    findings = [found for file in files for found in check(file, token_budget=token_budget) if config.keeps(found)]
     if any(config.fails(found) for found in findings):
         count = f"{len(findings)} findings in {len(files)} files" if len(findings) > 1 else "1 finding"
         raise AssertionError(f"{count}:\n{text(findings, files)}")

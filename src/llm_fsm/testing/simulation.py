@@ -79,13 +79,7 @@ class Rate:
 
 
 async def simulate(
-    loaded: Loaded,
-    bot: LLM,
-    human: LLM,
-    times: int,
-    *,
-    users: Sequence[User] | None,
-    host: Host | None,
+    loaded: Loaded, bot: LLM, human: LLM, times: int, *, users: Sequence[User] | None, host: Host | None
 ) -> tuple[Rate, ...]:
     """Let each user of a file talk to its machine so many times. `human` plays the users and judges.
 
@@ -170,19 +164,14 @@ class _Meeting:
 async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str, str]]) -> str:
     """The user's next message. Raises ModelError."""
     system = _PLAY.format(persona=_quoted(user.persona), goal=_quoted(user.goal), over=OVER)
-    messages = [
-        LLMMessage("system", system),
-        LLMMessage("user", greeting or "(The chat is open. You begin.)"),
-    ]
+    messages = [LLMMessage("system", system), LLMMessage("user", greeting or "(The chat is open. You begin.)")]
     for mine, theirs in said:
         messages += [LLMMessage("assistant", mine), LLMMessage("user", theirs or "(no words)")]
     reply = await human.complete(LLMRequest(messages=tuple(messages), timeout=60.0))
     return reply.text.strip()
 
 
-async def _judged(
-    user: User, chat: AsyncConversation, human: LLM, said: Sequence[tuple[str, str]]
-) -> tuple[bool, str]:
+async def _judged(user: User, chat: AsyncConversation, human: LLM, said: Sequence[tuple[str, str]]) -> tuple[bool, str]:
     """Return True if the goal was reached: by the rule, and by the judge if there is one."""
     if user.success is not None:
         data = {**chat.data(), "ended": chat.ended, "turns": len(said)}

@@ -24,13 +24,7 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.errors import (
-    answered_already,
-    lock_lost,
-    step_exists,
-    unknown_definition,
-    wrong_version,
-)
+from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 
 Document = Mapping[str, Any]
 _LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
@@ -88,9 +82,7 @@ class Documents:
             return ()
         turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
         numbered = (
-            (number, record)
-            for turn in turns
-            for number, (record, _) in enumerate(turn["appended"], turn["first"])
+            (number, record) for turn in turns for number, (record, _) in enumerate(turn["appended"], turn["first"])
         )
         found = (record for number, record in numbered if number > after)
         return tuple(islice(found, None if limit is None else max(limit, 0)))

@@ -55,13 +55,7 @@ class ManagedConnection:
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        place: str,
-        schema: str,
-        seconds: float,
-        welcome: Callable[[Connection], Awaitable[None]],
+        self, url: str, *, place: str, schema: str, seconds: float, welcome: Callable[[Connection], Awaitable[None]]
     ) -> None:
         self._url = url
         self._place = place
@@ -127,9 +121,7 @@ class ManagedConnection:
 
     async def _connect(self) -> Connection:
         try:
-            db = await AsyncConnection.connect(
-                self._url, autocommit=True, prepare_threshold=0, client_encoding="UTF8"
-            )
+            db = await AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=0, client_encoding="UTF8")
         except psycopg.Error as error:
             raise unreachable(self._place, error, self._seconds) from error
         try:

@@ -48,7 +48,7 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             conversation text COLLATE "C", step bigint, text text NOT NULL, PRIMARY KEY (conversation, step))""",
         'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
         "CREATE SEQUENCE holders AS int CYCLE",
-    ),
+    )
 }
 """Statements that upgrade tables from a version to the next one."""
 

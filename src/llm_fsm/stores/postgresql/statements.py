@@ -231,9 +231,7 @@ async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict
 
 async def journal(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
     steps: Sequence[Step] = [item.value for item in asked]
-    given = _json(
-        {"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked
-    )
+    given = _json({"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked)
     cursor = await db.execute(_JOURNAL, (given,))
     done = set(await cursor.fetchall())
     return [

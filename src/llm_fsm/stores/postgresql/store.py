@@ -54,16 +54,13 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         connecting = max(2, round(self._timeout / 2))
         self._url = with_defaults(url, connect_timeout=connecting, application_name="llm-fsm")
         if not _NAME.fullmatch(self._schema):
-            raise ConfigurationError(
-                "the schema of a postgresql store is a name of letters, digits and underscores"
-            )
+            raise ConfigurationError("the schema of a postgresql store is a name of letters, digits and underscores")
         try:
             conninfo.conninfo_to_dict(self._url)
             self.place = place_of(self._url)
         except ProgrammingError as error:
             raise ConfigurationError(
-                "this is no URL of a PostgreSQL database; for example "
-                "postgresql://user:password@localhost:5432/bots"
+                "this is no URL of a PostgreSQL database; for example postgresql://user:password@localhost:5432/bots"
             ) from error
         super().__init__()
         weakref.finalize(self, _drop, self._parts).atexit = False

@@ -169,11 +169,7 @@ class Link:
             warn(self.place, f"loses the last turns when its machine fails (appendfsync {rule})", "set")
         policy = found.get("maxmemory-policy") or ""
         if found.get("maxmemory") not in (None, "0") and policy.startswith("allkeys"):
-            warn(
-                self.place,
-                f"throws conversations away when memory is short (maxmemory-policy {policy})",
-                "set",
-            )
+            warn(self.place, f"throws conversations away when memory is short (maxmemory-policy {policy})", "set")
 
 
 def pool_of(url: str, timeout: float) -> BlockingConnectionPool:

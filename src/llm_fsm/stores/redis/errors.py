@@ -15,10 +15,7 @@ TABLE = (
     Fault(
         "the server wants a password: put user and password into the URL", patterns=("NOAUTH", "HELLO must be called")
     ),
-    Fault(
-        "the server refuses this user or password: check both",
-        patterns=("WRONGPASS", "invalid username-password"),
-    ),
+    Fault("the server refuses this user or password: check both", patterns=("WRONGPASS", "invalid username-password")),
     Fault(
         "the server does not let this user do that: grant it the commands and keys of llm-fsm",
         patterns=("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys"),

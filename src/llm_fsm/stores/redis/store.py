@@ -47,9 +47,7 @@ class RedisStore(PerLoop[Link]):
     Raises ConfigurationError for a URL that redis-py does not understand.
     """
 
-    def __init__(
-        self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0
-    ) -> None:
+    def __init__(self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0) -> None:
         try:
             self._url, settings = taken(url, "prefix", "timeout", "lease")
             self.timeout = seconds("timeout", settings.get("timeout", timeout))
@@ -214,10 +212,7 @@ class RedisStore(PerLoop[Link]):
 
 def _arguments(commit: Commit) -> Sequence[Any]:
     """The arguments of the script behind prefix, id and holder."""
-    due = [
-        [json.dumps([commit.conversation_id, kind, at]), repr(float(at))]
-        for at, kind in sorted(set(commit.due))
-    ]
+    due = [[json.dumps([commit.conversation_id, kind, at]), repr(float(at))] for at, kind in sorted(set(commit.due))]
     outbox = [
         json.dumps([commit.number, index, event.sink, event.key, event.text], ensure_ascii=False)
         for index, event in enumerate(commit.outbox)

@@ -61,6 +61,7 @@ _SCHEMA = (
 )
 """Version 1, from which every new file takes all steps."""
 
+
 def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """Open the file, creating folder, file and schema where missing; the caller owns the connection.
 

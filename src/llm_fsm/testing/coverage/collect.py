@@ -56,9 +56,7 @@ class Coverage:
         """Both together, of one definition."""
         return Coverage(
             counts={
-                kind: {
-                    name: count + other.counts[kind].get(name, 0) for name, count in self.counts[kind].items()
-                }
+                kind: {name: count + other.counts[kind].get(name, 0) for name, count in self.counts[kind].items()}
                 for kind in KINDS
             }
         )
@@ -134,9 +132,7 @@ class _Touched:
                 self.before(session, event)
             place = (session.flow, session.state, session.turns_in_state)
             session = apply(session, event)
-            if session.state and (
-                isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)
-            ):
+            if session.state and (isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)):
                 self.counts["states"][self.at(session)] += 1
             if isinstance(event, ev.ContextSet | ev.Started | ev.StateEntered):
                 self.keys(session)
@@ -242,15 +238,9 @@ def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str,
             [_, state_id, *rest] = steps(name.split(" ", 1)[0])
             way = path_in(tree, state_id)
             state = program.states[state_id].definition
-            found[name] = (
-                (*way, str(getattr(state, rest[0]))) if rest and rest[0].startswith("on_") and way else way
-            )
+            found[name] = (*way, str(getattr(state, rest[0]))) if rest and rest[0].startswith("on_") and way else way
     return found
 
 
 def _by_itself(state: State) -> list[str]:
-    return [
-        target
-        for target in (state.on_timeout, state.on_exhausted)
-        if target not in (None, "raise", "continue")
-    ]
+    return [target for target in (state.on_timeout, state.on_exhausted) if target not in (None, "raise", "continue")]

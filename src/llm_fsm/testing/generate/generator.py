@@ -78,9 +78,7 @@ class Generated:
     left: tuple[str, ...]
 
 
-def generated(
-    definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None
-) -> Generated:
+def generated(definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None) -> Generated:
     """Make tests for a definition.
 
     Args:

@@ -170,8 +170,9 @@ class Planner:
         labels = [str(arc.placed.value["on"]) for arc in arcs if "on" in arc.placed.value]
         passing = [*outputs(placed, labels, full), *({"_transition": label} for label in [*labels, "nothing"])]
         unique = list({text(output): output for output in (*passing, "Done.", ["a"], {})}.values())[:_MOST_TRIALS]
-        base = Plan(name=f"{state}: puts out", state=state, context=full, greet=True, input=["a"],
-                    outputs=((state, unique[0]),))
+        base = Plan(
+            name=f"{state}: puts out", state=state, context=full, greet=True, input=["a"], outputs=((state, unique[0]),)
+        )
         for context in (full, {}):
             for output in unique:
                 yield replace(base, context=context, outputs=((state, output),))

@@ -32,9 +32,7 @@ def failing(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
     yield from list(first.values())[:_MOST_FAILING]
 
 
-def _judged(
-    state: Placed, labels: Sequence[str], context: Mapping[str, Any]
-) -> Iterator[tuple[Any, tuple[bool, ...]]]:
+def _judged(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[tuple[Any, tuple[bool, ...]]]:
     """Yield outputs, each once, with what every rule says of it."""
     logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
     rules = [compile_rule(logic) for logic in logics]

@@ -64,9 +64,7 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) ->
     inner = schema.get("properties")
     members = inner if isinstance(inner, dict) else {}
     made = {
-        name: next(iter(samples(part, definitions)), None)
-        for name, part in members.items()
-        if isinstance(part, dict)
+        name: next(iter(samples(part, definitions)), None) for name, part in members.items() if isinstance(part, dict)
     }
     return {name: value for name, value in made.items() if value is not None}
 

@@ -13,13 +13,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.serialization import to_dict
-from llm_fsm.testing.scenarios.models import (
-    CallExpected,
-    EventExpected,
-    Expect,
-    PauseExpected,
-    WordsExpected,
-)
+from llm_fsm.testing.scenarios.models import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
 from llm_fsm.testing.scenarios.problems import quoted
 from llm_fsm.turn.available import Ahead
 
@@ -76,13 +70,10 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
     if expect.none_of is not None:
         found += _held(expect.none_of, seen, f"{pointer}/not")
     if expect.any_of:
-        tried = [
-            misses(choice, seen, f"{pointer}/any_of/{number}") for number, choice in enumerate(expect.any_of)
-        ]
+        tried = [misses(choice, seen, f"{pointer}/any_of/{number}") for number, choice in enumerate(expect.any_of)]
         if all(tried):
             said = "; ".join(
-                f"({number}) {', '.join(miss.message for miss in missed)}"
-                for number, missed in enumerate(tried, 1)
+                f"({number}) {', '.join(miss.message for miss in missed)}" for number, missed in enumerate(tried, 1)
             )
             found.append(Miss(f"{pointer}/any_of", f"none of the alternatives holds: {said}"))
     return found
@@ -196,15 +187,11 @@ def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
         try:
             holds = truthy(compile_rule({"matches": [{"var": "text"}, pattern]})({"text": text}))
         except ConditionError as error:
-            yield Claim(
-                f"{pointer}/matches", False, f"expected the words to match {quoted(pattern)}", str(error)
-            )
+            yield Claim(f"{pointer}/matches", False, f"expected the words to match {quoted(pattern)}", str(error))
         else:
             yield Claim(f"{pointer}/matches", holds, f"expected the words to match {quoted(pattern)}", found)
     if expect.equals is not None:
-        yield Claim(
-            f"{pointer}/equals", expect.equals == text, f"expected the words {quoted(expect.equals)}", found
-        )
+        yield Claim(f"{pointer}/equals", expect.equals == text, f"expected the words {quoted(expect.equals)}", found)
 
 
 def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str) -> Iterator[Claim]:
@@ -249,9 +236,7 @@ def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer
         same = [to_dict(event) for event in events if type(event).__name__ == expected.type]
         types = list(dict.fromkeys(type(event).__name__ for event in events))
         found = f"there is {quoted(same[0])}" if same else f"there are {', '.join(types) or 'none'}"
-        yield Claim(
-            f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found
-        )
+        yield Claim(f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found)
         start = start if place is None else place + 1
 
 
@@ -277,11 +262,7 @@ def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) ->
     if paused is None:
         return Claim(pointer, False, "expected it to wait for an answer", "it does not")
     tool = None if paused.call is None else paused.call.get("name")
-    holds = (
-        expect.what in (None, paused.what)
-        and expect.kind in (None, paused.kind)
-        and expect.tool in (None, tool)
-    )
+    holds = expect.what in (None, paused.what) and expect.kind in (None, paused.kind) and expect.tool in (None, tool)
     wanted = expect.model_dump(exclude_none=True) or "an answer"
     found = {"what": paused.what, "kind": paused.kind, **({"tool": tool} if tool else {})}
     return Claim(pointer, holds, f"expected it to wait for {quoted(wanted)}", f"it waits for {quoted(found)}")

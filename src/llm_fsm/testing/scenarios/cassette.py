@@ -72,11 +72,7 @@ class Cassette:
     def text(self) -> str:
         """The file."""
         head = {"cassette": FORMAT, "definition": self.definition, "sha256": self.sha256}
-        lines = [
-            json.dumps(head),
-            *(entry.to_json() for entry in self.entries),
-            json.dumps({"end": len(self.entries)}),
-        ]
+        lines = [json.dumps(head), *(entry.to_json() for entry in self.entries), json.dumps({"end": len(self.entries)})]
         return "\n".join(lines) + "\n"
 
 
@@ -138,9 +134,7 @@ def _document(line: str, number: int, path: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _fault(
-            path, number, "the recording was cut off or is damaged: this line is not JSON"
-        ) from error
+        raise _fault(path, number, "the recording was cut off or is damaged: this line is not JSON") from error
     if not isinstance(found, dict):
         raise _fault(path, number, "each line of a cassette is one JSON object")
     return found

@@ -46,9 +46,7 @@ class Sense(NamedTuple):
 def sense_of(flows: Flows, cases: Iterable[Case]) -> Sense:
     """Return the names that conversations of these cases can have, on a definition and those that it calls."""
     definition, every = flows.root.definition, definitions_of(flows)
-    declared = (
-        frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
-    )
+    declared = frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
     outputs = {key for one in every for ref in one.tools.values() for key in ref.output}
     outputs |= {key for one in every for state in one.states.values() for key in state.output}
     for setup in cases:
@@ -109,9 +107,7 @@ def nonsense(sense: Sense, setup: Case, pointer: str, *, shared: bool = False) -
     for name in setup.functions:
         if name not in sense.functions:
             place = f"{pointer}/functions{step(name)}"
-            yield Nonsense(
-                place, f"the definition names no function {name!r}", meant(name, sense.functions), True
-            )
+            yield Nonsense(place, f"the definition names no function {name!r}", meant(name, sense.functions), True)
     for number, handler in enumerate(setup.handlers):
         yield from _states(sense, handler.state or (), f"{pointer}/handlers/{number}/state")
     yield from _case(sense, setup, pointer)
@@ -157,9 +153,7 @@ def _states(
         if name not in sense.states and name not in known:
             place = f"{pointer}/{number}"
             yield Nonsense(
-                place,
-                said.format(repr(name)),
-                meant(name, (*sense.definition.states, *sense.definition.patterns)),
+                place, said.format(repr(name)), meant(name, (*sense.definition.states, *sense.definition.patterns))
             )
 
 
@@ -231,7 +225,5 @@ def warnings(text: Text, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]
     """A warning for each case, given with its pointer, that expects nothing; one for all rows of a table."""
     said = "this case expects nothing, so it passes wherever the conversation goes"
     hint = 'give a step an "expect"'
-    found = (
-        text.fault(said, pointer, hint=hint, level="warning") for pointer, case in cases if expects_nothing(case)
-    )
+    found = (text.fault(said, pointer, hint=hint, level="warning") for pointer, case in cases if expects_nothing(case))
     return tuple(in_order(found))

@@ -171,9 +171,7 @@ class _Reader:
     def plays(self, shared: Case, *, with_users: bool) -> Sequence[Play]:
         """Every case of the file, each row of a table as one."""
         raw = self.document.get("cases")
-        listed = [
-            (f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])
-        ]
+        listed = [(f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])]
         if shared.model_fields_set & {"steps", "start", "expect", "table"}:
             if listed:
                 self.fault("a file has steps of its own or cases, not both", "/cases", at_key=True)
@@ -181,13 +179,9 @@ class _Reader:
             listed = [("", own)]
         plays: list[Play] = []
         for number, (pointer, case) in enumerate(listed, start=1):
-            plays += self.rows(
-                shared, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file))
-            )
+            plays += self.rows(shared, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file)))
         if not plays and not with_users and not self.faults:
-            self.fault(
-                "there is no case in this file", "", hint='write "steps": [{"say": "…", "expect": "…"}]'
-            )
+            self.fault("there is no case in this file", "", hint='write "steps": [{"say": "…", "expect": "…"}]')
         self.same_names(plays)
         return plays
 
@@ -228,9 +222,7 @@ class _Reader:
             if play.name in seen:
                 first = self.text.position(seen[play.name]).line
                 self.fault(
-                    f"a case {play.name!r} stands in line {first} already",
-                    f"{play.pointer}/name",
-                    hint="rename one",
+                    f"a case {play.name!r} stands in line {first} already", f"{play.pointer}/name", hint="rename one"
                 )
             seen[play.name] = play.pointer
 
@@ -256,11 +248,7 @@ class _Reader:
                 at_key=True,
             )
         elif kind == "choice":
-            self.fault(
-                f'there is no event "{context["value"]}"',
-                place,
-                hint=meant(context["value"], context["known"]),
-            )
+            self.fault(f'there is no event "{context["value"]}"', place, hint=meant(context["value"], context["known"]))
         elif kind == "missing":
             self.fault(f'the key "{name}" is missing', place.rpartition("/")[0])
         elif kind == "literal_error" and context["expected"] == "True":
@@ -268,9 +256,7 @@ class _Reader:
         elif kind == "too_short":
             self.fault(f"{name}: there must be at least one", place)
         elif kind == "literal_error":
-            self.fault(
-                f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}", place
-            )
+            self.fault(f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}", place)
         elif kind == "value":
             self.fault(str(context["reason"]), place)
         elif kind in _EXPECTED:
@@ -316,13 +302,7 @@ class _Reader:
                 continue
             if found.line is not None and isinstance(given, str):
                 self.faults.append(
-                    Fault(
-                        message=found.message,
-                        hint=found.hint,
-                        file=found.file,
-                        line=found.line,
-                        column=found.column,
-                    )
+                    Fault(message=found.message, hint=found.hint, file=found.file, line=found.line, column=found.column)
                 )
             else:
                 inner = f"/definition{found.pointer}" if isinstance(given, dict) else "/definition"
@@ -334,9 +314,7 @@ class _Reader:
             shipped = definition_paths()
             if given not in shipped:
                 self.fault(
-                    f"there is no definition {given!r} beside this file",
-                    "/definition",
-                    hint=_near(path, shipped),
+                    f"there is no definition {given!r} beside this file", "/definition", hint=_near(path, shipped)
                 )
                 return None, None
             path = os.fspath(shipped[given])
@@ -359,9 +337,7 @@ def _near(path: str, shipped: Mapping[str, Any]) -> str:
     folder = os.path.dirname(path) or "."
     try:
         beside_it = [
-            name
-            for name in sorted(os.listdir(folder))
-            if name.endswith(".json") and not name.endswith(ENDING)
+            name for name in sorted(os.listdir(folder)) if name.endswith(".json") and not name.endswith(ENDING)
         ]
     except OSError:
         beside_it = []

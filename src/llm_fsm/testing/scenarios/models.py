@@ -13,15 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import escape
@@ -247,9 +239,7 @@ class Reply(Written):
         return nearest(key, cls.known_keys()) is not None
 
 
-_EVENTS: Mapping[str, type[Event]] = {
-    kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES
-}
+_EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES}
 _EVENT_FIELDS = frozenset({"type", *(item for kind in _EVENTS.values() for item in kind.__struct_fields__)})
 
 
@@ -380,8 +370,7 @@ class Expect(Written):
     outcome: str | None = None
     """The outcome: passed, paused, exhausted, limited, failed, closed, or that of its end, such as final."""
     paused: Annotated[
-        PauseExpected | None,
-        BeforeValidator(_paused, json_schema_input_type=bool | str | PauseExpected | None),
+        PauseExpected | None, BeforeValidator(_paused, json_schema_input_type=bool | str | PauseExpected | None)
     ] = None
     """The pause: true, false, its name, or an object."""
     output: JsonValue = None
@@ -454,9 +443,7 @@ class Step(Written):
     def kind(self) -> Literal["say", "answer", "wait", "end"]:
         """Return the kind of event."""
         given = self.model_fields_set
-        return (
-            "say" if "say" in given else "wait" if "wait" in given else "end" if "end" in given else "answer"
-        )
+        return "say" if "say" in given else "wait" if "wait" in given else "end" if "end" in given else "answer"
 
     @model_validator(mode="after")
     def _one(self) -> Step:

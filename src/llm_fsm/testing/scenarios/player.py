@@ -75,21 +75,15 @@ class Player:
             store=MemoryStore(),
             tools=self.stage.bound(every, self._host.tools, played),
             file=loaded.file if loaded.definition_file is None else loaded.definition_file,
-            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"])
-            if handlers
-            else (),
+            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"]) if handlers else (),
             clock=self._time,
             timeout=self._timeout,
         )
         functions = {name for setup in setups for name in setup["functions"]}
-        for name, checks in {
-            name: checks for one in every for name, checks in function_names(one).items()
-        }.items():
+        for name, checks in {name: checks for one in every for name, checks in function_names(one).items()}.items():
             played_here = self.stage.check if checks else self.stage.execute
             own = self._host.functions.get(name)
-            machine.function(
-                partial(played_here, name) if name in functions or own is None else own, name=name
-            )
+            machine.function(partial(played_here, name) if name in functions or own is None else own, name=name)
         return machine
 
     def _time(self) -> float:

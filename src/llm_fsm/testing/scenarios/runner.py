@@ -66,9 +66,7 @@ class CaseRunner:
         except (LLMFSMError, ValueError, OverflowError) as raised:
             error = f"{type(raised).__name__}: {raised}"
         expect = None if start is None else start.expect
-        self.close(
-            _At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error
-        )
+        self.close(_At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error)
 
     async def go_on_without_greeting(self) -> bool:
         """Later steps go on after a failed greeting."""
@@ -124,9 +122,7 @@ class CaseRunner:
         if chat is not None:
             if self.has_secrets:
                 self.secrets |= self.secret_values(chat, turn)
-            self.said.append(
-                Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
-            )
+            self.said.append(Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state))
         wrong = self.model.done(self.secrets)
         unanswered = error is not None and wrong is not None and wrong in error
         expected = at.expect is not None and at.expect.error is not None

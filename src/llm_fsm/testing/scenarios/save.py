@@ -27,9 +27,7 @@ _GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "s
 """Parts of a test that hold values from outside, and how deep their names do: those of keys stand in the definition."""
 
 
-def document_of(
-    program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str
-) -> dict[str, Any]:
+def document_of(program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str) -> dict[str, Any]:
     """The file of tests for a conversation given by its records. `definition`: what the file calls the definition.
 
     Turns that were taken back are left out. Secret values are replaced by others of the same shape, everywhere.
@@ -93,8 +91,10 @@ class _Saver:
                 if event.name in asking:
                     found.setdefault(event.name, []).append(read_arguments(event.arguments))
         return {
-            name: {"calls": self.tools.get(name, [{"error": "it takes other arguments"}]),
-                   "parameters": {"type": "object", "not": {"enum": unfit}}}
+            name: {
+                "calls": self.tools.get(name, [{"error": "it takes other arguments"}]),
+                "parameters": {"type": "object", "not": {"enum": unfit}},
+            }
             for name, unfit in found.items()
         }
 
@@ -130,9 +130,7 @@ class _Saver:
         self.secrets |= confided(self.program, contexts, record.events) - {""}
         replies = [_reply(event, self.names) for event in record.events if isinstance(event, ev.ModelReplied)]
         changed = {
-            key: value
-            for key, value in self.session.root_context().items()
-            if before.root_context().get(key) != value
+            key: value for key, value in self.session.root_context().items() if before.root_context().get(key) != value
         }
         expect: dict[str, Any] = {"state": self.session.state}
         expect |= {"context": changed} if changed else {}
@@ -182,21 +180,14 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         return event.text
     move = document.get("transition")
     update = move.get("context_update") if isinstance(move, dict) else None
-    if not (
-        document.keys() <= _PARTS
-        and isinstance(move, dict)
-        and move.keys() <= _MOVE
-        and isinstance(update, dict)
-    ):
+    if not (document.keys() <= _PARTS and isinstance(move, dict) and move.keys() <= _MOVE and isinstance(update, dict)):
         return {"raw": document}
     short: dict[str, Any] = {"to": move.get("target_state")}
     short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
     short |= {key: document[key] for key in ("message", "reasoning") if key in document}
     texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
-    lists = all(
-        isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str))
-    )
+    lists = all(isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str)))
     return (
         {key: value for key, value in short.items() if value or key == "to"}
         if texts and lists and short["to"] in names

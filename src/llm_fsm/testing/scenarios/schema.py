@@ -38,11 +38,7 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
     properties = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
-        inner = {
-            word: value
-            for word, value in shape["properties"][key].items()
-            if word not in ("title", "default")
-        }
+        inner = {word: value for word, value in shape["properties"][key].items() if word not in ("title", "default")}
         properties[key] = {"description": texts[name], **inner}
     shape["description"] = _line(model.__doc__)
     shape["properties"] = properties
@@ -57,10 +53,7 @@ def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     if name == "ToolFixture":
         calls = shape["properties"]["calls"]
         result = calls["items"]
-        return {
-            "description": shape["description"],
-            "anyOf": [shape, result, {"type": "array", "items": result}],
-        }
+        return {"description": shape["description"], "anyOf": [shape, result, {"type": "array", "items": result}]}
     if model is None or not model.short:
         return shape
     other = {key: value for key, value in shape["properties"][model.short].items() if key != "description"}

@@ -54,9 +54,7 @@ class CaseLLM:
         """The next reply. Raises ModelError where a fault is scripted, and where nothing is."""
         if self._used >= len(self._replies):
             given = len(self._replies)
-            told = (
-                "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
-            )
+            told = "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
             self.lacking = (
                 f"the model is asked for a reply in state {request.state!r}, and {told} for this step{_why(request)}"
             )
@@ -108,13 +106,7 @@ def _why(request: LLMRequest) -> str:
 
 
 def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
-    return ModelReply(
-        text=text,
-        model="scripted",
-        mode="scripted",
-        finish_reason=finish_reason,
-        tool_calls=tool_calls,
-    )
+    return ModelReply(text=text, model="scripted", mode="scripted", finish_reason=finish_reason, tool_calls=tool_calls)
 
 
 class Model(Protocol):
@@ -151,11 +143,7 @@ class Scripted:
         if self._llm.lacking is not None:
             return self._llm.lacking
         left = self._llm.unused
-        return (
-            f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for"
-            if left
-            else None
-        )
+        return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for" if left else None
 
 
 class Plain:

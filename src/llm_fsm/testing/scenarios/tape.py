@@ -28,11 +28,7 @@ def said_in(play: Play) -> list[str]:
 
 def keys_of(environ: Mapping[str, str]) -> set[str]:
     """Values of the environment that are keys."""
-    return {
-        value
-        for name, value in environ.items()
-        if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY
-    }
+    return {value for name, value in environ.items() if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY}
 
 
 class Recorder:

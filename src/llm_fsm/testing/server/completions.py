@@ -15,16 +15,10 @@ Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
 """The form in which a reply is requested. `tools`: tools are offered, in any form."""
 
 _REFUSALS: Mapping[str, tuple[str, str]] = {
-    "schema": (
-        "'response_format' of type 'json_schema' is not supported with this model.",
-        "response_format",
-    ),
+    "schema": ("'response_format' of type 'json_schema' is not supported with this model.", "response_format"),
     "tool": ("'tools' is not supported with this model.", "tools"),
     "tools": ("This model does not support tools.", "tools"),
-    "json_object": (
-        "'response_format' of type 'json_object' is not supported with this model.",
-        "response_format",
-    ),
+    "json_object": ("'response_format' of type 'json_object' is not supported with this model.", "response_format"),
 }
 
 
@@ -57,15 +51,10 @@ def failure(message: str, *, param: str | None = None) -> dict[str, Any]:
 
 def models(names: tuple[str, ...]) -> dict[str, Any]:
     """The body of `GET /models`."""
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "owned_by": "llm-fsm"} for name in names],
-    }
+    return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "llm-fsm"} for name in names]}
 
 
-def completion(
-    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()
-) -> dict[str, Any]:
+def completion(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()) -> dict[str, Any]:
     """The answer to a request that does not stream; where it forces a tool, `text` is the call's arguments."""
     text, calls = _said(text, body, number, calls)
     message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
@@ -102,9 +91,7 @@ def chunks(
     yield b"data: [DONE]\n\n"
 
 
-def _said(
-    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]
-) -> tuple[str, Sequence[ToolCall]]:
+def _said(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]) -> tuple[str, Sequence[ToolCall]]:
     """The content and the calls of the answer: the text is a call's arguments where the form demands it."""
     if calls or reply_form(body) != "tool":
         return text, calls

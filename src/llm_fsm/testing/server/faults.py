@@ -1,6 +1,6 @@
 """Failures of a model's server, ready for a script of `serve_scripted`.
 
-    with serve_scripted([FAULTS["half a JSON"], {"message": "…"}]) as server: …
+with serve_scripted([FAULTS["half a JSON"], {"message": "…"}]) as server: …
 """
 
 from __future__ import annotations

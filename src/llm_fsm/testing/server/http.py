@@ -72,11 +72,7 @@ async def stream(
 
     `pause`: seconds after each event.
     """
-    headers = {
-        "content-type": "text/event-stream",
-        "transfer-encoding": "chunked",
-        "cache-control": "no-cache",
-    }
+    headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "cache-control": "no-cache"}
     writer.write(_head(200, headers))
     for event in events:
         writer.write(b"%x\r\n%b\r\n" % (len(event), event))
@@ -90,8 +86,5 @@ async def stream(
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [
-        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
+    lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

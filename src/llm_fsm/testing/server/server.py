@@ -145,20 +145,13 @@ class ScriptedServer:
             writer.close()
 
     async def _answer(
-        self,
-        writer: asyncio.StreamWriter,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        content: bytes,
+        self, writer: asyncio.StreamWriter, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> bool:
         """Send one answer; False when the connection is done for."""
         if path.endswith("/models"):
             return await send(writer, HttpReply(body=models(("scripted",))))
         if method != "POST" or not path.endswith("/chat/completions"):
-            return await send(
-                writer, HttpReply(status=404, body=failure(f"unknown address: {method} {path}"))
-            )
+            return await send(writer, HttpReply(status=404, body=failure(f"unknown address: {method} {path}")))
         try:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -213,11 +206,7 @@ def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall
 class _Running:
     """A thread with an event loop and a listening socket."""
 
-    def __init__(
-        self,
-        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
-        port: int,
-    ) -> None:
+    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], port: int) -> None:
         self.port = 0
         self._serve = serve
         self._tasks: set[asyncio.Task[None]] = set()

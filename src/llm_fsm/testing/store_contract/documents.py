@@ -272,9 +272,7 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
         expect(f"journal {number}", list(await store.journalled("c")), [text])
-        commit = Commit(
-            conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}"
-        )
+        commit = Commit(conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}")
         await store.save(commit)
         expect(f"load {number}", await store.load("c", f"r{number}"), _loaded(text, number))
     expect("records", list(await store.records("c")), list(DOCUMENTS))

@@ -218,6 +218,4 @@ KEEPING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     nothing_outlives_its_conversation,
     hostile_words_are_only_words,
 )
-SHARED_KEEPING_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
-    the_outbox_outlives_its_store,
-)
+SHARED_KEEPING_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (the_outbox_outlives_its_store,)

@@ -86,10 +86,7 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
     """
     checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
     if shared:
-        checks += [
-            _check(body, shared=True)
-            for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)
-        ]
+        checks += [_check(body, shared=True) for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)]
     if fenced:
         checks += [_check(body, shared=True, fenced=True) for body in FENCED_LOCK_CHECKS]
     return tuple(checks)
