@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -52,7 +53,13 @@ class Bench:
                 prefix="beside-"
             ) as elsewhere:  # some leave their logs where they run
                 made = subprocess.run(
-                    command, cwd=elsewhere, capture_output=True, text=True, timeout=timeout, check=False
+                    command,
+                    cwd=elsewhere,
+                    env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                    capture_output=True,
+                    text=True,
+                    timeout=timeout,
+                    check=False,
                 )
             return json.loads(made.stdout.strip().splitlines()[-1])
         except subprocess.TimeoutExpired:
