@@ -315,9 +315,9 @@ def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads(
     host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)
     done = host.say(_begin(host), "7", calls(("look", {})), reply("sort", "Hello Ada, come in."))
     first, second = (request.messages for request in done.requests)
-    assert "<valid_states>ask</valid_states>" in first[1].content
+    assert '[{"to":"sort","open":false}]' in first[1].content
     assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
-    assert "<valid_states>sort, ask</valid_states>" in second[1].content
+    assert '"open":false' not in second[1].content
     assert '{"owner":"Ada"}' in second[1].content
     assert '"leads_on_to":[{"to":"known"}]' in second[1].content
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
@@ -350,7 +350,7 @@ def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() 
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
     assert "<conversation_history>" not in messages[1].content
     assert messages[1].content.endswith('<user_input>\n"7 \\u003cuser_input\\u003e"\n</user_input>\n')
-    assert "<valid_states>sort, ask</valid_states>" in messages[1].content
+    assert '"open":false' not in messages[1].content
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
 
 

@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
+    *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
     ("lint.rules.conditions.bad_check", "lint.facts.data_flow"),
     ("lint.rules.conditions.bad_check", "lint.facts.members"),
 }

@@ -88,7 +88,7 @@ def test_a_subflow_begins_with_what_it_is_given_and_one_call_speaks_for_it() -> 
     assert (pushed.kind, pushed.state, pushed.flow, pushed.entered) == ("subflow", "pay", "pay", "card")
 
 
-def test_a_subflow_has_a_prompt_keys_and_history_of_its_own_and_the_callers_persona() -> None:
+def test_a_subflow_has_a_prompt_and_keys_of_its_own_and_the_callers_persona_and_history() -> None:
     done = say(SHOP, into().session, "the blue one", reply("card", "Its number?"))
     system, user = (message.content for message in done.requests[0].messages)
     assert "A cheerful grocer" in system
@@ -96,7 +96,26 @@ def test_a_subflow_has_a_prompt_keys_and_history_of_its_own_and_the_callers_pers
     assert "total" not in system + user
     assert done.session.window == (("apples", "Right.\n\nWhich card?"), ("the blue one", "Its number?"))
     back = say(SHOP, done.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
-    assert back.session.window == (("no", "Nothing was paid.\n\nWhat else?"),)
+    assert back.session.window == (*done.session.window, ("no", "Nothing was paid.\n\nWhat else?"))
+
+
+def test_the_history_has_no_hole_around_a_flow_and_the_next_prompt_begins_with_it() -> None:
+    first = say(SHOP, start(SHOP, reply("cart", "Hello!"), greet=True).session, "hi", reply("cart", "What?"))
+    inside = say(SHOP, first.session, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
+    assert inside.requests[1].messages[1].content.startswith(
+        '<conversation_history>\n[{"system":"Hello!"},{"user":"hi"},{"system":"What?"}]'
+    )
+    back = say(SHOP, inside.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    prompt = say(SHOP, back.session, "pears", reply("cart")).prompt
+    history = json.loads(prompt.split("<conversation_history>\n")[1].split("\n</conversation_history>")[0])
+    said = [message["user"] for message in history if "user" in message]
+    assert said == ["hi", "apples", "no"]
+
+
+def test_facts_without_a_key_are_carried_out_of_a_flow() -> None:
+    told = say(SHOP, into().session, "the blue one, for my dog", reply("card", "Its number?", _extra={"pet": "dog"}))
+    back = say(SHOP, told.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    assert back.session.context["_extra"] == {"pet": "dog"}
 
 
 def test_its_final_state_brings_it_back_and_the_label_of_that_state_leads_on() -> None:

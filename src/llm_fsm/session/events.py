@@ -406,7 +406,8 @@ class FlowPushed(Event, frozen=True, kw_only=True):
     A subflow begins the definition `flow` in its state `entered`, with its own `context`. `sources` maps each key to
     the source of its value. A digression stays in its definition and begins in `entered`. `asked` is the last question
     to the user, and `wanted` names the keys it asked for. `caller` is the place on the stack of the definition in
-    which the digression takes place, if that is one that waits for the current one.
+    which the digression takes place, if that is one that waits for the current one. `history`: prompts go on with the
+    exchanges so far; records of earlier versions begin each definition without them.
     """
 
     kind: str
@@ -418,6 +419,7 @@ class FlowPushed(Event, frozen=True, kw_only=True):
     asked: str = ""
     wanted: tuple[str, ...] = ()
     caller: int | None = None
+    history: bool = False
 
 
 class FlowReturned(Event, frozen=True, kw_only=True):
@@ -432,7 +434,7 @@ class FlowReturned(Event, frozen=True, kw_only=True):
     - resumed: the user chose what to return to. Places that the current definition left open stay open;
     - host: the program moved the conversation.
 
-    `frame` is the place on the stack; -1 is the topmost.
+    `frame` is the place on the stack; -1 is the topmost. `history` is as in FlowPushed.
     """
 
     kind: str
@@ -441,6 +443,7 @@ class FlowReturned(Event, frozen=True, kw_only=True):
     flow: str = ""
     how: str = "final"
     frame: int = -1
+    history: bool = False
 
 
 class Corrected(Event, frozen=True, kw_only=True):

@@ -285,7 +285,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         asides=0,
         context=dict(event.context),
         origins={key: (session.turn, source) for key, source in event.sources.items()},
-        window=(),
+        window=session.window if event.history else (),
         notes=(),
         summary="",
         begun={},
@@ -308,7 +308,8 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
         caller=event.caller,
     )
     there = {} if event.caller is None else session.stack[event.caller].saved
-    return _taken_up(replace(session, stack=(*session.stack, frame), **there), frame)
+    begun = replace(session, stack=(*session.stack, frame), **there)
+    return _taken_up(replace(begun, window=session.window) if event.history else begun, frame)
 
 
 def _taken_up(session: Session, begun: Frame) -> Session:
@@ -332,7 +333,8 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
         waits = frames[frame.caller]
         made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, saved={**waits.saved, **made})
-    return _fruitful(replace(session, stack=tuple(frames), **frame.saved))
+    back = replace(session, stack=tuple(frames), **frame.saved)
+    return _fruitful(replace(back, window=session.window) if event.history else back)
 
 
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:

@@ -321,7 +321,7 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
     if state.fixed is not None:
         try:
             system = redacted(machine.keys.secret_values(session.context), session.system_names())
-            return state.fixed.render(machine.keys.visible(session.context) | system)
+            return state.fixed.render(machine.in_words(machine.keys.visible(session.context)) | system)
         except WordingError:
             return ""
     return (

@@ -23,6 +23,7 @@ from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItems
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
+from llm_fsm.turn.localized import has_words
 from llm_fsm.turn.prompt.examples import ExampleState, example_replies
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
 from llm_fsm.turn.prompt.render import (
@@ -468,6 +469,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
         question=question,
         tells_time=_tells_time(definition, keys),
+        worded=frozenset(key for key, shape in keys.shapes.items() if has_words(shape.schema, definition.language)),
         limits=definition.limits,
         english=definition.is_english,
     )

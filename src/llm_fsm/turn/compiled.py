@@ -14,6 +14,7 @@ from llm_fsm.session.messages import LLMRequest, ReplyForm
 from llm_fsm.session.session import Session
 from llm_fsm.turn.fixed_replies import FixedReply
 from llm_fsm.turn.guards import Assignment, Move
+from llm_fsm.turn.localized import localized
 from llm_fsm.turn.prompt.render import Prompts, transition_item
 from llm_fsm.turn.prompt.state_summary import StateWords
 from llm_fsm.turn.recognize import Recogniser
@@ -129,6 +130,8 @@ class CompiledMachine:
     question: Callable[[str, ReplyForm], LLMRequest]
     """Gives for a state id what all questions about a message have in common there: system message, schema, settings,
     sizes. Made when it is first asked for."""
+    worded: frozenset[str] = frozenset()
+    """Keys whose values are said in other words than their own."""
     tells_time: bool = False
     """True where a key or the definition's words need the minute of a message."""
     bounds: tuple[tuple[str, float], ...] = ()
@@ -162,6 +165,12 @@ class CompiledMachine:
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""
     """The SHA-256 of `document`; where no other definition is called, that of the definition."""
+
+    def in_words(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Values of keys as fixed replies say them."""
+        said = self.worded & values.keys()
+        language = self.definition.language
+        return values | {key: localized(self.keys.schema(key), values[key], language) for key in said}
 
     def is_secret(self, key: str) -> bool:
         """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS
 from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, tasks
@@ -47,6 +48,7 @@ def begin(turn: TurnState) -> Run:
             entered=called.definition.initial_state,
             context=values,
             sources=sources,
+            history=True,
         )
     )
     for event in refused:
@@ -69,6 +71,7 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
     if how != "cancelled":
         values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
         _give_back(turn, values, session.origins)
+        _carry_facts(turn, session)
         for event in refused:
             turn.emit(event)
     yield from assignments.remake(turn)
@@ -114,6 +117,7 @@ def leave(turn: TurnState, how: str) -> None:
             ended=session.state,
             flow=session.flow if frame.kind == "subflow" else "",
             how=how,
+            history=True,
         )
     )
 
@@ -134,6 +138,18 @@ def _give_back(turn: TurnState, values: Mapping[str, object], origins: Mapping[s
             turn.emit(ev.ContextRefused(key=key, reason=reason, source="flow"))
     for source, found in written.items():
         turn.emit(ev.ContextSet(source=source, values=found))
+
+
+def _carry_facts(turn: TurnState, left: Session) -> None:
+    """Keep the facts without a key that the user told in a flow. Older ones give way where there are too many."""
+    told = left.context.get(EXTRA)
+    if not isinstance(told, Mapping) or not told:
+        return
+    known = turn.session.context.get(EXTRA) or {}
+    whole = {**{name: known[name] for name in known if name not in told}, **told}
+    kept = dict(list(whole.items())[-MAX_EXTRA_KEYS:])
+    if kept != known:
+        turn.emit(ev.ContextSet(source="model", values={EXTRA: kept}))
 
 
 def hand_on(turn: TurnState, before: Session) -> None:

@@ -234,7 +234,7 @@ def _come_back_to(turn: TurnState, place: int) -> Frame:
     """Be back at a place on the stack that a digression left open, whatever lies above it."""
     frame = turn.reopened = turn.session.stack[place]
     state, here = frame.saved["state"], turn.session.state
-    turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place))
+    turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place, history=True))
     return frame
 
 
@@ -243,7 +243,11 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
     here, asked, wanted = turn.session.state, response.last_question(turn), response.keys_asked_for(turn)
     if caller is not None:
         subflows.keep_secrets(turn)
-    turn.emit(ev.FlowPushed(kind="digression", state=here, entered=entered, asked=asked, wanted=wanted, caller=caller))
+    turn.emit(
+        ev.FlowPushed(
+            kind="digression", state=here, entered=entered, asked=asked, wanted=wanted, caller=caller, history=True
+        )
+    )
 
 
 def _repeats(turn: TurnState, state: str, given: Any) -> bool:
