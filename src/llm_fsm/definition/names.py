@@ -23,6 +23,7 @@ PatternName = Literal[
     "clarify",
     "repeat",
     "skip",
+    "back",
     "restart",
     "handover",
     "cannot_handle",

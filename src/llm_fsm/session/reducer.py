@@ -95,7 +95,8 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
     for key in event.removed:
         context.pop(key, None)
         origins.pop(key, None)
-    skipped = tuple(key for key in session.skipped if key not in event.values) if session.skipped else ()
+    touched = event.values.keys() | set(event.removed)
+    skipped = tuple(key for key in session.skipped if key not in touched) if session.skipped else ()
     begun = session.begun and {
         key: parts
         for key, parts in session.begun.items()

@@ -323,7 +323,8 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     decision = _without_refused(turn, decision)
     if decision.by == "pattern":
         _alone(actions.repair(turn, reply, _NOWHERE))
-        if turn.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
+        moves = reply.target in ("correct", "digress") and turn.here != place  # as for corrections above
+        if reply.target != "back" and not moves:  # questions among its words are always left out
             turn.promise = _before(words, turn.words)
     elif decision.followed:
         move = decision.move

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import EXTRA, accept_reply
+from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.backtracking import Correction, correction, outside
@@ -120,7 +120,9 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
                 previous=turn.session.state,
                 by="exhausted" if exhausted else by,
                 transition=move.pointer,
-                on_path=turn.has("correct") and not move.returns and not turn.session.in_digression(),
+                on_path=(turn.has("correct") or turn.has("back"))
+                and not move.returns
+                and not turn.session.in_digression(),
             )
         )
     if given:
@@ -198,6 +200,19 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
     yield from assignments.run(turn, turn.state.assignment, kept=changed)
     yield from handlers.run(turn, Point.POST_TRANSITION)
     yield from assignments.remake(turn)
+
+
+def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
+    """To an earlier state, whose answers under these keys are open again."""
+    yield from apply_update(turn, {CLEAR: list(keys)})
+    skipped = tuple(key for key in keys if key in turn.session.skipped)
+    if skipped:
+        turn.emit(ev.ContextSet(source="user", removed=skipped))
+    if state != turn.session.state:
+        turn.emit(ev.StateEntered(state=state, previous=turn.session.state, by="back", on_path=True))
+        yield from assignments.run(turn, turn.state.assignment)
+        yield from handlers.run(turn, Point.POST_TRANSITION)
+        yield from assignments.remake(turn)
 
 
 def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:

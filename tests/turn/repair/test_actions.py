@@ -1111,7 +1111,7 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
     system, user = (message.content for message in done.requests[0].messages)
     assert "\ncancel: the user wants to stop this\n" in system
     assert "You may name one of <open_patterns> instead" in system
-    assert "clarify, repeat, skip, restart, handover, cannot_handle</open_patterns>" in user
+    assert "clarify, repeat, skip, back, restart, handover, cannot_handle</open_patterns>" in user
     off = say(machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?"))
     assert off.of(ev.MoveRefused)[0].by == "unknown"
 

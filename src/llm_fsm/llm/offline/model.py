@@ -25,6 +25,7 @@ _WAYS: Mapping[str, frozenset[str]] = {
     "restart": frozenset(("restart", "start over", "start again")),
     "repeat": frozenset(("repeat", "say that again", "pardon")),
     "skip": frozenset(("skip", "skip that", "pass")),
+    "back": frozenset(("back", "go back", "one step back")),
     "clarify": frozenset(("what do you mean", "i do not understand", "i don't understand")),
     "handover": frozenset(("human", "a human", "agent", "a person", "operator")),
 }

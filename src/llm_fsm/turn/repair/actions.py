@@ -15,7 +15,7 @@ from llm_fsm.session.context import has
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import own_moves, reads
-from llm_fsm.turn.compiled import AvailableMoves
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.repair import corrections
@@ -35,6 +35,8 @@ def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
         yield from _restart(turn, reply.message)
     elif name == "skip":
         yield from _skip(turn, reply.message, available)
+    elif name == "back":
+        yield from _back(turn, reply.message)
     elif name == "cannot_handle":
         yield from miss(turn, reply.message)
     elif name == "handover":
@@ -202,6 +204,50 @@ def _restart(turn: TurnState, message: str) -> Run:
         response.ask_again(turn, "")
     else:
         yield from response.complete_words(turn)
+
+
+def _back(turn: TurnState, message: str) -> Run:
+    """Ask the question before once more, its answer open again; what worked or waited since is not begun again."""
+    if turn.session.in_digression():
+        turn.emit(ev.Repaired(pattern="back", how="left"))
+        _say(turn, "back", words=told_in(message))
+        yield from _step_back(turn)
+        return
+    state, keys = _question_before(turn)
+    if not state:
+        turn.emit(ev.Repaired(pattern="back", how="first"))
+        _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn)))
+        return
+    turn.emit(ev.Repaired(pattern="back", how="moved"))
+    _say(turn, "back", words=told_in(message))
+    yield from transitions.go_back(turn, state, keys)
+    response.say_fixed(turn)
+    response.ask_again(turn, "")
+
+
+def _question_before(turn: TurnState) -> tuple[str, tuple[str, ...]]:
+    """Return the state that asked before, and the keys of its last answer; "" if there is none to go back to."""
+    session, machine = turn.session, turn.machine
+    if keys := _last_answer(session, turn.state):
+        return turn.state.id, keys
+    for name, pointer in reversed(session.path):
+        state = machine.states.get(name)
+        if state is None or all(move.pointer != pointer for move in state.moves):
+            break  # of a definition that waits
+        if state.kind == "converse":
+            return name, _last_answer(session, state)
+        if state.kind != "decide":
+            break
+    return "", ()
+
+
+def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
+    """Return the keys that a state collects and the user gave last, or would not give."""
+    given = [key for key in state.collects if has(session.context, key)]
+    turns = {key: session.origins.get(key.partition(".")[0], (0, ""))[0] for key in given}
+    last = max(turns.values(), default=0)
+    skipped = tuple(key for key in state.collects if key in session.skipped)
+    return tuple(key for key, turn in turns.items() if turn == last) or skipped
 
 
 def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
