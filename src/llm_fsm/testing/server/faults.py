@@ -1,6 +1,7 @@
 """Failures of a model's server, ready for a script of `serve_scripted`.
 
-with serve_scripted([FAULTS["half a JSON"], {"message": "…"}]) as server: …
+Example:
+    with serve_scripted([FAULTS["half a JSON"], {"message": "…"}]) as server: …
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
-from llm_fsm.lint.rules.conditions.unjudged_words import unjudged
+from llm_fsm.lint.rules.conditions.words import unjudged
 from llm_fsm.lint.rules.format.duplicate_entry import repeated
 from llm_fsm.lint.solver.cases import ANY
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
