@@ -522,3 +522,24 @@ def test_words_after_a_task_cost_one_call_because_nobody_could_foresee_them() ->
     )
     assert [event.asked_for for event in done.of(ev.ModelReplied)] == ["turn", "task", "words"]
     assert done.requests[1].messages[1].content == "<current_context>\n{}\n</current_context>"  # and no empty <input>
+
+
+def test_the_next_turns_are_shown_what_tools_gave_shortened_and_then_no_longer() -> None:
+    found = {"owner": "Ada", "notes": "x" * 5000, "pin": "4711"}
+    asks = {"purpose": "Your number?", "tools": ["look"], "transitions": [{"target_state": "end"}]}
+    states = {"ask": asks, "end": {}}
+    secret = {"properties": {"pin": {"type": "string", "x-secret": True}}}
+    host = worker(states, tools={"look": lambda: found}, context_schema=secret)
+    done = host.say(_begin(host), "7", calls(("look", {})), reply("ask", "It is Ada's.", pin="4711"))
+    assert "<tool_results>" not in done.requests[1].messages[1].content
+    prompts = []
+    for _ in range(4):
+        done = host.say(done.session, "whose?", reply("ask", "Ada's."))
+        prompts.append(done.prompt)
+    first = prompts[0].split("<tool_results>\n")[1].split("\n</tool_results>")[0]
+    [shown] = json.loads(first)
+    assert shown["tool"] == "look"
+    assert shown["result"].startswith('{"owner":"Ada"')
+    assert len(shown["result"]) < 700
+    assert "4711" not in first
+    assert ["<tool_results>" in prompt for prompt in prompts] == [True, True, True, False]

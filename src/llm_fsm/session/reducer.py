@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from llm_fsm._json import in_unicode
 from llm_fsm._text import cut
 from llm_fsm.session import events as ev
 from llm_fsm.session.history import Exchange
@@ -17,6 +18,11 @@ from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, 
 
 MAX_PATH = 64
 """The longest path that a session keeps, in steps."""
+KEPT_TURNS = 3
+"""Turns for which prompts show what a tool gave."""
+_KEPT_RESULTS = 4
+_KEPT_CHARS = 600
+"""Characters of a result, as JSON, that are kept for the next prompts."""
 
 
 def _started(_: Session, event: ev.Started) -> Session:
@@ -145,6 +151,16 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     said = event.text if event.kept_text is None else event.kept_text
     exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
     return replace(session, window=(*session.window, exchange), user_input=None)
+
+
+def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
+    """Keep what a tool gave for the next prompts; a task has its own record of it."""
+    if session.work is not None or event.error is not None or event.result is None:
+        return session
+    text = in_unicode(event.result)
+    result = event.result if len(text) <= _KEPT_CHARS else cut(text, _KEPT_CHARS)
+    kept = [one for one in session.tool_results if one[0] > session.turn - KEPT_TURNS]
+    return replace(session, tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:])
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
@@ -408,6 +424,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.TurnUndone: _turn_undone,
     ev.Migrated: _migrated,
     ev.RunResumed: _run_resumed,
+    ev.ToolReturned: _tool_returned,
     ev.MemorySet: _memory_set,
     ev.SharedSet: _shared_set,
     ev.AttemptBegun: _attempt_begun,

@@ -161,6 +161,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many of the messages in this state were for a digression."""
     fruitless: tuple[int, int] | None = None
     """How many messages in a row brought nothing, and the last turn that was counted."""
+    tool_results: tuple[tuple[int, str, Any], ...] = ()
+    """What tools gave in the last turns of a conversation: turn, name, result; a long result is the beginning of it."""
     refusals: Mapping[str, tuple[int, int]] = {}
     """Key to the number of turns in which a value for it was refused, and the last of them; none since it was kept."""
 

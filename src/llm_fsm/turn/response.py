@@ -18,6 +18,7 @@ from llm_fsm.session.dotted_keys import part_schema
 from llm_fsm.session.events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import redacted
+from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
@@ -107,6 +108,7 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         greeting=greeting,
         summary=redacted(turn.secrets(), session.summary) if session.summary else "",
         memory=redacted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
+        tool_results=_tool_results(turn) if session.tool_results else (),
         earlier="" if words_only or not session.flow else _earlier(turn),
         said=redacted(turn.secrets(), "\n\n".join(turn.words)) if words_only else "",
         outcome=_outcome(turn) if words_only else "",
@@ -193,6 +195,16 @@ def _further_lines(turn: TurnState, context: Mapping[str, Any]) -> Mapping[str, 
     known = {key: value for key, value in context.items() if key in offered and key not in listed}
     values = each_escaped(known.values())
     return {key: f"{key} = {value}{told.get(key, '')}" for key, value in zip(known, values, strict=False)}
+
+
+def _tool_results(turn: TurnState) -> list[Mapping[str, Any]]:
+    """What tools gave in the last turns before this one, without secrets."""
+    session = turn.session
+    shown = [one for one in session.tool_results if session.turn - KEPT_TURNS <= one[0] < session.turn]
+    found: list[Mapping[str, Any]] = redacted(
+        turn.secrets(), [{"tool": name, "result": result} for _, name, result in shown]
+    )
+    return found
 
 
 def _earlier(turn: TurnState) -> str:
