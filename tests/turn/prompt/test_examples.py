@@ -31,13 +31,17 @@ def shown(states: list[ExampleState], keys: Any = KEYS, **options: Any) -> list[
 
 def test_examples_stay_and_ask_move_and_correct() -> None:
     assert shown([ASK, CONTACT]) == [
-        ("In moment, the user gives guests, and date is still missing. You stay and ask:", "moment", {"guests": 3}),
         (
-            "In moment, the user gives date, and the transition to contact fits. You move:",
+            "In state moment, the user gives guests, and date is still missing. You stay and ask:",
+            "moment",
+            {"guests": 3},
+        ),
+        (
+            "In state moment, the user gives date, and the transition to contact fits. You move:",
             "contact",
             {"date": "2030-05-17"},
         ),
-        ("In contact, the user only changes guests. You write it and stay:", "contact", {"guests": 3}),
+        ("In state contact, the user only changes guests. You write it and stay:", "contact", {"guests": 3}),
     ]
 
 

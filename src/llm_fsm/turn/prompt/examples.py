@@ -65,23 +65,23 @@ def _examples(
     first, *rest = here.asks or ("",)
     if rest:
         lacking = f"{_listed(rest)} {'are' if len(rest) > 1 else 'is'} still missing"
-        yield f"In {here.id}, the user gives {first}, and {lacking}. You stay and ask:", here.id, (first,)
+        yield f"In state {here.id}, the user gives {first}, and {lacking}. You stay and ask:", here.id, (first,)
     elif first:
-        yield f"In {here.id}, the user does not give {first} yet. You stay and ask:", here.id, ()
+        yield f"In state {here.id}, the user does not give {first} yet. You stay and ask:", here.id, ()
     else:
-        yield f"In {here.id}, no transition fits. You stay and ask:", here.id, ()
+        yield f"In state {here.id}, no transition fits. You stay and ask:", here.id, ()
     last = tuple(rest or here.asks)
     if here.target and last:
         fits = f"the transition to {here.target} fits. You move:"
-        yield f"In {here.id}, the user gives {_listed(last)}, and {fits}", here.target, last
+        yield f"In state {here.id}, the user gives {_listed(last)}, and {fits}", here.target, last
     elif here.target:
-        yield f"In {here.id}, the message fits the transition to {here.target}. You move:", here.target, ()
+        yield f"In state {here.id}, the message fits the transition to {here.target}. You move:", here.target, ()
     changed = here.asks[0] if here.asks else next(iter(keys), "")
     later = states[(place + 1) % len(states)].id
     if changed and correct:
-        yield f"In {later}, the user only changes {changed}. You name the pattern:", "correct", (changed,)
+        yield f"In state {later}, the user only changes {changed}. You name the pattern:", "correct", (changed,)
     elif changed:
-        yield f"In {later}, the user only changes {changed}. You write it and stay:", later, (changed,)
+        yield f"In state {later}, the user only changes {changed}. You write it and stay:", later, (changed,)
 
 
 def _listed(names: Sequence[str]) -> str:
