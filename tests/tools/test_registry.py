@@ -418,8 +418,8 @@ def test_a_registered_function_stays_a_function():
         ("one", "First."),
         ("zwei", "Second."),
     ]
-    terms = registry.get("zwei").terms
-    assert (terms.parallel, terms.scope, terms.timeout, terms.breaking) == (True, ("a",), 3, False)
+    policy = registry.get("zwei").policy
+    assert (policy.parallel, policy.scope, policy.timeout, policy.breaking) == (True, ("a",), 3, False)
     assert ("one" in registry, "two" in registry, registry.get("two")) == (True, False, None)
     assert [spec.name for spec in registry.specs("b")] == ["one"]
     assert [spec.name for spec in registry.specs("a")] == ["one", "zwei"]
@@ -576,5 +576,5 @@ def test_the_words_of_workflows_for_tools() -> None:
     registry = ToolRegistry()
     registry.register(add, is_breaking=True)
     [tool] = registry.list_tools()
-    assert (tool.name, tool.terms.breaking) == ("add", True)
+    assert (tool.name, tool.policy.breaking) == ("add", True)
     assert registry.to_openai_schemas() == registry.schemas("openai")

@@ -246,7 +246,7 @@ def brought(program: CompiledMachine, tools: Iterable[str], mcp: str | None) -> 
     async def look() -> AvailableTools:
         toolbox = Toolbox(found.tools, McpServers(servers))
         try:
-            return await toolbox.kit(looked_at)
+            return await toolbox.available_tools(looked_at)
         finally:
             await toolbox.aclose()
 

@@ -143,7 +143,7 @@ class Deployment:
             return
         self.functions.check(self.program)
         try:
-            tools = await self.toolbox.kit(self.program)
+            tools = await self.toolbox.available_tools(self.program)
         except ConfigurationError:
             if not self._is_found:
                 raise  # later, a tool that is gone is told of when it is called

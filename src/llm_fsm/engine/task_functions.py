@@ -181,7 +181,7 @@ class _Questions:
     async def _answer(self, number: str, question: Question) -> ModelReply:
         available, session = self.host.capabilities.tools, self.session
         if question.functions:
-            further = [self.host.toolbox.registry.add(function).terms for function in question.functions]
+            further = [self.host.toolbox.registry.add(function).policy for function in question.functions]
             available = available.beside(session.flow, session.state, further)
         turn = TurnState(self.program, session, all_tools=available)
         # the same after an answer, which comes in another turn

@@ -458,7 +458,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
                 "max_retries": 0,
                 "memory": True,
                 "summarize": True,
-                "tools": [tool.name for tool in self.tool_registry if tool.terms.usable_in(name)],
+                "tools": [tool.name for tool in self.tool_registry if tool.policy.usable_in(name)],
                 "transitions": [{"target_state": end}],
             }
             body = self._body_of(name)
@@ -651,7 +651,7 @@ def _kept(asked: _Asked | None, output: Any) -> Any:
 
 
 def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:
-    scope = tool.terms.scope
+    scope = tool.policy.scope
     return None if scope is None else [ids[name] for name in scope if name in ids]
 
 

@@ -1,5 +1,7 @@
 """The host's functions as tools and tasks, and the tools of MCP servers.
 
-A function goes in; a named tool with a JSON Schema comes out, and calls by name go to the right one. Open `registry.py`
-first. `schema.py` reads type hints, `executor.py` performs a batch of calls, `mcp/` speaks to MCP servers.
+Enters: functions with type hints, and the configuration of servers. Leaves: tools with a JSON Schema, and results of
+calls as JSON. Open `registry.py` first. `schema.py` reads type hints, `toolbox.py` joins functions and servers for one
+machine, and `executor.py` performs a batch of calls. `task_functions.py` has functions for `execute` and for checks,
+and `task_context.py` the `ctx` that they receive. `mcp/` speaks to MCP servers. An error of a tool is a result.
 """

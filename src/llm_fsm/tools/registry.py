@@ -45,12 +45,12 @@ class Tool:
     Attributes:
         function: The function.
         parameters: Its parameters, read from its type hints.
-        terms: The host's policy for it. A definition may change that.
+        policy: The host's policy for it. A definition may change that.
     """
 
     function: Function
     parameters: Parameters
-    terms: ToolPolicy
+    policy: ToolPolicy
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -58,12 +58,12 @@ class Tool:
     @property
     def name(self) -> str:
         """The name under which it is registered."""
-        return self.terms.name
+        return self.policy.name
 
     @property
     def spec(self) -> ToolSpec:
         """The name, description and schema that a model reads."""
-        return self.terms.spec
+        return self.policy.spec
 
 
 def make_tool(
@@ -109,7 +109,7 @@ def make_tool(
     parameters = read_parameters(function)
     words = inspect.getdoc(function) if inspect.isroutine(function) else None
     text = (words or "") if description is None else description
-    terms = ToolPolicy(
+    policy = ToolPolicy(
         spec=ToolSpec(name=known, description=text.strip(), parameters=parameters.schema),
         registered=known,
         breaking=breaking,
@@ -120,7 +120,7 @@ def make_tool(
         scope=None if scope is None else tuple(scope),
         fits=parameters.fault,
     )
-    return Tool(function=function, parameters=parameters, terms=terms)
+    return Tool(function=function, parameters=parameters, policy=policy)
 
 
 class ToolRegistry:
@@ -230,7 +230,7 @@ class ToolRegistry:
         Args:
             state: Only tools that may be called in this state; None: all.
         """
-        return tuple(tool.spec for tool in self if state is None or tool.terms.usable_in(state))
+        return tuple(tool.spec for tool in self if state is None or tool.policy.usable_in(state))
 
     def schemas(self, form: Format = "openai", state: str | None = None) -> list[dict[str, Any]]:
         """Return the tools as the `tools` parameter of a provider's API.
@@ -322,8 +322,8 @@ class ToolRegistry:
         tool = self._tools.get(name)
         if tool is None:
             raise CallFault(unknown_tool(name, self._tools), refused=True)
-        if call.scope is None and not tool.terms.usable_in(info.state):
-            raise CallFault(out_of_scope(call.name, info.state, tool.terms.scope), refused=True)
+        if call.scope is None and not tool.policy.usable_in(info.state):
+            raise CallFault(out_of_scope(call.name, info.state, tool.policy.scope), refused=True)
         arguments, named = tool.parameters.bind(call.arguments, info)
         function = partial(tool.function, *arguments, **named)
         thread = f"llm_fsm tool {name}"

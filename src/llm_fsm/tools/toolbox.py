@@ -39,7 +39,7 @@ class Toolbox:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
 
-    async def terms(self, definition: Definition) -> dict[str, ToolPolicy]:
+    async def policies(self, definition: Definition) -> dict[str, ToolPolicy]:
         """Find every tool of a definition. Servers that it names are connected to once.
 
         Args:
@@ -51,22 +51,22 @@ class Toolbox:
         Raises:
             ConfigurationError: A tool is not registered, or its server is unknown, cannot be reached or lacks it.
         """
-        return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
+        return {name: await self._policy(name, ref) for name, ref in definition.tools.items()}
 
     @property
     def version(self) -> int:
         """A number that changes where tools of MCP servers may have changed; -1 until they were asked for again."""
         return -1 if self.servers.is_stale else self.servers.listed
 
-    async def kit(self, program: CompiledMachine) -> AvailableTools:
-        """Return the tools of a machine and of the definitions that it calls; errors as of `terms`."""
+    async def available_tools(self, program: CompiledMachine) -> AvailableTools:
+        """Return the tools of a machine and of the definitions that it calls; errors as of `policies`."""
         return AvailableTools(
-            policies=await self.terms(program.definition),
+            policies=await self.policies(program.definition),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
-            flows={name: await self.kit(called) for name, called in program.flows.items()},
+            flows={name: await self.available_tools(called) for name, called in program.flows.items()},
         )
 
-    async def _terms(self, name: str, ref: ToolRef) -> ToolPolicy:
+    async def _policy(self, name: str, ref: ToolRef) -> ToolPolicy:
         if ref.mcp is None:
             return self.registered(name, ref)
         wanted = ref.tool or name
@@ -98,7 +98,7 @@ class Toolbox:
             raise ConfigurationError(
                 f"tool {name!r} of the definition: {said} (functions are registered with @machine.tool or tools=[…])"
             )
-        return planned(name, ref, tool.terms)
+        return planned(name, ref, tool.policy)
 
     async def run(
         self,

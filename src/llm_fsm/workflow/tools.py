@@ -72,5 +72,5 @@ def read_tool(given: Any) -> Tool:
         return make_tool(given)
     spec = EngineSpec(name=given.name, description=given.description, parameters=given.parameters)
     breaking = given.is_breaking or given.is_waiting
-    terms = ToolPolicy(spec=spec, registered=given.name, breaking=breaking)
-    return Tool(function=given.func, parameters=any_parameters(given.parameters), terms=terms)
+    policy = ToolPolicy(spec=spec, registered=given.name, breaking=breaking)
+    return Tool(function=given.func, parameters=any_parameters(given.parameters), policy=policy)

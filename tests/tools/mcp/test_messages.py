@@ -66,11 +66,11 @@ def definition(tool: str) -> Definition:
 async def test_one_malformed_tool_takes_no_other_away_and_is_told_of_by_name(bad, says):
     async with toolbox(tools=[{"name": "bad", **bad}, GOOD, 7, {"name": 3}, {"name": ""}]) as made:
         assert "good" in await made.servers.tools("s")
-        await made.terms(definition("good"))
+        await made.policies(definition("good"))
         if says != "a":
             told = f"tool 'x': the MCP server 's' describes its tool 'bad' wrongly: .*{says}"
             with pytest.raises(ConfigurationError, match=told):
-                await made.terms(definition("bad"))
+                await made.policies(definition("bad"))
 
 
 @pytest.mark.parametrize(

@@ -355,15 +355,15 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
         look={"mcp": "things", "tool": "order", "scope": ["a"]},
     )
     try:
-        terms = await toolbox.terms(wanted)
-        assert {name: made.name for name, made in terms.items()} == {name: name for name in wanted.tools}
-        assert (terms["twice"].timeout, terms["double"].registered) == (3, "double")
-        assert (terms["add"].output, terms["add"].at_most_once) == ({"sum": "result"}, True)
+        policies = await toolbox.policies(wanted)
+        assert {name: made.name for name, made in policies.items()} == {name: name for name in wanted.tools}
+        assert (policies["twice"].timeout, policies["double"].registered) == (3, "double")
+        assert (policies["add"].output, policies["add"].at_most_once) == ({"sum": "result"}, True)
         calls = [
-            terms["twice"].plan(id="1", arguments={"a": 4}, key="k"),
-            terms["add"].plan(id="2", arguments={"a": 4}, key="k"),
-            terms["look"].plan(id="3", arguments={"order_id": "x"}, key="k"),
-            terms["look"].plan(id="4", arguments={}, key="k"),
+            policies["twice"].plan(id="1", arguments={"a": 4}, key="k"),
+            policies["add"].plan(id="2", arguments={"a": 4}, key="k"),
+            policies["look"].plan(id="3", arguments={"order_id": "x"}, key="k"),
+            policies["look"].plan(id="4", arguments={}, key="k"),
             PlannedCall(id="5", name="x", arguments={}, key="k", mcp="other", tool="y"),
         ]
         results = (await toolbox.run(calls, "a")).results
@@ -373,7 +373,7 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
         assert results[4].error.startswith("no MCP server 'other' is configured")
         outside = (await toolbox.run(calls[2:3], "b")).results[0]
         assert outside.error == "the tool 'look' cannot be called in state 'b', only in a"
-        lost = terms["add"].plan(id="6", arguments={}, key="k")
+        lost = policies["add"].plan(id="6", arguments={}, key="k")
         died = (await toolbox.run([PlannedCall(**{**_fields(lost), "tool": "die"})], "a")).results[0]
         assert died.unknown
     finally:
@@ -402,7 +402,7 @@ async def test_what_a_definition_wants_and_nobody_has_is_said_before_anything_ru
     toolbox = Toolbox(ToolRegistry([double]), McpServers(config))
     try:
         with pytest.raises(ConfigurationError) as caught:
-            await toolbox.terms(definition(x=ref))
+            await toolbox.policies(definition(x=ref))
         assert says in str(caught.value)
     finally:
         await toolbox.aclose()

@@ -1,1 +1,5 @@
-"""JSON Schemas of context keys, answers and tools: compiled to fast checks, and written in plain words for models."""
+"""JSON Schemas of context keys, answers and tools.
+
+`validator.py` compiles a schema to a fast check that names faults; open it first. `inline.py` replaces references and
+simplifies unions, so that a model reads a schema easily.
+"""

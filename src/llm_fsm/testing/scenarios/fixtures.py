@@ -184,8 +184,8 @@ def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture |
         description="" if fixture is None else fixture.description,
         parameters=parameters.schema,
     )
-    terms = ToolPolicy(spec=spec, registered=registered, fits=partial(stage.unfit, name))
-    return Tool(function=partial(stage.call, name), parameters=parameters, terms=terms)
+    policy = ToolPolicy(spec=spec, registered=registered, fits=partial(stage.unfit, name))
+    return Tool(function=partial(stage.call, name), parameters=parameters, policy=policy)
 
 
 def without_servers(definition: Definition) -> Definition:

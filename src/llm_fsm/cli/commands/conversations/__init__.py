@@ -1,1 +1,4 @@
-"""`llm-fsm conversations`: stored conversations listed, replayed, transferred and migrated, a module each."""
+"""`llm-fsm conversations`: list, show, replay, transfer and migrate stored conversations.
+
+Each subcommand is a module. They open the store that `--db` names by `cli/stores.py`.
+"""
