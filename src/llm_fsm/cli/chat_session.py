@@ -96,7 +96,7 @@ class Talk:
         """Return True if no turn is under way in this process."""
         return not asyncio.all_tasks(self._runner.get_loop())
 
-    def patience(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds until something happens by itself; None: never."""
         due = self._conversation.due
         return None if due is None else max(0.0, due - time.time())

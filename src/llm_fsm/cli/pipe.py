@@ -137,7 +137,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
     replies.say(greeting)
     reading = iter(lines)
     while not talk.ended:
-        if not lines.awaited(talk.patience()):
+        if not lines.awaited(talk.seconds_left()):
             for words in talk.due():
                 replies.say(words)
             continue
@@ -168,7 +168,7 @@ class _NoAnswer(Exception):
 
 def _overdue(talk: Talk) -> list[str]:
     """What is said because nobody answered in time."""
-    return talk.due() if talk.paused is not None and talk.patience() == 0 else []
+    return talk.due() if talk.paused is not None and talk.seconds_left() == 0 else []
 
 
 def _taken(talk: Talk, text: str) -> Turn | None:

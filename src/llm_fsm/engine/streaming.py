@@ -15,7 +15,7 @@ Judge = Callable[[str], Awaitable[str | None]]
 """From the head of a reply to the words before its own; None: its words must not be shown."""
 
 
-class Voice:
+class MessageStream:
     """The words of a turn that a listener has received."""
 
     def __init__(self, say: Callable[[MessageDelta], None]) -> None:
@@ -37,12 +37,12 @@ class Voice:
         self._heard.append(text)
 
 
-class Listening:
+class ReplyListener:
     """One reply while it arrives. `shown` is true if words of it were sent."""
 
-    def __init__(self, voice: Voice, judge: Judge) -> None:
+    def __init__(self, stream: MessageStream, judge: Judge) -> None:
         self.shown = False
-        self._voice = voice
+        self._stream = stream
         self._judge: Judge | None = judge
         self._reader = ReplyReader()
         self._before: str | None = None
@@ -56,10 +56,10 @@ class Listening:
         if not words or self._before is None:
             return
         if self.shown:
-            self._voice.more(words)
+            self._stream.more(words)
         else:
             self.shown = True
-            self._voice.up_to(self._before + words)
+            self._stream.up_to(self._before + words)
 
     def give_up(self) -> None:
         """Forget the reply: it is asked for again, in one piece."""

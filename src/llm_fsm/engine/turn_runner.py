@@ -24,7 +24,7 @@ from llm_fsm.engine.journal import (
     without_kind,
 )
 from llm_fsm.engine.observers import Observer, TurnAborted, TurnSaved, is_observed, publish
-from llm_fsm.engine.streaming import Listening, Voice
+from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, Usage
@@ -129,7 +129,7 @@ class Host(Protocol):
     def committed(self, conversation_id: str) -> None:
         """Deliver the outbox rows of a committed turn."""
 
-    def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> Awaitable[ModelReply]:
+    def ask(self, effect: AskModel, left: float | None, listener: ReplyListener | None) -> Awaitable[ModelReply]:
         """Call the model. Await the result at once."""
 
     async def run_handlers(
@@ -152,7 +152,7 @@ class TurnRunner:
         self.events: list[ev.Event] = []
         self.journal: Journal | None = None
         self._sink = sink
-        self._voice = None if sink is None else Voice(self.tell)
+        self._stream = None if sink is None else MessageStream(self.tell)
         self._alone = alone
         self._began = time.monotonic()
         timeout = host.timeout
@@ -202,8 +202,8 @@ class TurnRunner:
     def tell(self, event: ev.Event) -> None:
         publish(self.id, event)
         if self._sink is not None:
-            if isinstance(event, ev.BotSaid) and self._voice is not None:
-                self._voice.up_to(event.text)
+            if isinstance(event, ev.BotSaid) and self._stream is not None:
+                self._stream.up_to(event.text)
             self._sink(self.id, event)
 
     def tell_again(self, happened: Sequence[ev.Event]) -> None:
@@ -230,7 +230,7 @@ class TurnRunner:
             with suppress(StoreError):  # the original error matters more
                 await self.journal.fail()
 
-    def _listening(self, step: Step, voice: Voice) -> Listening | None:
+    def _listener(self, step: Step, stream: MessageStream) -> ReplyListener | None:
         """Return the listener of the reply that the step asks for; None if nobody may hear it before it is complete."""
         asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
         if not asks or Point.POST_PROCESSING in self.host.capabilities.points:
@@ -247,7 +247,7 @@ class TurnRunner:
                 trial = advance(trial, found)
             return trial.turn.promise
 
-        return Listening(voice, judge)
+        return ReplyListener(stream, judge)
 
     # -- effects
 
@@ -256,7 +256,7 @@ class TurnRunner:
         if isinstance(effect, AskModel):
             if effect.asked_for == "summary":
                 return self._summary(effect)
-            listener = None if self._voice is None else self._listening(step, self._voice)
+            listener = None if self._stream is None else self._listener(step, self._stream)
             if self.journal is None:
                 return self.asked(effect, listener)
             return self._model(self.journal, effect, listener)
@@ -271,7 +271,7 @@ class TurnRunner:
         return self._function(effect)
 
     async def _model(
-        self, journal: Journal, effect: AskModel, listener: Listening | None
+        self, journal: Journal, effect: AskModel, listener: ReplyListener | None
     ) -> ModelReply | OutOfTime:
         fetched: list[ModelReply | OutOfTime] = []
 
@@ -300,7 +300,7 @@ class TurnRunner:
         return entry_unanswered(entry) if "unanswered" in entry else entry_reply(entry)
 
     def asked(
-        self, effect: AskModel, listener: Listening | None = None
+        self, effect: AskModel, listener: ReplyListener | None = None
     ) -> Awaitable[ModelReply] | Awaitable[ModelReply | OutOfTime]:
         """Get the model's reply within the time that is left for the turn and for the run."""
         left = self.left()
@@ -309,7 +309,7 @@ class TurnRunner:
         return self._asked_in_time(effect, effect.left, left, listener)
 
     async def _asked_in_time(
-        self, effect: AskModel, limit: float, left: float | None, listener: Listening | None
+        self, effect: AskModel, limit: float, left: float | None, listener: ReplyListener | None
     ) -> ModelReply | OutOfTime:
         began = time.monotonic()
         try:

@@ -49,7 +49,7 @@ class RetryPolicy:
     attempt_timeout: float | None = None
 
     @property
-    def patience(self) -> float:
+    def idle_timeout(self) -> float:
         """Seconds to wait for the next piece of a stream."""
         return UNLIMITED_ATTEMPT if self.attempt_timeout is None else self.attempt_timeout
 
@@ -127,7 +127,7 @@ class Retries:
         """
 
         limited = self._deadline < math.inf and self._policy.attempt_timeout is None
-        most = math.inf if limited else self._policy.patience
+        most = math.inf if limited else self._policy.idle_timeout
 
         async def once() -> T:
             self.sent += 1

@@ -21,7 +21,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.testing.scenarios.loader import Loaded
 from llm_fsm.testing.scenarios.models import Case, User, merged
 from llm_fsm.testing.scenarios.player import Host, Player, masked
-from llm_fsm.testing.scenarios.redaction import confided
+from llm_fsm.testing.scenarios.redaction import secret_samples
 
 OVER = "[END]"
 """The words of a simulated user who has nothing more to say."""
@@ -157,7 +157,7 @@ class _Meeting:
 
     async def _secrets(self, chat: AsyncConversation) -> set[str]:
         events = [event for turn in await chat.turns() for event in turn.events]
-        found = confided(self._machine.program, [chat.context], events)
+        found = secret_samples(self._machine.program, [chat.context], events)
         return {text for text in found if len(text) > 1}
 
 

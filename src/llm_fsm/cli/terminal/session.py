@@ -339,7 +339,7 @@ def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None
     """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
     typed, over = "", talk.ended
     while over or not talk.ended:
-        seconds = talk.patience()
+        seconds = talk.seconds_left()
 
         def watch(seconds: float | None = seconds) -> None:
             if seconds is not None:

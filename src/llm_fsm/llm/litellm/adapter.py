@@ -72,8 +72,8 @@ class _Arriving:
         while not self._first and not self.chunks.done:
             self._first = await self._next()
 
-    async def pieces(self, patience: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
+    async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
+        """The pieces of the reply's text; TimeoutError where none comes for `idle_timeout` seconds."""
         piece = self._first
         while True:
             if piece:
@@ -81,7 +81,7 @@ class _Arriving:
             if self.chunks.done:
                 return
             try:
-                async with asyncio.timeout(patience if self._reason is None else min(patience, LAST)):
+                async with asyncio.timeout(idle_timeout if self._reason is None else min(idle_timeout, LAST)):
                     piece = await self._next()
             except ModelError:
                 raise
@@ -188,7 +188,7 @@ class LiteLLM:
         with retries:
             try:
                 with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
-                    async for piece in arriving.pieces(self._retry.patience):
+                    async for piece in arriving.pieces(self._retry.idle_timeout):
                         yield piece
             finally:
                 await arriving.close()

@@ -188,7 +188,7 @@ class CompatLLM:
             return
         with retries:
             try:
-                async for piece in arriving.pieces(self._retry.patience):
+                async for piece in arriving.pieces(self._retry.idle_timeout):
                     yield piece
                 reply = self._priced(arriving.reply(attempts=retries.sent, seconds=retries.seconds), model)
             except ModelError as error:

@@ -86,8 +86,8 @@ class Arrival:
         self._whole = payload
         self.reply(attempts=0, seconds=0.0)
 
-    async def pieces(self, patience: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where nothing of it comes for `patience` seconds."""
+    async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
+        """The pieces of the reply's text; TimeoutError where nothing of it comes for `idle_timeout` seconds."""
         pieces, until = self._first, math.inf
         now = asyncio.get_running_loop().time
         silent = now()
@@ -101,7 +101,7 @@ class Arrival:
             if self._chunks.whole:
                 until = min(until, now() + LAST)  # what keeps a connection open for ever may follow, too
             try:
-                async with asyncio.timeout_at(min(until, silent + patience)):
+                async with asyncio.timeout_at(min(until, silent + idle_timeout)):
                     pieces = await self._more()
             except TimeoutError:
                 if not self._chunks.whole:

@@ -22,7 +22,7 @@ _NULL_SAYS = frozenset({"paused", "output"})
 _EMPTY_SAYS_NOT = frozenset({"context", "absent", "events"})
 
 
-class Nonsense(NamedTuple):
+class Inconsistency(NamedTuple):
     """Something that cannot be. `at_key`: the key at `pointer` is meant, not the value."""
 
     pointer: str
@@ -31,7 +31,7 @@ class Nonsense(NamedTuple):
     at_key: bool = False
 
 
-class Sense(NamedTuple):
+class Vocabulary(NamedTuple):
     """The names of a definition and of those that it calls. `written` None: any context key may be set."""
 
     definition: Definition
@@ -43,7 +43,7 @@ class Sense(NamedTuple):
     keys: Keys
 
 
-def sense_of(flows: Flows, cases: Iterable[Case]) -> Sense:
+def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
     """Return the names that conversations of these cases can have, on a definition and those that it calls."""
     definition, every = flows.root.definition, definitions_of(flows)
     declared = frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
@@ -53,7 +53,7 @@ def sense_of(flows: Flows, cases: Iterable[Case]) -> Sense:
         outputs |= set(setup.context) | {key for item in setup.handlers for key in item.set}
         outputs |= {key for given in setup.functions.values() for item in given for key in item.set}
     states = frozenset(state_id for one in every for state_id in one.states)
-    return Sense(
+    return Vocabulary(
         definition=definition,
         states=states,
         patterns=frozenset(name for one in every for name in one.patterns),
@@ -96,102 +96,124 @@ def function_names(definition: Definition) -> dict[str, bool]:
     return found
 
 
-def nonsense(sense: Sense, setup: Case, pointer: str, *, shared: bool = False) -> Iterator[Nonsense]:
+def inconsistencies(
+    vocabulary: Vocabulary, setup: Case, pointer: str, *, shared: bool = False
+) -> Iterator[Inconsistency]:
     """Yield everything impossible in a case, or in the shared part of a file."""
     if setup.state is not None:
-        yield from _states(sense, [setup.state], f"{pointer}/state")
+        yield from _states(vocabulary, [setup.state], f"{pointer}/state")
     for name in setup.tools:
-        if name not in sense.tools:
+        if name not in vocabulary.tools:
             place = f"{pointer}/tools{step(name)}"
-            yield Nonsense(place, f"the definition has no tool {name!r}", meant(name, sorted(sense.tools)), True)
+            yield Inconsistency(
+                place, f"the definition has no tool {name!r}", meant(name, sorted(vocabulary.tools)), True
+            )
     for name in setup.functions:
-        if name not in sense.functions:
+        if name not in vocabulary.functions:
             place = f"{pointer}/functions{step(name)}"
-            yield Nonsense(place, f"the definition names no function {name!r}", meant(name, sense.functions), True)
+            yield Inconsistency(
+                place, f"the definition names no function {name!r}", meant(name, vocabulary.functions), True
+            )
     for number, handler in enumerate(setup.handlers):
-        yield from _states(sense, handler.state or (), f"{pointer}/handlers/{number}/state")
-    yield from _case(sense, setup, pointer)
+        yield from _states(vocabulary, handler.state or (), f"{pointer}/handlers/{number}/state")
+    yield from _case(vocabulary, setup, pointer)
     if not shared and (setup.start is None or setup.start.expect is None):
-        yield from _given(sense, setup.context, f"{pointer}/context")
+        yield from _given(vocabulary, setup.context, f"{pointer}/context")
 
 
-def _given(sense: Sense, values: Mapping[str, Any], pointer: str) -> Iterator[Nonsense]:
+def _given(vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str) -> Iterator[Inconsistency]:
     """Values with which no conversation begins."""
     for key, value in values.items():
-        reason = sense.keys.fault(key, value) if key in sense.definition.key_schemas and value is not None else None
+        reason = (
+            vocabulary.keys.fault(key, value)
+            if key in vocabulary.definition.key_schemas and value is not None
+            else None
+        )
         if reason is not None:
-            yield Nonsense(f"{pointer}{step(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
+            yield Inconsistency(f"{pointer}{step(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
 
 
-def _case(sense: Sense, case: Case, pointer: str) -> Iterator[Nonsense]:
+def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsistency]:
     if case.start is not None:
-        yield from _expect(sense, case.start.expect, f"{pointer}/start/expect")
+        yield from _expect(vocabulary, case.start.expect, f"{pointer}/start/expect")
     for number, one in enumerate(case.steps):
         place = f"{pointer}/steps/{number}"
-        yield from _replies(sense, one, place)
-        yield from _expect(sense, one.expect, f"{place}/expect")
-    yield from _expect(sense, case.expect, f"{pointer}/expect")
+        yield from _replies(vocabulary, one, place)
+        yield from _expect(vocabulary, one.expect, f"{place}/expect")
+    yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 
-def _replies(sense: Sense, played: Step, pointer: str) -> Iterator[Nonsense]:
+def _replies(vocabulary: Vocabulary, played: Step, pointer: str) -> Iterator[Inconsistency]:
     """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
     replies = script(played)
     to = replies[0].to if len(replies) == 1 else None
-    if to is not None and to not in sense.patterns:
+    if to is not None and to not in vocabulary.patterns:
         place = f"{pointer}/reply/to" if played.reply is not None else f"{pointer}/replies/0/to"
-        yield from _states(sense, [to], place, "the reply moves to {}, which is no state of the definition")
+        yield from _states(vocabulary, [to], place, "the reply moves to {}, which is no state of the definition")
 
 
 def _states(
-    sense: Sense,
+    vocabulary: Vocabulary,
     names: Iterable[str],
     pointer: str,
     said: str = "the definition has no state {}",
     known: Collection[str] = (),
-) -> Iterator[Nonsense]:
+) -> Iterator[Inconsistency]:
     for number, name in enumerate(names):
-        if name not in sense.states and name not in known:
+        if name not in vocabulary.states and name not in known:
             place = f"{pointer}/{number}"
-            yield Nonsense(
-                place, said.format(repr(name)), meant(name, (*sense.definition.states, *sense.definition.patterns))
+            yield Inconsistency(
+                place,
+                said.format(repr(name)),
+                meant(name, (*vocabulary.definition.states, *vocabulary.definition.patterns)),
             )
 
 
-def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool = False) -> Iterator[Nonsense]:
+def _expect(
+    vocabulary: Vocabulary, expect: Expect | None, pointer: str, *, denied: bool = False
+) -> Iterator[Inconsistency]:
     if expect is None:
         return
-    yield from _states(sense, expect.state or (), f"{pointer}/state")
-    yield from _states(sense, expect.path or (), f"{pointer}/path")
-    yield from _states(sense, expect.open or (), f"{pointer}/open", known=sense.patterns)
-    yield from _values(sense, expect.context, f"{pointer}/context", denied=denied)
-    yield from _values(sense, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied)
+    yield from _states(vocabulary, expect.state or (), f"{pointer}/state")
+    yield from _states(vocabulary, expect.path or (), f"{pointer}/path")
+    yield from _states(vocabulary, expect.open or (), f"{pointer}/open", known=vocabulary.patterns)
+    yield from _values(vocabulary, expect.context, f"{pointer}/context", denied=denied)
+    yield from _values(vocabulary, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied)
     for number, key in enumerate(expect.absent):
-        yield from _key(sense, key, f"{pointer}/absent/{number}", at_key=False)
+        yield from _key(vocabulary, key, f"{pointer}/absent/{number}", at_key=False)
     for number, call in enumerate(expect.tools or ()):
-        if call.name not in sense.tools | MEMORY_TOOLS and call.error is not True:
+        if call.name not in vocabulary.tools | MEMORY_TOOLS and call.error is not True:
             place = f"{pointer}/tools/{number}"
-            yield Nonsense(place, f"the definition has no tool {call.name!r}", meant(call.name, sorted(sense.tools)))
-    yield from _expect(sense, expect.none_of, f"{pointer}/not", denied=True)
+            yield Inconsistency(
+                place, f"the definition has no tool {call.name!r}", meant(call.name, sorted(vocabulary.tools))
+            )
+    yield from _expect(vocabulary, expect.none_of, f"{pointer}/not", denied=True)
     for number, choice in enumerate(expect.any_of):
-        yield from _expect(sense, choice, f"{pointer}/any_of/{number}", denied=denied)
+        yield from _expect(vocabulary, choice, f"{pointer}/any_of/{number}", denied=denied)
 
 
-def _values(sense: Sense, values: Mapping[str, Any], pointer: str, *, denied: bool) -> Iterator[Nonsense]:
+def _values(
+    vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str, *, denied: bool
+) -> Iterator[Inconsistency]:
     for key, value in values.items():
         place = f"{pointer}{step(key)}"
-        yield from _key(sense, key, place, at_key=True)
-        if denied or value is None or key not in sense.definition.key_schemas:
+        yield from _key(vocabulary, key, place, at_key=True)
+        if denied or value is None or key not in vocabulary.definition.key_schemas:
             continue
-        reason = sense.keys.fault(key, value)
+        reason = vocabulary.keys.fault(key, value)
         if reason is not None:
-            yield Nonsense(place, f"{key} can never be {quoted(value)}: {reason}")
+            yield Inconsistency(place, f"{key} can never be {quoted(value)}: {reason}")
 
 
-def _key(sense: Sense, key: str, pointer: str, *, at_key: bool) -> Iterator[Nonsense]:
-    if sense.written is not None and key.partition(".")[0] not in sense.written and key not in sense.written:
-        known = sorted(sense.written - set(_OWN_KEYS))
+def _key(vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool) -> Iterator[Inconsistency]:
+    if (
+        vocabulary.written is not None
+        and key.partition(".")[0] not in vocabulary.written
+        and key not in vocabulary.written
+    ):
+        known = sorted(vocabulary.written - set(_OWN_KEYS))
         message = f"nothing can set the context key {key!r}: the definition's context_schema has no such key"
-        yield Nonsense(pointer, message, meant(key, known), at_key)
+        yield Inconsistency(pointer, message, meant(key, known), at_key)
 
 
 def plays_nothing(case: Case) -> bool:

@@ -20,7 +20,7 @@ from llm_fsm.documents.files import FilePath, beside, name_of, read, stem_of
 from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
-from llm_fsm.testing.scenarios.checks import nonsense, plays_nothing, sense_of
+from llm_fsm.testing.scenarios.checks import inconsistencies, plays_nothing, vocabulary_of
 from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
 from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, Text, in_order, meant, quoted
@@ -103,7 +103,7 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
     definition, place = reader.definition()
     flows = None if definition is None else reader.flows(definition, place)
     if suite is not None and shared is not None and flows is not None:
-        reader.sense(flows, shared, plays)
+        reader.check_names(flows, shared, plays)
     if not drafts and not reader.faults:
         reader.idle(plays)
     if reader.faults or suite is None or shared is None or definition is None or flows is None:
@@ -264,12 +264,12 @@ class _Reader:
         else:
             self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
 
-    def sense(self, flows: Flows, shared: Case, plays: Sequence[Play]) -> None:
+    def check_names(self, flows: Flows, shared: Case, plays: Sequence[Play]) -> None:
         """Note what the definition, with those that it calls, makes impossible."""
-        known = sense_of(flows, [shared, *(play.case for play in plays)])
-        wrong = list(nonsense(known, shared, "", shared=True))
+        known = vocabulary_of(flows, [shared, *(play.case for play in plays)])
+        wrong = list(inconsistencies(known, shared, "", shared=True))
         for play in plays:
-            wrong += nonsense(known, play.case, play.pointer)
+            wrong += inconsistencies(known, play.case, play.pointer)
         for found in wrong:
             self.fault(found.message, found.pointer, hint=found.hint, at_key=found.at_key)
 

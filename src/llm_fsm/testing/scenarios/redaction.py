@@ -13,7 +13,9 @@ from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.reply.parser import parse
 
 
-def confided(program: CompiledMachine, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:
+def secret_samples(
+    program: CompiledMachine, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]
+) -> set[str]:
     """Texts of all secret values that these contexts hold or that a turn wrote, also of those that were refused.
 
     Of refused ones not the shortest: a model's "no" is none, and stands in other words.

@@ -12,7 +12,7 @@ from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Expect, Step, script
-from llm_fsm.testing.scenarios.redaction import confided
+from llm_fsm.testing.scenarios.redaction import secret_samples
 from llm_fsm.testing.scenarios.results import Said
 from llm_fsm.testing.scenarios.scripted_model import Model
 
@@ -137,7 +137,7 @@ class CaseRunner:
 
     def secret_values(self, chat: AsyncConversation, turn: Turn | None) -> set[str]:
         """Return the values that no message may show."""
-        found = confided(self.machine.program, [chat.context], () if turn is None else turn.events)
+        found = secret_samples(self.machine.program, [chat.context], () if turn is None else turn.events)
         return {text for text in found if len(text) > 1}
 
     def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:

@@ -16,7 +16,7 @@ from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, without_undone
-from llm_fsm.testing.scenarios.redaction import confided, disguised
+from llm_fsm.testing.scenarios.redaction import disguised, secret_samples
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
@@ -127,7 +127,7 @@ class _Saver:
             session = fold(session, (event,))
         self.session = session
         contexts = (before.context, self.session.context, self.session.root_context())
-        self.secrets |= confided(self.program, contexts, record.events) - {""}
+        self.secrets |= secret_samples(self.program, contexts, record.events) - {""}
         replies = [_reply(event, self.names) for event in record.events if isinstance(event, ev.ModelReplied)]
         changed = {
             key: value for key, value in self.session.root_context().items() if before.root_context().get(key) != value

@@ -23,9 +23,9 @@ from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite
 from llm_fsm.testing.scenarios.models import script
 from llm_fsm.testing.scenarios.player import Host, Player
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural
+from llm_fsm.testing.scenarios.recording import Match, Recorder, Replayed
 from llm_fsm.testing.scenarios.results import Result
 from llm_fsm.testing.scenarios.scripted_model import Model, Plain, Scripted
-from llm_fsm.testing.scenarios.tape import Match, Recorder, Replayed
 
 Mode = Literal["scripted", "replay", "record", "live"]
 
@@ -166,14 +166,14 @@ def _from_files(loaded: Loaded, options: PlayOptions) -> Callable[[Play], Model]
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
     own, named = Scripted(tasks_of(loaded.flows)), _models(loaded)
-    tape = None if cassette is None else Replayed(cassette, _sha256(loaded), options.match)
+    recording = None if cassette is None else Replayed(cassette, _sha256(loaded), options.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
     def choose(play: Play) -> Model:
         name = play.setup["model"]
-        plays_tape = not _is_scripted(play) and (name is None or play.name in recorded)
-        if tape is not None and (replays or plays_tape):
-            return tape
+        plays_recording = not _is_scripted(play) and (name is None or play.name in recorded)
+        if recording is not None and (replays or plays_recording):
+            return recording
         return own if name is None else named[name]
 
     return choose

@@ -27,8 +27,8 @@ from llm_fsm.cli.options import base_url_option, example, tools_option
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import resolve
+from llm_fsm.testing.scenarios.recording import Match
 from llm_fsm.testing.scenarios.session import Mode, PlayOptions
-from llm_fsm.testing.scenarios.tape import Match
 
 INTERRUPTED, USAGE = 2, 4
 """Exit codes of pytest."""
