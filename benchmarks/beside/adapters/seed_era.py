@@ -53,7 +53,7 @@ class Peer:
             import llm_fsm.llm
 
             litellm.completion = completion_object
-            llm_fsm.llm.openai.completion = completion_object
+            llm_fsm.llm.completion = completion_object
         definition = FSMDefinition(**_older_form())
         model = LiteLLMInterface(model=MODEL, api_key="sk-fake")
         self.manager = FSMManager(fsm_loader=lambda _: definition, llm_interface=model)
