@@ -16,7 +16,7 @@ def stale_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a key of the program beside keys that the user can correct there.
 
     Why it is bad:
-    If the program worked it out from them, a price for instance, the reply shows the old one after a correction.
+    The program may have worked it out from them, as a price. Then the reply shows the old one after a correction.
 
     Example:
         "context_schema": {"type": "object", "properties": {

@@ -136,7 +136,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
 
 
 def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Iterator[Finding]:
-    """What a key is said to be made of, and cannot be."""
+    """Find entries of `x-from` that the key cannot be made of."""
     names = keys[key].get("x-from")
     if names is None:
         return
