@@ -93,5 +93,5 @@ def test_the_chat_page_shows_buttons_and_a_click_is_a_turn() -> None:
         pytest.skip("Chromium is not installed: apt-get install chromium")
     with served(app()) as url:
         seen = json.loads(run("chat_choices.mjs", ("playwright-core@1.65.1",), url, browser))
-    assert seen == {"buttons": ["Small", "Large"], "messages": ["Bot: Which size?", "You: Large", "Bot: Size l.",
+    assert seen == {"buttons": ["Small", "Large"], "messages": ["Bot: Which size?", "You: Large", "Bot: Size Large.",
                     "The conversation has ended."], "left": False, "errors": []}  # fmt: skip
