@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -138,6 +140,20 @@ async def latest(store: Store, definition: str | None = None) -> str:
 def new_id() -> str:
     """Return an id for a new conversation that is easy to type."""
     return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
+def shortest(name: str, names: Sequence[str]) -> str:
+    """Return as much of a long id of ours as tells it from all others, and any other id whole.
+
+    Args:
+        name: The id.
+        names: All ids, sorted.
+    """
+    if re.fullmatch("[0-9a-f]{32}", name) is None:
+        return name
+    at = bisect_left(names, name)
+    beside = (*names[max(0, at - 1) : at], *names[at + 1 : at + 2])
+    return next((name[:end] for end in range(8, 32) if not any(one.startswith(name[:end]) for one in beside)), name)
 
 
 def none_yet(definition: str | None = None) -> Failure:

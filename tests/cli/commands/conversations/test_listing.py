@@ -12,6 +12,7 @@ import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, Done, desk
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.stores import shortest
 
 __all__ = ["desk"]
 
@@ -60,7 +61,7 @@ def test_the_list_begins_with_the_one_used_last(desk: Desk) -> None:
     talk(desk, "c", HELLO)
     done = desk.run("conversations", "list")
     head, *rows = done.out.splitlines()
-    assert head.split() == ["id", "definition", "state", "turns", "last", "used"]
+    assert head.split() == ["id", "definition", "state", "turns", "last", "used", "(UTC)"]
     assert [row.split()[0] for row in rows] == ["c", "a", "b"]
     assert "bye (ended)" in rows[1]
     assert done.err == ""
@@ -214,3 +215,11 @@ def test_another_store_can_be_named(desk: Desk) -> None:
     missing = desk.run("conversations", "list", "--db", "sqlite:///none.db")
     assert missing.code == 4
     assert not Path("none.db").exists()
+
+
+def test_a_long_id_of_ours_is_listed_as_short_as_it_can_be_told(desk: Desk) -> None:
+    names = sorted([f"{'a' * 9}b{'0' * 22}", f"{'a' * 9}c{'0' * 22}", f"c{'0' * 31}", "c" * 9])
+    assert [shortest(name, names) for name in names] == ["a" * 9 + "b", "a" * 9 + "c", "c0000000", "c" * 9]
+    talk(desk, f"d{'0' * 31}", HELLO)
+    assert desk.run("conversations", "list").out.splitlines()[1].split()[0] == "d0000000"
+    assert desk.run("conversations", "show", "d0000000").code == 0

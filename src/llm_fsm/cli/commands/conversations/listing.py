@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, cast
@@ -20,11 +20,13 @@ from llm_fsm.cli.stores import (
     latest,
     open_existing,
     open_holding,
+    shortest,
     tell_unlisted,
     unknown,
     unlisted,
 )
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import table
 from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
@@ -76,7 +78,8 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
     if as_json:
         printing.out(printing.as_json({"conversations": [_line(item) for item in shown]}))
     elif shown:
-        printing.out(_table(shown))
+        names = sorted(item.conversation_id for item in found)
+        table.show(("id", "definition", "state", "turns", "last used (UTC)"), _rows(shown, names), numbers=(3,))
     if len(found) > len(shown):
         printing.note(f"{len(found) - len(shown):,} more; --limit shows them")
     elif not found and not left:
@@ -178,20 +181,12 @@ def _line(item: Listed) -> dict[str, Any]:
     }
 
 
-def _table(listed: Sequence[Listed]) -> str:
-    head = ("id", "definition", "state", "turns", "last used")
-    rows = [
-        (
-            printing.one_line(item.conversation_id),
+def _rows(listed: Sequence[Listed], names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for item in listed:
+        yield (
+            shortest(item.conversation_id, names),
             printing.shortened(item.definition, 30),
-            printing.one_line(item.state) + (" (ended)" if item.ended else ""),
+            item.state + (" (ended)" if item.ended else ""),
             str(item.turns),
-            transcript.moment(item.updated),
+            transcript.moment(item.updated)[:16].replace("T", " "),
         )
-        for item in listed
-    ]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)
-    )
-    return "\n".join(line.rstrip() for line in lines)

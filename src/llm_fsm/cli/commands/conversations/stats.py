@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ import click
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import table
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store
@@ -127,7 +128,7 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
     if as_json:
         printing.out(printing.as_json(_document(tally)))
     elif tally.conversations:
-        printing.out(_text(tally))
+        _show(tally)
     else:
         printing.note("there are no conversations yet")
 
@@ -169,22 +170,11 @@ def _document(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _text(tally: Tally) -> str:
+def _show(tally: Tally) -> None:
+    printing.out(f"{tally.conversations} conversations, {tally.ended} of them ended")
     document = _document(tally)
-    head = f"{tally.conversations} conversations, {tally.ended} of them ended"
-    return "\n\n".join([head, _table(document["states"]), _table(document["days"])])
-
-
-def _table(lines: Sequence[Mapping[str, Any]]) -> str:
-    if not lines:
-        return ""
-    rows = [[key.replace("_", " ") for key in lines[0]]]
-    rows += [[printing.one_line(str(value)) for value in line.values()] for line in lines]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    for lines in (document["states"], document["days"]):
+        if lines:
+            printing.out("")
+            rows = [[str(value) for value in line.values()] for line in lines]
+            table.show([key.replace("_", " ") for key in lines[0]], rows, numbers=range(2, len(lines[0])))
