@@ -37,7 +37,10 @@ async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
     assert odd.conversation_id == "odd"
     assert "format None" in odd.what
     assert [(complaint.conversation_id, complaint.what) for complaint in wrong] == [
-        ("wrong", "its records do not lead to its session: ended, fruitless, outcome, state, turn, window differ"),
+        (
+            "wrong",
+            "its records do not lead to its session: ended, fruitless, outcome, path, state, turn, window differ",
+        ),
         ("wrong", "the listing shows another state than the session has"),
         ("wrong", "the listing shows another value of 'updated' than its records have"),
     ]

@@ -317,7 +317,7 @@ async def on_the_way(*replies: str) -> tuple[Turn, list[ev.Event]]:
         (reply("correct", "I stop here.", days=4), "name"),
         (reply("name", "I stop here.", days=4), "name"),
         (reply("end", "I stop here.", days=4), "end"),
-        (reply("end", "I stop here.", kind="short"), "end"),
+        (reply("end", "I stop here.", kind="short"), "kind"),
     ],
 )
 async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: str) -> None:

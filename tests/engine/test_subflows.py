@@ -111,7 +111,7 @@ async def test_a_timeout_within_a_flow_leads_back() -> None:
         await chat.send("apples")
         await chat.send("4111")
         [turn] = await machine.run_due(now[0] + 200)
-        assert (turn.state, turn.text) == ("cart", "The bank did not answer.\n\nWhat would you like?")
+        assert (turn.state, turn.text) == ("card", "The bank did not answer.\n\nWhich card?")
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])

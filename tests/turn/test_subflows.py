@@ -462,9 +462,9 @@ def test_what_a_flow_has_made_of_what_it_was_given_stays() -> None:
 
 def test_flows_are_left_up_to_the_one_that_goes_another_way() -> None:
     done = deep(reply("correct", "By card.", method="card"))
-    assert (done.session.state, done.text) == ("done", "By card.\n\n80 by card.\n\nBye.")
+    assert (done.session.flow, done.session.state, done.text) == ("method", "which", "By card.\n\nCard or bank?")
     done = deep(reply("correct", "40.", amount=40))
-    assert (done.session.state, done.session.stack, done.text) == ("free", (), "40.\n\nOn the house.")
+    assert (done.session.state, done.session.stack, done.text) == ("item", (), "40.\n\nFor how much?")
     assert [event.how for event in done.of(ev.FlowReturned)] == ["corrected", "corrected"]
 
 
@@ -486,7 +486,7 @@ def test_an_answer_that_changes_in_a_digression_around_a_flow_counts_when_it_com
     done = deep(*begun, reply("told", "Thanks.", code="C1", amount=90), reply("ok", "", iban="DE1"))
     assert done.text.startswith("90 by DE1.")
     done = deep(*begun, reply("told", "Thanks.", code="C1", amount=40))
-    assert (done.session.state, done.session.stack, done.text) == ("free", (), "Thanks.\n\nOn the house.")
+    assert (done.session.state, done.session.stack, done.text) == ("item", (), "Thanks.\n\nFor how much?")
 
 
 def test_what_is_said_about_a_flow_counts_though_a_changed_answer_leads_another_way_in_it() -> None:

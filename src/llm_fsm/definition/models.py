@@ -236,6 +236,8 @@ class State(_Model):
     """Context key to the JsonLogic rule that gives its value when the state is entered."""
     clear: list[str] = []
     """Context keys that are cleared when the state is entered."""
+    ask: Literal["when_missing", "always"] = "when_missing"
+    """Whether the question is asked on arrival although all that the state collects is known."""
     context_scope: Scope | None = None
     """Narrows what the model is shown of the context."""
     model: ModelSettings = ModelSettings()

@@ -162,7 +162,8 @@ class StateEntered(Event, frozen=True, kw_only=True):
     """The machine moved. `transition` is the JSON pointer of the transition in the definition, if one was taken.
 
     `by` is model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that needed no model),
-    or the name of a repair pattern. `on_path` is true if the session's path keeps the step for later corrections.
+    known (all that is asked for there is known), or the name of a repair pattern. `on_path` is true if the session's
+    path keeps the step for later corrections.
     """
 
     state: str
@@ -450,13 +451,14 @@ class Corrected(Event, frozen=True, kw_only=True):
     """Earlier answers changed. `named` is true if the model named the correction itself.
 
     The path is decided again from `back_to`; "" keeps the path. `dropped` names keys collected on the part of the
-    path that is no longer taken.
+    path that is no longer taken. `cut` holds the (state, transition) pairs of the path since `back_to`.
     """
 
     keys: tuple[str, ...]
     named: bool = False
     back_to: str = ""
     dropped: tuple[str, ...] = ()
+    cut: tuple[tuple[str, str], ...] = ()
 
 
 class AnswersChanged(Event, frozen=True, kw_only=True):

@@ -128,6 +128,7 @@ def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
+    session = _step(session, event) if event.on_path else session
     return replace(
         session,
         state=event.state,
@@ -135,15 +136,26 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
         turns_in_state=0,
         asides=0,
         fruitless=session.fruitless and (0, session.turn),
-        path=_way(session, event) if event.on_path else session.path,
     )
 
 
-def _way(session: Session, event: ev.StateEntered) -> tuple[tuple[str, str], ...]:
-    """Return the path with one more step, without the cycle that the step closes."""
+def _step(session: Session, event: ev.StateEntered) -> Session:
+    """Lengthen the path by one step, and cut the cycle that it closes."""
     path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
     again = next((number for number, (state, _) in enumerate(path) if state == event.state), len(path))
-    return path[:again][-MAX_PATH:]
+    taken = session.taken
+    if taken and event.by != "correct":  # not one that is taken now, nor any after a round
+        round_made = again < len(path)
+        taken = tuple(one for one in taken if one[0] != session.flow or not (round_made or one[1] == event.previous))
+    return replace(session, path=path[:again][-MAX_PATH:], taken=taken)
+
+
+def _corrected(session: Session, event: ev.Corrected) -> Session:
+    if not event.cut:
+        return session
+    steps = {(flow, state): pointer for flow, state, pointer in session.taken}
+    steps |= {(session.flow, state): pointer for state, pointer in event.cut}
+    return replace(session, taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:])
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
@@ -285,6 +297,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         begun=_renamed(session.begun, event),
         made=_renamed(session.made, event),
         path=(),  # the path names transitions of the old definition
+        taken=(),
         silence=None if event.unwatched else session.silence,
     )
 
@@ -439,6 +452,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.FlowPushed: _flow_pushed,
     ev.FlowReturned: _flow_returned,
     ev.AnswersChanged: _answers_changed,
+    ev.Corrected: _corrected,
     ev.KeysSkipped: _keys_skipped,
     ev.Repaired: _repaired,
     ev.Missed: _missed,

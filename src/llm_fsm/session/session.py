@@ -150,6 +150,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Keys that the user will not give."""
     path: tuple[tuple[str, str], ...] = ()
     """(state, transition) pairs of the path so far, without cycles."""
+    taken: tuple[tuple[str, str, str], ...] = ()
+    """(flow, state, transition) of steps that a correction cut from the path. They are taken again if they hold."""
     misses: tuple[int, int] | None = None
     """How often in a row the user was not understood, and the last turn in which that happened."""
     silence: Silence | None = None

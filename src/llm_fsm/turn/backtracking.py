@@ -6,24 +6,28 @@ is decided again when its conditions read the corrected key and would now decide
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
+from msgspec.structs import replace
+
 from llm_fsm.definition.graph import reachable
-from llm_fsm.session.context import EXTRA, Keys, missing
+from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.normalize import pairs
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
+from llm_fsm.turn.guards import Move, reads, verdict
 from llm_fsm.turn.output_mapping import mapped
+from llm_fsm.turn.rest import rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
     """A way back. `past`: the states up to and with `state`, where it is decided again; `dropped`: keys since.
 
-    `on`: the one move that follows there now, where the answers that are known leave no other.
+    `on`: the move to the state that the model named, if words alone decide there.
     """
 
     state: str
@@ -32,35 +36,31 @@ class Correction:
     on: Move | None = None
 
 
-def reads(move: Move, changed: Collection[str]) -> bool:
-    """True when a condition of the move looks at one of the keys."""
-    names = {name for guard in move.guards for name in guard.keys}
-    names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
-    return any(name in changed or name.split(".", 1)[0] in changed for name in names)
-
-
 def correction(
-    machine: CompiledMachine, before: Session, after: Session, changed: Collection[str], picked: str = ""
+    root: CompiledMachine, before: Session, after: Session, changed: Collection[str], picked: str = ""
 ) -> Correction | None:
     """The way back that new values ask for; None where every step of the path would be taken again.
 
+    An answer that was taken back counts as declined: it leads back only where no way on is open without it.
     `picked`: the state that a model names. Where words alone had decided a step that the values bear on, it may be
     another way on from there.
     """
-    path, old, new = after.path, before.data(), after.data()
+    machine, path, old, new = root.of(after), after.path, before.data(), after.data()
+    gone = [key for key in changed if key not in after.context]
     for number, (state, pointer) in enumerate(path):
         plan = machine.states.get(state)
         taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
+        again = None
         starts = ways = _otherwise(plan, taken, old, new, changed)
         if starts is None:
             starts = ways = _instead(plan, taken, new, changed, picked)
             again = None if starts is None else starts[0]
-        else:
-            again = onward(plan, starts, new)
-            if plan.kind == "converse" and all(move.judged for move in starts):
-                ways = own_moves(plan)  # asked again, the answer may open each of them
+        elif plan.kind == "converse" and reads(taken, gone) and _goes_on_without(root, after, plan, gone):
+            continue
+        elif plan.kind == "converse" and all(move.judged for move in starts):
+            ways = own_moves(plan)  # asked again, the answer may open each of them
         if ways is not None:
             past = frozenset(name for name, _ in path[: number + 1])
             left = [name for name, _ in path[number + 1 :]] + [after.state]
@@ -71,6 +71,14 @@ def correction(
                 on=again,
             )
     return None
+
+
+def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledState, gone: Collection[str]) -> bool:
+    """True where a way on from a state of the path is open without the keys, and comes to rest where it asks."""
+    there = replace(session, state=state.id)
+    past = {name for name, _ in takewhile(lambda step: step[0] != state.id, session.path)}
+    ways = [move for move in own_moves(state) if move.target not in past and not reads(move, gone)]
+    return any(verdict(move, there.data()).holds and rest(root, there, move).talks for move in ways)
 
 
 def _otherwise(
@@ -102,19 +110,6 @@ def _instead(
         return None
     found = next((move for move in own_moves(state) if move.target == picked and verdict(move, new).holds), None)
     return None if found is None or picked == taken.target else (found,)
-
-
-def own_moves(state: CompiledState) -> tuple[Move, ...]:
-    """The moves of the state itself to other states, without global ones and patterns."""
-    return tuple(move for move in state.moves if move.pointer.startswith("/states/") and move.target != state.id)
-
-
-def onward(state: CompiledState, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
-    """The move that is left where all is known that the state collects, and it is said by conditions."""
-    guarded = [move for move in starts if not move.judged]
-    if state.kind != "converse" or missing(new, state.collects) or len({move.target for move in guarded}) != 1:
-        return None
-    return guarded[0]
 
 
 def _dropped(
@@ -151,7 +146,7 @@ def outside(
         items = new.context.items()
         changed = tuple(key for key, value in items if old.context.get(key) != value and not key.startswith("_"))
         if changed:
-            yield place, changed, None if new.in_digression() else correction(root.of(new), old, new, changed)
+            yield place, changed, None if new.in_digression() else correction(root, old, new, changed)
 
 
 def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> Mapping[str, Any]:

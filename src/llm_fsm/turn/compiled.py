@@ -100,6 +100,11 @@ class CompiledState:
         return digression.answers and digression.id in self.around and self.fixed is None
 
 
+def own_moves(state: CompiledState) -> tuple[Move, ...]:
+    """The moves of the state itself to other states, without global ones and patterns."""
+    return tuple(move for move in state.moves if move.pointer.startswith("/states/") and move.target != state.id)
+
+
 class AvailableMoves(NamedTuple):
     """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
 

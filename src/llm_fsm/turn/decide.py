@@ -25,10 +25,10 @@ from llm_fsm.turn import assignments, handlers, model, response, tool_loop, tran
 from llm_fsm.turn.available import asides, available_moves
 from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.choices import Choice, asked_key
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState, own_moves
 from llm_fsm.turn.effects import AskedFor, Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
-from llm_fsm.turn.guards import Move, Refusal, judge
+from llm_fsm.turn.guards import Move, Refusal, judge, reads
 from llm_fsm.turn.repair import actions, corrections
 from llm_fsm.turn.repair.patterns import UNNAMED
 from llm_fsm.turn.reply.parser import Reply, parse
@@ -52,6 +52,13 @@ class Decision(NamedTuple):
     move: Move | None
     by: str
     followed: bool
+
+    @property
+    def made(self) -> Move:
+        """The move, where there is one."""
+        if self.move is None:
+            raise ValueError("the decision makes no move")
+        return self.move
 
 
 class Complaint(NamedTuple):
@@ -154,9 +161,8 @@ def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generat
 
 def _go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, bool]:
     """Make a move that no words of a model go with."""
-    yield from transitions.enter(turn, move, by)
-    yield from transitions.settle(turn)
-    yield from response.complete_words(turn)
+    arrival = yield from transitions.follow(turn, move, by)
+    yield from response.complete_words(turn, arrival)
     return True
 
 
@@ -173,7 +179,6 @@ def _take_reply(
     reply = _normalised(turn, reply, available)
     turn.emit(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
     theirs = yield from _apply_reply(turn, reply)
-    here, flow = turn.state, turn.session.flow
     if turn.has("correct") and (yield from corrections.correct(turn, reply, turn.initial_session)):
         return None
     decision = yield from _decide(turn, reply)
@@ -189,20 +194,60 @@ def _take_reply(
     if decision.by == "refused":
         yield from _go_on_refused(turn, decision.move)
         return None
-    move, arrival = decision.move, here
-    flows = {flow} if move is None else {flow, _flow_of(turn, move)}
-    earlier = turn.said
-    if move is None:
-        if here.fixed is not None:
-            response.complain(turn)
-        response.say_fixed(turn)
-    else:
-        arrival = yield from _arrive(turn, move, decision.by, theirs if move.target == reply.target else None)
-    if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
-        turn.say_after(earlier, Part("model", reply.message))  # never words that announce a move that was not made
-    foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
-    yield from response.complete_words(turn, spoken_for=foreseen)
+    if decision.move is None:
+        _stay(turn, reply, followed=decision.followed)
+        return None
+    yield from _make(turn, reply, decision, theirs, available)
     return None
+
+
+def _stay(turn: TurnState, reply: Reply, *, followed: bool) -> None:
+    """Say what a reply says that makes no move, and after a correction the open question."""
+    asked = response.last_question(turn)
+    if followed:
+        turn.say("model", reply.message)
+    if turn.state.fixed is not None:
+        response.complain(turn)
+    response.say_fixed(turn)
+    if any(isinstance(event, ev.Corrected) for event in turn.events):
+        response.ask_again(turn, asked)
+    elif not turn.words:
+        turn.say("question", response.plain_question(turn, sorry=False))
+
+
+def _make(
+    turn: TurnState, reply: Reply, decision: Decision, theirs: Mapping[str, Any], available: AvailableMoves
+) -> Run:
+    """Make the move of a reply, and say its words where they were written for where it arrives."""
+    move, here, earlier = decision.made, turn.state, turn.said
+    there, flows = _state_of(turn, move), {turn.session.flow, _flow_of(turn, move)}
+    asked = response.last_question(turn)
+    _note_declined(turn, move)
+    arrival = yield from transitions.follow(turn, move, decision.by, theirs if move.target == reply.target else None)
+    speaks_for = there if arrival.back else turn.state
+    if decision.followed and (here.fixed is None or speaks_for.fixed is None):
+        message = reply.message
+        if arrival.passed:
+            message = response.not_answered(turn, message, asked, there.definition.reply or there.definition.purpose)
+        turn.say_after(earlier, Part("model", message))  # never words that announce a move that was not made
+    foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
+    yield from response.complete_words(turn, arrival, spoken_for=foreseen)
+
+
+def _note_declined(turn: TurnState, move: Move) -> None:
+    """Note the keys that the user declines: another way needs them, and the one taken leads on without them."""
+    past = {state for state, _ in turn.session.path}
+    if not move.pointer.startswith("/states/") or move.target in past:
+        return
+    others = [other for other in own_moves(turn.state) if other is not move]
+    collected = _state_of(turn, move).collects
+    declined = tuple(
+        key
+        for key in response.missing_keys(turn)
+        if key not in collected and not reads(move, (key,)) and any(reads(other, (key,)) for other in others)
+    )
+    if declined:
+        turn.emit(ev.KeysSkipped(keys=declined))
 
 
 def _normalised(turn: TurnState, reply: Reply, available: AvailableMoves | None = None) -> Reply:
@@ -280,19 +325,8 @@ def _go_on_refused(turn: TurnState, move: Move | None) -> Run:
         response.say_fixed(turn)
     else:
         asked = ""
-        yield from _arrive(turn, move, "model", None)
+        yield from transitions.follow(turn, move, "model")
     response.ask_again(turn, asked)
-
-
-def _arrive(
-    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None
-) -> Generator[Effect, Result, CompiledState]:
-    """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
-    there = _state_of(turn, move)
-    yield from transitions.enter(turn, move, by, given)
-    if not turn.state.rests:
-        yield from transitions.settle(turn)
-    return turn.state if turn.reopened is None else there
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
@@ -329,8 +363,10 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     elif decision.followed:
         move = decision.move
         if move is not None and here.fixed is not None:
-            arrival = _alone(_arrive(turn, move, decision.by, theirs if move.target == reply.target else None))
-            if arrival is None or arrival.fixed is not None:
+            there = _state_of(turn, move)
+            given = theirs if move.target == reply.target else None
+            arrival = _alone(transitions.follow(turn, move, decision.by, given))
+            if arrival is None or arrival.passed or (there if arrival.back else turn.state).fixed is not None:
                 return
         turn.promise = _before(words, (*said, words))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,3 +163,10 @@ def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
     named = [move for move in moves if isinstance(label, str) and move.on == label.strip()]
     default = [move for move in moves if move.on == "default"]
     return (*named, *default, *(move for move in moves if move.on is None))
+
+
+def reads(move: Move, changed: Collection[str]) -> bool:
+    """True when a condition of the move looks at one of the keys."""
+    names = {name for guard in move.guards for name in guard.keys}
+    names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
+    return any(name in changed or name.split(".", 1)[0] in changed for name in names)

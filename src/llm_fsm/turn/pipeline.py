@@ -128,11 +128,11 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     yield from assignments.remake(turn)
     came_from, said = turn.here, turn.said
     if not turn.state.rests:
-        yield from transitions.settle(turn)
+        yield from transitions.settle(turn, asked=frozenset({came_from}))
     if turn.stopped or turn.paused or turn.state.kind != "converse":
         yield from _arrived(turn)
     else:
-        if turn.here != came_from and turn.state.fixed is not None:
+        if turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
         picked = next((choice for choice in shown if choice.label == heard.text), None)
         yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
@@ -166,7 +166,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     yield from assignments.remake(turn)
     if opening.hold:
         return
-    response.say_fixed(turn)
+    response.say_on_the_way(turn)
     yield from transitions.settle(turn)
     if not opening.greet:
         turn.said = ()
@@ -199,8 +199,11 @@ def update(turn: TurnState, given: Update) -> Run:
         while turn.session.stack:
             subflows.leave(turn, "host")
         yield from transitions.enter(turn, Move(pointer="", target=given.state), "host")
-    if not turn.paused and not turn.state.rests:
-        yield from transitions.settle(turn)
+    here, said = turn.here, turn.said
+    if not turn.paused and (given.state is not None or not turn.state.rests):
+        yield from transitions.settle(turn, asked=frozenset({here}))
+        if given.state is None and turn.here == here:
+            turn.said = said  # it has not moved, and asks nothing anew
     if turn.stopped:
         response.say_stopped(turn)
     elif turn.paused and given.state is not None:
@@ -231,7 +234,7 @@ def run(turn: TurnState, time: float, *, step: bool = False, given: Any = None) 
     turn.spent_before = turn.session.spent
     turn.emit(ev.RunResumed(time=time, input=given))
     if turn.session.previous_state is None and not turn.session.stack:
-        response.say_fixed(turn)
+        response.say_on_the_way(turn)
     yield from transitions.settle(turn, step=step)
     if turn.state.rests or turn.stopped or turn.paused:
         yield from _arrived(turn)
@@ -256,8 +259,9 @@ def answer(turn: TurnState, given: Answer) -> Run:
             response.say_paused(turn)
     else:
         move = yield from tasks.work(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        if (yield from transitions.go(turn, move, "task")) and not given.step:
-            yield from transitions.settle(turn)
+        arrival = yield from transitions.go(turn, move, "task")
+        if arrival is not None and (turn.state.kind == "converse" or not given.step):
+            yield from transitions.settle(turn, arrival)
         if turn.state.rests or turn.stopped or turn.paused:
             yield from _arrived(turn)
     yield from _finish(turn)
@@ -293,8 +297,9 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
         turn.emit(event)
     yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)
-    if (yield from transitions.go(turn, move, "answer")):
-        yield from transitions.settle(turn)
+    arrival = yield from transitions.go(turn, move, "answer")
+    if arrival is not None:
+        yield from transitions.settle(turn, arrival)
     yield from _arrived(turn)
 
 
@@ -314,8 +319,9 @@ def due(turn: TurnState, time: float) -> Run:
             turn.stopped = "expired"
         else:
             move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
-            if (yield from transitions.step(turn, move, "timeout")):
-                yield from transitions.settle(turn)
+            arrival = yield from transitions.step(turn, move, "timeout")
+            if arrival is not None:
+                yield from transitions.settle(turn, arrival)
         yield from _arrived(turn)
     else:
         for due in turn.session.reminders:
@@ -350,8 +356,9 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
         turn.stopped = "expired"
     else:
         move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
-        if (yield from transitions.step(turn, move, "timeout")):
-            yield from transitions.settle(turn)
+        arrival = yield from transitions.step(turn, move, "timeout")
+        if arrival is not None:
+            yield from transitions.settle(turn, arrival)
         if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
             turn.say("question", response.plain_question(turn, sorry=False))
     yield from _arrived(turn)
@@ -367,8 +374,10 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
         turn.emit(ev.TimedOut(id="silence", time=time))
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
-        if (yield from transitions.step(turn, Move(pointer="/states/silence/on_timeout", target=elsewhere), "timeout")):
-            yield from transitions.settle(turn)
+        move = Move(pointer="/states/silence/on_timeout", target=elsewhere)
+        arrival = yield from transitions.step(turn, move, "timeout")
+        if arrival is not None:
+            yield from transitions.settle(turn, arrival)
         if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
             turn.say("question", response.plain_question(turn, sorry=False))
         yield from _arrived(turn)

@@ -20,7 +20,6 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
-from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
 from llm_fsm.turn.backtracking import holds
@@ -30,10 +29,10 @@ from llm_fsm.turn.prompt.render import is_whole, moment, turn_prompt, with_day
 from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of
-from llm_fsm.turn.repair.questions import asks, question_in
+from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import Part, Run, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
@@ -76,6 +75,12 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
 def say_fixed(turn: TurnState) -> None:
     if turn.state.fixed is not None:
         turn.say("fixed", own_words(turn.machine, turn.state, turn.session))
+
+
+def say_on_the_way(turn: TurnState) -> None:
+    """Say the fixed reply of a state that was entered, unless it talks: the machine may go on from there."""
+    if turn.state.kind != "converse":
+        say_fixed(turn)
 
 
 def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool, greeting: bool = False) -> LLMRequest:
@@ -247,22 +252,37 @@ def say_paused(turn: TurnState) -> None:
         turn.say("notice", "Before I can go on, somebody has to answer a question about this.")
 
 
-def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
+def complete_pattern(turn: TurnState, arrival: Arrival, flow: str) -> Run:
+    """Add what is still to be said after a pattern led on. The model is asked only out of the definition `flow`."""
+    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
+        yield from complete_words(turn, arrival)
+    else:
+        ask_again(turn, "")
+
+
+def complete_words(turn: TurnState, arrival: Arrival = ORDINARY, *, spoken_for: bool = False) -> Run:
     """Add what is still to be said. `spoken_for`: the message was written for where the run has arrived."""
     if turn.stopped:
         say_stopped(turn)
     elif turn.paused:
         say_paused(turn)
-    elif turn.reopened is not None and turn.state.id == turn.reopened.saved["state"]:
-        if not (turn.words and _is_answered(turn, turn.reopened)):
-            ask_again(turn, turn.reopened.asked)
-    elif turn.turned_back and turn.state.kind == "converse":
-        if turn.state.fixed is None:
-            turn.say("question", plain_question(turn, sorry=False))
-    elif not spoken_for and turn.state.fixed is None:
+    elif turn.state.kind == "converse" and (arrival.back or (arrival.passed and _asks_itself(turn))):
+        ask_again(turn, "" if arrival.frame is None else arrival.frame.asked)
+    elif (arrival.passed or not spoken_for) and turn.state.fixed is None:
         yield from ask_for_words(turn, "words")
     elif not turn.words:
         turn.say("question", plain_question(turn, sorry=False))
+
+
+def _asks_itself(turn: TurnState) -> bool:
+    """True where the question that is open needs no further call: it is said, or the purpose asks it."""
+    return asks(turn.state.definition.purpose) or any(map(asks, turn.words))
+
+
+def not_answered(turn: TurnState, message: str, *passed: str) -> str:
+    """A message without its questions, if they are nearer to one that was passed by than to the open one."""
+    question, still = question_in(message), open_question(turn)
+    return told_in(message) if any(is_nearer(question, one, still) for one in passed) else message
 
 
 def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> Run:
@@ -291,17 +311,22 @@ def missing_keys(turn: TurnState) -> tuple[str, ...]:
 
 def plain_question(turn: TurnState, *, sorry: bool) -> str:
     state = turn.state.definition
+    question = _question(turn, state.purpose or state.description, telling=True)
+    return f"Sorry, I did not get that.\n\n{question}" if sorry and turn.machine.english else question
+
+
+def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
+    """A plain sentence for this state. `telling`: with a purpose that does not ask, too."""
     wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
-    english = turn.machine.english
-    question = own_question(state.purpose or state.description, wanted, english=english)
-    return f"Sorry, I did not get that.\n\n{question}" if sorry and english else question
+    english = turn.machine.english  # else there is no neutral sentence beside it
+    return own_question(purpose if telling or not english or asks(purpose) else "", wanted, english=english)
 
 
 def open_question(turn: TurnState, asked: str = "") -> str:
-    """What is asked here: the fixed reply, the question in what was said last, else a plain sentence."""
+    """What is asked here: the fixed reply, the question in what was said last, a purpose that asks, what is missing."""
     if turn.state.fixed is not None:
         return own_words(turn.machine, turn.state, turn.session)
-    return question_in(asked) or plain_question(turn, sorry=False)
+    return question_in(asked) or _question(turn, turn.state.definition.purpose)
 
 
 def ask_again(turn: TurnState, asked: str) -> None:
@@ -309,6 +334,8 @@ def ask_again(turn: TurnState, asked: str) -> None:
     if turn.state.fixed is not None or any(map(asks, turn.words)):
         return
     question = open_question(turn, asked)
+    if not turn.machine.english and not asks(question):
+        return  # it may be an instruction to the model
     if not any(ends_in(turn, question, words) for words in turn.words):
         turn.say("question", question)
 
@@ -317,11 +344,6 @@ def ends_in(turn: TurnState, question: str, words: str) -> bool:
     """True where words ask something, or end in the question or the purpose, which ask without a mark, too."""
     ends = filter(None, (question, sentence(turn.state.definition.purpose)))
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
-
-
-def _is_answered(turn: TurnState, left: Frame) -> bool:
-    """True where all that was asked for in a place is known since it was left."""
-    return bool(left.wanted) and not set(left.wanted) & set(missing_keys(turn))
 
 
 def complain(turn: TurnState) -> None:

@@ -1,8 +1,8 @@
 """Where a move comes to rest.
 
 A transition names a state. The machine may go on from there by itself: through states that decide, automatic
-transitions, the ends of digressions, and subflows. `rest` follows all of it without asking anybody. Every rule
-about ends, tasks and ways back uses its result instead of the target that a transition names.
+transitions, states whose questions are answered, the ends of digressions, and subflows. `rest` follows all of it
+without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named target.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from typing import NamedTuple
 
 from llm_fsm.definition.names import Kind
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
-from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.available import lacking
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
 from llm_fsm.turn.guards import Assignment, Move, labelled, verdict
 from llm_fsm.turn.output_mapping import mapped
+
+Places = frozenset[tuple[str, str]]
+"""Flows and states."""
 
 
 class Rest(NamedTuple):
@@ -44,13 +49,71 @@ def rest(root: CompiledMachine, session: Session, move: Move) -> Rest:
     if place is not None:  # what was left open talks
         flow = session.flow_at(place)
         return Rest(flow, move.target, root.named(flow).states[move.target].kind)
-    following: Session | None = _entered(root, session, move)
+    return _followed(root, _entered(root, session, move), frozenset())
+
+
+def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset()) -> Move | None:
+    """Return the move that goes on from a state on arrival, because all that it asks for is known.
+
+    It is the way taken before, or else the one guarded transition that holds. It must come to rest where the user is
+    asked. A state that collects nothing, or says `"ask": "always"`, is always asked. A subflow is passed only by the
+    way taken before.
+
+    Args:
+        root: The machine that was started.
+        session: The session on arrival.
+        asked: Places that ask in any case. No way leads on to them.
+    """
+    here = (session.flow, session.state)
+    move = None if here in asked else _known_way(root, session)
+    if move is None:
+        return None
+    there = _followed(root, _entered(root, session, move), asked | {here})
+    return move if there.talks and there[:2] not in asked | {here} else None
+
+
+def _known_way(root: CompiledMachine, session: Session) -> Move | None:
+    """Return the way on from a state whose answers are known, wherever it leads."""
+    state = root.of(session).states[session.state]
+    if not (_is_answered(session, state) if state.kind == "converse" else _has_given(session, state)):
+        return None
+    data = session.data()
+    again = next((move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken), None)
+    if again is not None and not again.returns and verdict(again, data).holds:
+        return again
+    certain = [move for move in own_moves(state) if move.guards and not any(guard.judged for guard in move.guards)]
+    open_ways = [move for move in certain if verdict(move, data).holds] if state.kind == "converse" else []
+    return open_ways[0] if len({move.target for move in open_ways}) == 1 else None
+
+
+def _is_answered(session: Session, state: CompiledState) -> bool:
+    return bool(state.collects) and state.definition.ask != "always" and not lacking(session, state)
+
+
+def _has_given(session: Session, state: CompiledState) -> bool:
+    """True for a subflow whose output is known, and not older than what it was given."""
+    output, given = state.definition.output, state.definition.input.values()
+    if state.kind != "subflow" or not output or not all(has(session.context, key) for key in output):
+        return False
+    turns = {key: number for key, (number, _) in session.origins.items()}
+    changed = max((turns.get(name.split(".", 1)[0], 0) for name in given), default=0)
+    return changed <= min(turns.get(key.split(".", 1)[0], 0) for key in output)
+
+
+def _followed(root: CompiledMachine, session: Session, asked: Places) -> Rest:
+    """Return where the machine comes to rest that goes on from here by itself."""
+    following: Session | None = session
     for _ in range(root.limits.auto_steps):
+        following = _next(root, session)
         if following is None:
             break
         session = following
-        following = _next(root, session)
-    return Rest(session.flow, session.state, root.of(session).states[session.state].kind)
+    here = Rest(session.flow, session.state, root.of(session).states[session.state].kind)
+    move = _known_way(root, session) if here.talks and here[:2] not in asked else None
+    if move is None:
+        return here
+    there = _followed(root, _entered(root, session, move), asked | {here[:2]})
+    return there if there.talks else here
 
 
 def _entered(root: CompiledMachine, session: Session, move: Move) -> Session:
@@ -69,13 +132,13 @@ def _set(root: CompiledMachine, session: Session, assignment: Assignment | None)
 
 
 def _next(root: CompiledMachine, session: Session) -> Session | None:
-    """Return the session one step on; None if it rests."""
-    machine = root.of(session)
-    state = machine.states[session.state]
+    """Return the session one step on; None if it rests, or a question is asked."""
+    state = root.of(session).states[session.state]
     if state.kind == "final":
         return _returned(root, session) if session.stack else None
     if state.kind == "subflow":
-        return _called(root, session)
+        again = _known_way(root, session)
+        return _called(root, session) if again is None else _entered(root, session, again)
     moves = () if state.kind == "task" else state.moves if state.kind == "decide" else state.autos
     data = session.data()
     move = next((move for move in moves if verdict(move, data).holds), None)

@@ -13,9 +13,9 @@ from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS
 from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, tasks
-from llm_fsm.turn.backtracking import handed_on, reads
+from llm_fsm.turn.backtracking import handed_on
 from llm_fsm.turn.effects import Effect, Point, Result
-from llm_fsm.turn.guards import Move, labelled
+from llm_fsm.turn.guards import Move, labelled, reads
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
 from llm_fsm.turn.turn_state import Run, TurnState
@@ -62,22 +62,27 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
 
     A flow that was cancelled gives nothing back.
     """
-    session, frame, ended = turn.session, turn.session.stack[-1], turn.session.state
-    left = turn.machine
-    leave(turn, how)
+    frame, ended = turn.session.stack[-1], turn.session.state
+    if frame.kind == "digression" or how == "cancelled":
+        leave(turn, how)
+    else:
+        give_back(turn, how)
     if frame.kind == "digression":
         yield from assignments.remake(turn)
         return None
-    if how != "cancelled":
-        values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
-        _give_back(turn, values, session.origins)
-        _carry_facts(turn, session)
-        for event in refused:
-            turn.emit(event)
     yield from assignments.remake(turn)
-    if how != "cancelled":
-        return (yield from tasks.follow(turn, ended))
-    return (yield from _after_cancelling(turn))
+    return (yield from tasks.follow(turn, ended) if how != "cancelled" else _after_cancelling(turn))
+
+
+def give_back(turn: TurnState, how: str = "final") -> None:
+    """Be back at the topmost place, with what the flow gives back."""
+    session, left = turn.session, turn.machine
+    leave(turn, how)
+    values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
+    _write(turn, values, session.origins)
+    _carry_facts(turn, session)
+    for event in refused:
+        turn.emit(event)
 
 
 def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]:
@@ -122,7 +127,7 @@ def leave(turn: TurnState, how: str) -> None:
     )
 
 
-def _give_back(turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
+def _write(turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
     """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
     written: dict[str, dict[str, object]] = {}
     for key, value in values.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,32 +17,93 @@ from llm_fsm.turn import assignments, handlers, response, subflows, summaries, t
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Move
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.rest import Places, way_on
+from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, TurnState
 
 
-def settle(turn: TurnState, *, step: bool = False) -> Run:
-    """Go on to the first state that waits, for the user or for an answer. `step`: no further than past one task."""
-    yield from assignments.remake(turn)
-    while not turn.state.rests:
-        was_task = turn.state.kind == "task"
-        if not (yield from _step_on(turn)) or (step and was_task):
-            return
+def arrive(
+    turn: TurnState,
+    move: Move,
+    by: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    asked: Places = frozenset(),
+) -> Generator[Effect, Result, Arrival]:
+    """Make a move, and go on to where it comes to rest; see `enter` and `settle`."""
+    arrival = yield from enter(turn, move, by, given)
+    return (yield from settle(turn, arrival, asked=asked))
+
+
+def follow(
+    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None
+) -> Generator[Effect, Result, Arrival]:
+    """Make a move that the user wants, and go on to where it comes to rest.
+
+    It does not lead straight back to the question that it left, unless the message answers the one that it leads to.
+    """
+    left = turn.here
+    arrival = yield from enter(turn, move, by, given)
+    told = {key for key, (number, _) in turn.session.origins.items() if number == turn.session.turn}
+    asked = frozenset() if arrival.back or not told.isdisjoint(turn.state.collects) or move.returns else {left}
+    return (yield from settle(turn, arrival, asked=frozenset(asked)))
+
+
+def settle(
+    turn: TurnState,
+    arrival: Arrival = ORDINARY,
+    *,
+    step: bool = False,
+    asked: Places = frozenset(),
+) -> Generator[Effect, Result, Arrival]:
+    """Go on to the first state that waits, for the user or for an answer, and say its fixed reply.
+
+    Every way of arriving in a state that talks ends here: `rest.way_on` decides whether the state asks.
+
+    Args:
+        turn: The turn, after a move.
+        arrival: How it came to the current state.
+        step: Go no further than past one task.
+        asked: Places that ask in any case.
+
+    Returns:
+        How it came to the state where it rests.
+    """
+    while True:
         yield from assignments.remake(turn)
+        if arrival.frame is not None and not arrival.frame.wanted:
+            asked |= {turn.here}  # no value answers the question there
+        state = turn.state
+        following = yield from _step_on(turn)
+        if following is None and state.kind == "converse" and not turn.stopped:
+            move = way_on(turn.root, turn.session, asked)
+            if move is None or (yield from handlers.vetoed(turn, move)) is not None:
+                response.say_fixed(turn)
+                return arrival
+            asked |= {turn.here}
+            yield from enter(turn, move, "known")
+            arrival = Arrival(back=arrival.back, passed=True)
+            continue
+        if following is None:
+            return arrival
+        arrival = Arrival(following.frame, following.back or arrival.back, following.passed or arrival.passed)
+        if step and state.kind == "task":
+            return arrival
 
 
-def _step_on(turn: TurnState) -> Generator[Effect, Result, bool]:
-    """Go one step on without the user; False where the run waits or goes no further."""
+def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
+    """Go one step on without the user; None where the run waits or goes no further."""
     state = turn.state
     by = state.kind if state.kind in ("decide", "task") else "auto"
     if state.kind == "final":
-        return bool(turn.session.stack) and (yield from return_from(turn))
+        return (yield from return_from(turn)) if turn.session.stack else None
     if state.kind == "subflow":
-        return (yield from _call(turn))
+        again = way_on(turn.root, turn.session)
+        return (yield from _call(turn)) if again is None else (yield from step(turn, again, "known"))
     if state.kind == "task":
         given = turn.session.input
         move = yield from tasks.work(turn)
         if move is not None and _repeats(turn, state.id, given):
-            return False
+            return None
     else:
         move = yield from handlers.first_allowed(turn, state.moves if state.kind == "decide" else state.autos)
         if move is None and state.kind == "decide":
@@ -51,29 +113,29 @@ def _step_on(turn: TurnState) -> Generator[Effect, Result, bool]:
     return (yield from go(turn, move, by))
 
 
-def go(turn: TurnState, move: Move | None, by: str) -> Generator[Effect, Result, bool]:
-    """Make the move, if there is one. A flow that has passed comes back. False where the run goes no further."""
+def go(turn: TurnState, move: Move | None, by: str) -> Generator[Effect, Result, Arrival | None]:
+    """Make the move, if there is one. A flow that has passed comes back. None where the run goes no further."""
     if move is not None:
         return (yield from step(turn, move, by))
     if turn.stopped == "passed" and turn.session.stack:
         turn.stopped = ""
         return (yield from return_from(turn))
-    return False
+    return None
 
 
-def _call(turn: TurnState) -> Generator[Effect, Result, bool]:
-    """Begin the flow of the current state; False when the limit of such moves is reached."""
+def _call(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
+    """Begin the flow of the current state; None when the limit of such moves is reached."""
     if not subflows.count_step(turn):
-        return False
+        return None
     yield from subflows.begin(turn)
-    response.say_fixed(turn)
-    return True
+    response.say_on_the_way(turn)
+    return ORDINARY
 
 
-def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, bool]:
-    """Come back from a flow or a digression, and go on from there; False where the run goes no further."""
+def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, Arrival | None]:
+    """Come back from a flow or a digression; None where the run goes no further."""
     if not subflows.count_step(turn):
-        return False
+        return None
     before, frame = turn.session, turn.session.stack[-1]
     move = yield from subflows.come_back(turn, how)
     if frame.kind == "subflow":
@@ -81,32 +143,32 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
     if frame.caller is not None:
         subflows.hand_on(turn, before)
         if (yield from _reconsider_callers(turn, before)):
-            return True
-    turn.reopened = frame
-    if not (yield from _reconsider(turn, frame)):
-        response.say_fixed(turn)
-    return True
+            return TURNED_BACK
+    return (yield from _reconsider(turn, frame))
 
 
-def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, bool]:
-    """One move without the user; False when the limit of such moves is reached."""
+def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival | None]:
+    """One move without the user; None when the limit of such moves is reached."""
     if not subflows.count_step(turn):
-        return False
-    yield from enter(turn, move, by)
-    return True
+        return None
+    return (yield from enter(turn, move, by))
 
 
-def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None) -> Run:
+def enter(
+    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None
+) -> Generator[Effect, Result, Arrival]:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
     if turn.state.definition.summarize and turn.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
     place = turn.session.open_places().get(move.target) if move.place is None else move.place
+    arrival = ORDINARY
     if place is not None:
         flow = turn.session.flow_at(place)
-        if (yield from _resume(turn, place)):
+        arrival = yield from _resume(turn, place)
+        if arrival.frame is None:  # an answer that was changed meanwhile leads another way
             if given and turn.session.flow == flow:
                 yield from apply_update(turn, given)
-            return
+            return arrival
     else:
         if move.returns and not turn.session.is_in(move.target):
             _leave_open(turn, move.target, move.caller)
@@ -120,9 +182,7 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
                 previous=turn.session.state,
                 by="exhausted" if exhausted else by,
                 transition=move.pointer,
-                on_path=(turn.has("correct") or turn.has("back"))
-                and not move.returns
-                and not turn.session.in_digression(),
+                on_path=not move.returns and not turn.session.in_digression(),
             )
         )
     if given:
@@ -131,7 +191,8 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
     if turn.points:
         yield from handlers.run(turn, Point.POST_TRANSITION)
     yield from assignments.remake(turn)
-    response.say_fixed(turn)
+    response.say_on_the_way(turn)
+    return arrival
 
 
 def _answers_at_once(turn: TurnState, move: Move) -> bool:
@@ -153,19 +214,19 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
         yield from assignments.update(turn, changed)
 
 
-def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, bool]:
-    """Back on the way: True where an answer that was changed meanwhile leads back to where it is decided again."""
-    session = turn.session
+def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arrival]:
+    """Back on the way, unless an answer that was changed meanwhile leads back to where it is decided again."""
+    session, reopened = turn.session, Arrival(frame=frame, back=True)
     changed = tuple(
         key for key, value in frame.before.items() if session.context.get(key) != value and not key.startswith("_")
     )
     if not changed or not turn.has("correct"):
-        return False
-    found = correction(turn.machine, replace(session, context=frame.before), session, changed)
+        return reopened
+    found = correction(turn.root, replace(session, context=frame.before), session, changed)
     if found is None:
-        return False
-    yield from _turn_back_and_go_on(turn, found, changed)
-    return True
+        return reopened
+    yield from turn_back(turn, found, changed, named=False)
+    return TURNED_BACK
 
 
 def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, Result, bool]:
@@ -174,26 +235,21 @@ def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, R
         if found is not None:
             while len(turn.session.stack) > place:
                 subflows.leave(turn, "corrected")
-            yield from _turn_back_and_go_on(turn, found, changed)
+            yield from turn_back(turn, found, changed, named=False)
             return True
     return False
 
 
-def _turn_back_and_go_on(turn: TurnState, found: Correction, changed: tuple[str, ...]) -> Run:
-    """Turn back where nothing was open, and go on from there where one way is left."""
-    turn.reopened, turn.turned_back = None, True
-    yield from turn_back(turn, found, changed, named=False)
-    if found.on is not None:
-        yield from enter(turn, found.on, "correct")
-    else:
-        response.say_fixed(turn)
+def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, named: bool, last: str = "") -> Run:
+    """To where the way is decided again, without what was collected on the way that is no longer taken.
 
-
-def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, named: bool) -> Run:
-    """To where the way is decided again, without what was collected on the way that is no longer taken."""
+    `last`: the transition out of the current state, if that is done with.
+    """
     here, context = turn.session.state, turn.session.context
     dropped = tuple(key for key in found.dropped if key in context)
-    turn.emit(ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
+    path = turn.session.path + (((here, last),) if last else ())
+    cut = tuple(dropwhile(lambda step: step[0] != found.state, path))
+    turn.emit(ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped, cut=cut))
     if dropped:
         turn.emit(ev.ContextSet(source="model", removed=dropped))
     turn.emit(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
@@ -215,11 +271,10 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
         yield from assignments.remake(turn)
 
 
-def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:
+def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:
     """Come back to an open state that was named, on the way out of other definitions, too.
 
-    A digression that is left for the way itself is done with, and so is a flow that is left. True where an
-    answer that was changed meanwhile leads another way.
+    A digression that is left for the way itself is done with, and so is a flow that is left.
     """
     if not turn.session.stack[place].main:
         _leave_open(turn)
@@ -235,7 +290,7 @@ def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:
         before = session.lowered(border)
         subflows.hand_on(turn, before)
         if (yield from _reconsider_callers(turn, before)):
-            return True
+            return TURNED_BACK
         if border == place:
             return (yield from _reconsider(turn, session.stack[border]))
         if place > (session.stack[border].caller or 0):
@@ -247,7 +302,7 @@ def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, bool]:
 
 def _come_back_to(turn: TurnState, place: int) -> Frame:
     """Be back at a place on the stack that a digression left open, whatever lies above it."""
-    frame = turn.reopened = turn.session.stack[place]
+    frame = turn.session.stack[place]
     state, here = frame.saved["state"], turn.session.state
     turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place, history=True))
     return frame

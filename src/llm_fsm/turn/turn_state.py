@@ -49,6 +49,22 @@ class Part(NamedTuple):
     text: str
 
 
+class Arrival(NamedTuple):
+    """How the run came to the state where it is.
+
+    `frame` is the place that a digression came back to. `back` is true after such a return, also if an answer that
+    had changed led to an earlier state instead. `passed` is true if states were passed whose questions were answered.
+    """
+
+    frame: Frame | None = None
+    back: bool = False
+    passed: bool = False
+
+
+ORDINARY = Arrival()
+TURNED_BACK = Arrival(back=True)
+
+
 @dataclass(slots=True)
 class TurnState:
     """One turn under way.
@@ -79,10 +95,6 @@ class TurnState:
     """Secret values of flows that this turn has left."""
     given_secrets: frozenset[str] = frozenset()
     """Every value that this turn was given for a secret key, and that it replaced, refused or removed."""
-    reopened: Frame | None = None
-    """The place that a digression came back to."""
-    turned_back: bool = False
-    """True when an answer that changed in a digression led back to an earlier state."""
     fallback: bool = False
     stopped: Stopped = ""
     """Why the run goes no further. A pause is in the session instead."""
@@ -153,8 +165,12 @@ class TurnState:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The texts of the parts that say something."""
-        return tuple(part.text for part in self.said if part.text)
+        """The texts of the parts that say something. Nothing is said twice."""
+        said: list[str] = []
+        for _, text in self.said:
+            if text and not any(earlier.endswith(text) for earlier in said):
+                said.append(text)
+        return tuple(said)
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""

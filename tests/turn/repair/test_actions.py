@@ -182,7 +182,7 @@ def test_restart_goes_back_to_the_beginning_and_keeps_what_the_host_gave() -> No
     assert (done.text, done.usage.calls) == ("From the start: your name?", 1)
     assert done.session.window == (("again", "From the start: your name?"),)
     silent = say(FORM, half, "again", reply("restart", ""))
-    assert silent.text == "All right, from the beginning.\n\nAsk for the name. Still needed: name."
+    assert silent.text == "All right, from the beginning.\n\nStill needed: name."
 
 
 def test_what_is_said_with_a_restart_is_kept() -> None:
@@ -291,7 +291,7 @@ def test_what_was_skipped_is_not_asked_for_again_until_it_comes_by_itself() -> N
     program = machine(states, patterns=["skip"])
     done = say(program, at("a", program), "no", reply("skip", "Fine."))
     assert (done.session.state, done.session.skipped) == ("a", ("x", "y"))
-    assert done.text == "Fine.\n\nAsk."
+    assert done.text == "Fine.\n\nPlease go on."
     later = say(program, done.session, "b", reply("b", "B?"))
     assert "information_to_collect" not in say(program, later.session, "x", reply("b", "?")).prompt
     given = say(program, later.session, "x is 3", reply("b", "?", x=3))
@@ -645,14 +645,14 @@ def test_an_answer_that_does_not_fit_a_corrected_one_is_asked_for_again_and_no_o
     assert done.session.context == {"out": 8, "back": 5, "people": 2}
 
 
-def test_a_question_that_was_skipped_is_passed_by_again_and_one_never_asked_is_asked() -> None:
+def test_a_question_that_was_skipped_is_not_asked_again_and_one_never_asked_is_asked() -> None:
     program = machine(SMOKING, patterns=ALL)
     done = talk(program, "no", reply("nuts", "Nuts?", smoker=False))
     done = say(program, done.session, "skip", reply("skip", "Born when?"))
     done = say(program, done.session, "I do smoke", reply("correct", "I see.", smoker=True))
     assert (done.session.state, done.text) == ("number", "I see.\n\nHow many a day?")
     done = say(program, done.session, "no, I do not", reply("correct", "All right.", smoker=False))
-    assert (done.session.state, done.text) == ("nuts", "All right.\n\nDo you eat nuts?")
+    assert (done.session.state, done.text) == ("born", "All right.\n\nWhen were you born?")
 
 
 def test_a_veto_holds_for_a_way_that_is_taken_again() -> None:
@@ -672,10 +672,10 @@ def test_a_veto_holds_for_a_way_that_is_taken_again() -> None:
 @pytest.mark.parametrize(
     ("pattern", "message", "text"),
     [
-        ("correct", "Bob, b@b.", "Bob, b@b.\n\nAsk whether all is right."),
-        ("correct", "Bob. What is your address?", "Bob.\n\nAsk whether all is right."),
+        ("correct", "Bob, b@b.", "Bob, b@b.\n\nPlease go on."),
+        ("correct", "Bob. What is your address?", "Bob.\n\nPlease go on."),
         ("digress", "How nice! All right?", "How nice! All right?"),
-        ("digress", "", "Let us go on.\n\nAsk whether all is right."),
+        ("digress", "", "Let us go on.\n\nPlease go on."),
     ],
 )
 def test_a_pattern_whose_message_answers_the_open_question_goes_on(pattern: str, message: str, text: str) -> None:
@@ -833,10 +833,12 @@ def test_the_same_value_again_is_no_correction() -> None:
     assert (done.session.state, done.of(ev.Corrected)) == ("sure", [])
 
 
-def test_a_pick_that_goes_back_by_itself_is_followed() -> None:
+def test_a_pick_that_goes_back_by_itself_is_followed_and_goes_on_with_the_answer() -> None:
     done = say(TRAVEL, travelled(), "private", reply("kind", "So private?", kind="private"))
-    assert (done.session.state, done.text) == ("kind", "So private?")
-    assert done.session.path == ()
+    assert (done.session.state, done.text, done.usage.calls) == ("birth", "When were you born?", 1)
+    assert [state for state, _ in done.session.path] == ["kind", "route"]
+    done = say(TRAVEL, travelled(), "Something else", reply("kind", "Private or business?"))
+    assert (done.session.state, done.session.path) == ("kind", ())
 
 
 def test_the_way_is_kept_without_rounds_and_after_a_jump() -> None:
@@ -862,7 +864,7 @@ def test_where_the_model_had_picked_the_one_way_that_is_left_is_gone() -> None:
     program = machine(GUARDED, patterns=["correct"])
     session = talk(program, "20", reply("big", "Which lorry?", size=20)).session
     done = say(program, session, "no, 3", reply("correct", "Three.", size=3))
-    assert (done.session.state, done.text) == ("small", "Three.\n\nAsk for the bicycle.")
+    assert (done.session.state, done.text) == ("small", "Three.\n\nPlease go on.")
     assert done.of(ev.Corrected)[0].back_to == "size"
     still = say(program, session, "no, 30", reply("correct", "Thirty. Which lorry?", size=30))
     assert (still.session.state, still.text) == ("big", "Thirty. Which lorry?")
@@ -872,7 +874,7 @@ def test_a_value_that_is_taken_back_leads_back_to_its_question() -> None:
     session = talk(TRAVEL, "business", reply("route", "Which firm?", kind="business")).session
     done = say(TRAVEL, session, "forget that", reply("correct", "Gone.", _clear=["kind"]))
     assert (done.session.state, "kind" in done.session.context) == ("kind", False)
-    assert done.text == "Gone.\n\nAsk whether private or business. Still needed: kind."
+    assert done.text == "Gone.\n\nStill needed: kind."
 
 
 # -- refused values
@@ -986,7 +988,7 @@ def test_what_is_asked_again_after_misses_is_no_question_of_the_state_before() -
     for target, words in (("day", "Please name a day."), ("cannot_handle", "Sorry."), ("cannot_handle", "Sorry.")):
         done = say(program, done.session, "…", reply(target, words))
     assert "What is your number?" not in done.text
-    assert done.text.endswith("Please name a day.")
+    assert done.text.endswith("Please go on.")  # a purpose that does not ask may be an instruction
 
 
 def test_what_is_repeated_after_misses_that_led_on_is_what_was_said_there() -> None:

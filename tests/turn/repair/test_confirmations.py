@@ -12,9 +12,8 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.documents.loader import load
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
-from llm_fsm.turn.backtracking import own_moves, reads
-from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import verdict
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
+from llm_fsm.turn.guards import reads, verdict
 from llm_fsm.turn.repair.patterns import named
 from machines import machine, reply, say, start
 from paths import ROOT

@@ -35,6 +35,7 @@ _ANSWERS = {
 _WHO = {
     "model": "The model's pick",
     "auto": "Taken without asking",
+    "known": "Gone on, as all that is asked for is known,",
     "decide": "Decided by conditions",
     "host": "Moved by the program",
     "flow": "Led on by a flow that came back",

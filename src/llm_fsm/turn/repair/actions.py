@@ -12,18 +12,17 @@ from typing import Any
 from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
-from llm_fsm.session.session import Frame, Session
+from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, response, subflows, transitions
-from llm_fsm.turn.backtracking import own_moves, reads
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState, own_moves
 from llm_fsm.turn.effects import Point
-from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.guards import Move, reads, verdict
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
-from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
+from llm_fsm.turn.repair.questions import told_in
 from llm_fsm.turn.reply.parser import Reply
-from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.rest import rest, way_on
+from llm_fsm.turn.turn_state import ORDINARY, Run, TurnState
 
 
 def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
@@ -48,9 +47,8 @@ def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
 
 
 def _way_on(turn: TurnState) -> Move | None:
-    """The way on where the message has answered the open question; no end and no work begins that nobody picked."""
-    move = corrections.only_way(turn) if response.keys_asked_for(turn) else None
-    return move if move is not None and rest(turn.root, turn.session, move).talks else None
+    """The way on where the message has answered the open question."""
+    return way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
 
 
 def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
@@ -63,16 +61,10 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
     untrue = _claims_too_much(turn, name)
     if untrue:
         response.complain(turn)
-    yield from transitions.enter(turn, move, name)
-    yield from transitions.settle(turn)
-    if is_nearer(question_in(message), asked, response.open_question(turn)):
-        message = told_in(message)
+    arrival = yield from transitions.arrive(turn, move, name, asked=frozenset({turn.here}))
     if not untrue:
-        corrections.say_first(turn, earlier, name, message)
-    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
-        yield from response.complete_words(turn)
-    else:
-        response.ask_again(turn, "")
+        corrections.say_first(turn, earlier, name, response.not_answered(turn, message, asked))
+    yield from response.complete_pattern(turn, arrival, flow)
 
 
 def _claims_too_much(turn: TurnState, name: str) -> bool:
@@ -119,9 +111,8 @@ def _hand_over(turn: TurnState, message: str) -> Run:
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
     turn.say("model", message)
-    yield from transitions.enter(turn, Move(pointer="/patterns", target="handover"), "handover")
-    yield from transitions.settle(turn)
-    yield from response.complete_words(turn, spoken_for=bool(message))
+    arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="handover"), "handover")
+    yield from response.complete_words(turn, arrival, spoken_for=bool(message))
 
 
 def _cancel(turn: TurnState, message: str) -> Run:
@@ -130,47 +121,34 @@ def _cancel(turn: TurnState, message: str) -> Run:
     _say(turn, "cancel", words=message)
     while turn.session.stack:
         frame = turn.session.stack[-1]
-        going = yield from transitions.return_from(turn, "cancelled")
+        arrival = yield from transitions.return_from(turn, "cancelled")
         if turn.stopped == "limited":
-            return
-        if frame.kind == "digression":
-            yield from _back_from(turn, frame)
             return
         before = frame.saved["previous_state"]
         if turn.stopped == "stuck" and before is not None and _leads_back(turn, before):
             turn.stopped = ""
-            going = True
             turn.emit(ev.StateEntered(state=before, previous=turn.session.state, by="cancel"))
             yield from assignments.run(turn, turn.state.assignment)
-            response.say_fixed(turn)
-        if going:
-            yield from transitions.settle(turn)
-            yield from response.complete_words(turn)
+            arrival = ORDINARY
+        if arrival is not None:
+            left = {turn.here} if frame.kind == "subflow" else ()  # else it may lead into the same flow again
+            arrival = yield from transitions.settle(turn, arrival, asked=frozenset(left))
+            yield from response.complete_words(turn, arrival)
             return
         turn.stopped = ""
     if "cancelled" in turn.machine.states:
-        yield from transitions.enter(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
-        yield from transitions.settle(turn)
-        yield from response.complete_words(turn, spoken_for=True)
+        arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
+        yield from response.complete_words(turn, arrival, spoken_for=True)
     else:
         turn.stopped = "cancelled"
 
 
 def _step_back(turn: TurnState) -> Run:
     """Leave a digression before its end."""
-    frame = turn.session.stack[-1]
-    yield from transitions.return_from(turn, "cancelled")
-    if turn.stopped != "limited":
-        yield from _back_from(turn, frame)
-
-
-def _back_from(turn: TurnState, frame: Frame) -> Run:
-    """What is said where a digression was left."""
-    if turn.turned_back:
-        yield from transitions.settle(turn)
-        yield from response.complete_words(turn)
-    else:
-        response.ask_again(turn, frame.asked)
+    arrival = yield from transitions.return_from(turn, "cancelled")
+    if arrival is not None:
+        arrival = yield from transitions.settle(turn, arrival)
+        yield from response.complete_words(turn, arrival)
 
 
 def _leads_back(turn: TurnState, state: str) -> bool:
@@ -198,12 +176,12 @@ def _restart(turn: TurnState, message: str) -> Run:
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
     turn.say("pattern", response.pattern_words(turn, piece, "restart", {"words": message}))
-    response.say_fixed(turn)
-    yield from transitions.settle(turn)
-    if turn.here == ("", initial) and flow == "":
-        response.ask_again(turn, "")
+    response.say_on_the_way(turn)
+    arrival = yield from transitions.settle(turn)
+    if flow == "":
+        yield from response.complete_pattern(turn, arrival, "")
     else:
-        yield from response.complete_words(turn)
+        yield from response.complete_words(turn, arrival)
 
 
 def _back(turn: TurnState, message: str) -> Run:
@@ -287,10 +265,9 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
         return
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, "skip", words=message)
-    yield from transitions.enter(turn, move, "skip")
-    yield from transitions.settle(turn)
+    arrival = yield from transitions.arrive(turn, move, "skip")
     foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
-    yield from response.complete_words(turn, spoken_for=foreseen)
+    yield from response.complete_words(turn, arrival, spoken_for=foreseen)
     if foreseen and turn.state.kind == "converse" and not turn.stopped:
         response.ask_again(turn, "")
 
@@ -357,9 +334,8 @@ def _go_to(turn: TurnState, pattern: str) -> Run:
     if move is None:
         response.last_resort(turn)
         return
-    yield from transitions.enter(turn, move, pattern)
-    yield from transitions.settle(turn)
-    yield from response.complete_words(turn)
+    arrival = yield from transitions.arrive(turn, move, pattern)
+    yield from response.complete_words(turn, arrival)
 
 
 def _choices(turn: TurnState) -> str:

@@ -9,12 +9,14 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, response, subflows, transitions
-from llm_fsm.turn.backtracking import Correction, apart, correction, onward, outside, own_moves
+from llm_fsm.turn.backtracking import Correction, apart, correction, outside
+from llm_fsm.turn.compiled import own_moves
 from llm_fsm.turn.effects import Effect, Result
-from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.guards import Move, judge, labelled, verdict
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import Reply
-from llm_fsm.turn.turn_state import Part, Run, TurnState
+from llm_fsm.turn.rest import rest
+from llm_fsm.turn.turn_state import TURNED_BACK, Part, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
@@ -43,9 +45,12 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
     if not session.in_digression():
         leads = {turn.state.id, *(move.target for move in turn.state.moves)}
         picked = "" if reply.target in leads else reply.target
-        found = correction(turn.machine, before, session, changed, picked)
+        found = correction(turn.root, before, session, changed, picked)
     if found is None or reply.target in found.past:
         turn.emit(ev.Corrected(keys=changed, named=named))
+        declined = tuple(key for key in changed if key not in session.context and key not in turn.state.collects)
+        if declined and found is None and not session.in_digression():
+            turn.emit(ev.KeysSkipped(keys=declined))
         return False
     return (yield from _go_back(turn, found, reply, changed))
 
@@ -56,7 +61,7 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     What this one was given of them changes with them.
     """
     session = turn.session
-    rest, found = apart(turn.root, session, update)
+    mine, found = apart(turn.root, session, update)
     for place, values in found.items():
         caller = session.of_caller(place)
         machine = turn.root.of(caller)
@@ -67,7 +72,7 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
                 turn.emit(event)
     if found:
         subflows.hand_on(turn, session)
-    return rest
+    return mine
 
 
 def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
@@ -77,14 +82,32 @@ def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generato
         if found is None:
             turn.emit(ev.Corrected(keys=changed, named=named))
             continue
+        last = (yield from _last_answers(turn, reply)) if place == len(turn.session.stack) - 1 else ""
         while len(turn.session.stack) > place:
             subflows.leave(turn, "corrected")
-        return (yield from _go_back(turn, found, reply, changed))
+        return (yield from _go_back(turn, found, reply, changed, last))
     return False
 
 
+def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, str]:
+    """End the flow at work if the reply picks its end; the transition that follows then, else ""."""
+    move = judge(own_moves(turn.state), reply.target, turn.session.data())
+    if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
+        return ""
+    yield from transitions.enter(turn, move, "model")
+    while turn.state.kind == "decide" and (following := (yield from handlers.first_allowed(turn, turn.state.moves))):
+        yield from transitions.enter(turn, following, "decide")
+    if turn.state.kind != "final":
+        return ""
+    ended = turn.session.state
+    subflows.give_back(turn)
+    ways = labelled(turn.state.moves, ended)
+    onward = next((way for way in ways if verdict(way, turn.session.data()).holds), None)
+    return "" if onward is None else onward.pointer
+
+
 def _go_back(
-    turn: TurnState, found: Correction, reply: Reply, changed: tuple[str, ...]
+    turn: TurnState, found: Correction, reply: Reply, changed: tuple[str, ...], last: str = ""
 ) -> Generator[Effect, Result, bool]:
     """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
 
@@ -92,13 +115,11 @@ def _go_back(
     """
     named, here, earlier = reply.target == "correct", turn.session.state, turn.said
     asked = response.open_question(turn, response.last_question(turn))
-    taken = {state: pointer for state, pointer in turn.session.path if state != here}
-    yield from transitions.turn_back(turn, found, changed, named=named)
+    yield from transitions.turn_back(turn, found, changed, named=named, last=last)
     flow = turn.session.flow
     if found.on is not None and (yield from handlers.vetoed(turn, found.on)) is None:
         yield from transitions.enter(turn, found.on, "correct")
-    yield from transitions.settle(turn)
-    yield from _pass_by(turn, taken, flow)
+    arrival = yield from transitions.settle(turn, TURNED_BACK)
     if not (named or turn.stopped or turn.paused) and turn.here == (flow, here) != (flow, reply.target):
         turn.said = earlier
         return False
@@ -110,14 +131,7 @@ def _go_back(
     ):
         spoken = told_in(spoken)  # it asks what was open before
     say_first(turn, earlier, "correct", spoken)
-    if turn.state.id == found.state:
-        response.say_fixed(turn)
-    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
-        yield from response.complete_words(turn)
-    elif named:
-        response.ask_again(turn, "")
-    elif turn.state.fixed is None and not (reply.target == turn.state.id and reply.message):
-        turn.say("question", response.plain_question(turn, sorry=False))
+    yield from response.complete_pattern(turn, arrival, flow)
     return True
 
 
@@ -132,34 +146,3 @@ def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message:
     if piece is not None and (message or turn.state.fixed is None):
         message = response.pattern_words(turn, piece, pattern, {"words": message})
     turn.say_after(earlier, Part("pattern", message))
-
-
-def _pass_by(turn: TurnState, taken: dict[str, str], flow: str) -> Run:
-    """Pass by the questions that are answered: by this message, or before, where `taken` says how it went on."""
-    while (move := _passing(turn, taken if turn.session.flow == flow else {})) is not None:
-        steps, again = turn.auto_steps, taken.pop(turn.state.id, None) is not None
-        if (yield from handlers.vetoed(turn, move)) is not None or not (
-            yield from transitions.step(turn, move, "correct")
-        ):
-            return
-        yield from transitions.settle(turn)
-        if again and not turn.stopped:
-            turn.auto_steps = steps  # a long way, taken before and each state of it once, is no endless one
-
-
-def _passing(turn: TurnState, taken: Mapping[str, str]) -> Move | None:
-    """The way on from a state whose questions are answered: the one of before, or the one that conditions leave."""
-    session, state = turn.session, turn.state
-    if not state.collects or response.missing_keys(turn):
-        return None
-    if all(session.origins.get(key, (0, ""))[0] == session.turn for key in state.collects):
-        return only_way(turn)
-    move = next((move for move in state.moves if move.pointer == taken.get(state.id)), None)
-    holds = move is not None and not move.returns and verdict(move, session.data()).holds
-    return move if holds else None
-
-
-def only_way(turn: TurnState) -> Move | None:
-    """The one move of a state in which all is known, where conditions say it and no words."""
-    data = turn.session.data()
-    return onward(turn.state, [move for move in own_moves(turn.state) if verdict(move, data).holds], data)
