@@ -94,7 +94,7 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
         loop.refused = (*loop.refused, complaint.reason)
         valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != complaint.target)
         unmet = complaint.target if complaint.unmet and complaint.target in loop.look.valid else ""
-        possible = valid if complaint.target else None  # else <valid_states> and <patterns> say it all
+        possible = valid if complaint.target else None  # else <transitions> and <open_patterns> say it all
         loop.request = model.second_try(turn, loop.request, reply.text, complaint.reason, valid=possible, unmet=unmet)
     if turn.paused:
         return
