@@ -205,3 +205,16 @@ def test_a_model_that_repeats_itself_without_end_holds_nothing_up(text: str, siz
     """What took the square of this length would outlast the time that a test has."""
     _, told = heard(text, size)
     assert told[-1] in ("", "Hi")
+
+
+def test_a_list_of_updates_is_complete_before_the_first_word() -> None:
+    listed = [{"key": "guests", "value": 4}, {"key": "_clear", "value": "phone"}]
+    text = json.dumps({"transition": {"target_state": "a", "context_update": listed}, "message": "Four."})
+    reader, said = ReplyReader(), ""
+    for letter in text:
+        words = reader.feed(letter)
+        assert not words or reader.head is not None
+        said += words
+    assert said == "Four."
+    assert reader.head is not None
+    assert parse(reader.head).update == {"guests": 4, "_clear": ["phone"]}
