@@ -92,6 +92,7 @@ _FELT = (
     ("stream", "visible_ms", "You see the first word after {:.0f} ms"),
     ("durable_turns", "cpu_ms", "A turn that is on disk when you get it takes {:.2f} ms of CPU"),
     ("cost", "units_any", "It costs as much as {:.0f} prompt tokens, if the provider caches prefixes of any length"),
+    ("cost", "units_steps", "It costs as much as {:.0f} prompt tokens, if the provider caches from 1,024 tokens on"),
     ("cost", "units_none", "It costs as much as {:.0f} prompt tokens, if the provider caches nothing"),
     ("turns", "first_cpu_ms", "The first reply of a process takes {:.0f} ms of CPU, imports included"),
 )
