@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -41,7 +41,8 @@ def _width() -> int:
     """Return the characters of a source line that are shown; elsewhere than on a terminal always the same."""
     if not sys.stdout.isatty():
         return _WIDEST
-    return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns - _MARGIN))
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns or _WIDEST + _MARGIN
+    return min(_WIDEST, max(_NARROWEST, columns - _MARGIN))
 
 
 def _head(finding: Finding) -> Parts:
