@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
 
 from cli_command import ASKS, HELLO, Desk, command, desk
 from llm_fsm.llm.scripted import calls
@@ -61,3 +65,17 @@ def test_an_output_that_takes_nothing_is_said_once(desk: Desk) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command(*noisy(desk)), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert (done.returncode, done.stderr.count(b"no space left")) == (74, 1)
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("sarif", json.loads), ("junit", fromstring)])
+def test_what_goes_into_a_pipe_is_utf_8_whatever_the_console_has(desk: Desk, form: str, read: Any) -> None:
+    states = {"a": {"purpose": "?", "transitions": [{"target_state": "b\u00e9"}]}, "b": {"reply": "b"}}
+    desk.write("fl\u00fc.json", {"name": "g", "initial_state": "a", "states": states})
+    done = subprocess.run(
+        command("validate", "fl\u00fc.json", "--format", form),
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "cp1252"},
+    )
+    read(done.stdout)
+    assert "b\u00e9" in done.stdout.decode()

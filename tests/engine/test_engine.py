@@ -492,6 +492,20 @@ def test_condition_of_a_handler_is_a_plain_function() -> None:
         create_handler("bad").when(failing)
 
 
+async def test_condition_that_returns_a_coroutine_does_not_hold() -> None:
+    async def never(_: Any) -> bool:
+        return False
+
+    ran: list[object] = []
+    bad = create_handler("bad").at("pre_processing").when(lambda occasion: never(occasion)).do(ran.append)  # type: ignore[arg-type, return-value]  # noqa: PLW0108
+    machine = scripted(reply("bye", "ok", name="Ada"))
+    machine.add_handler(bad)
+    turn = await (await machine.start(greet=False)).send("m")
+    [failed] = [event for event in turn.events if isinstance(event, ev.HandlerFailed)]
+    assert "returned a coroutine, and nobody would await it" in failed.error
+    assert ran == []
+
+
 async def test_veto_without_a_reason_forbids_all_the_same() -> None:
     machine = scripted(reply("bye", "Bye", name="Ada"), reply("bye", "Bye", name="Ada"))
     machine.on("pre_transition")(lambda _: Veto(None))  # type: ignore[arg-type]

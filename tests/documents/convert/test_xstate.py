@@ -143,6 +143,37 @@ def test_parallel_states_and_history_are_reported() -> None:
     ]
 
 
+def test_a_machine_that_is_parallel_itself_is_reported() -> None:
+    region = {"initial": "x", "states": {"x": {"on": {"GO": "y"}}, "y": {}}}
+    found = found_in({"type": "parallel", "states": {"a": region, "b": region}})
+    assert found.document["initial_state"] == "a_x"
+    lost = [note.message for note in found.notes if note.lost]
+    assert lost == ["the machine runs regions side by side: only the first one is entered"]
+
+
+@pytest.mark.parametrize(
+    ("guard", "words"),
+    [
+        ({"type": "and", "guards": ["isAdult", "hasPaid"]}, "isAdult and hasPaid"),
+        ({"type": "xstate.not", "guards": ["isAdult"]}, "not isAdult"),
+        (
+            {"type": "or", "guards": [{"type": "and", "guards": ["a", {"type": "b", "params": {"n": 1}}]}, "c"]},
+            '(a and b ({"n": 1})) or c',
+        ),
+        ({"type": "not", "guards": [{"type": "or", "guards": ["a", "b"]}]}, "not (a or b)"),
+    ],
+)
+def test_guards_made_of_guards_are_put_into_words(guard: Any, words: str) -> None:
+    machine = {"initial": "a", "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}}}
+    assert found_in(machine).document["states"]["a"]["transitions"][0]["conditions"] == [{"description": words}]
+
+
+def test_what_else_stands_in_a_guard_is_reported() -> None:
+    guard = {"type": "isAdult", "predicate": "age > 17"}
+    machine = {"initial": "a", "states": {"a": {"on": {"GO": {"target": "b", "guard": guard}}}, "b": {}}}
+    assert [note.message for note in found_in(machine).notes if note.lost] == ['"predicate" of the guard "isAdult"']
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -15,6 +15,7 @@ import click
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
+from llm_fsm.cli.repository import from_root
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.terminal import excerpt, styled
 from llm_fsm.definition.codes import finding
@@ -127,6 +128,9 @@ def validate(
     if counted:
         _give(statistics(findings), output)
     elif form != "text":
+        if form in ("github", "sarif"):
+            findings = [replace(found, file=found.file and from_root(found.file)) for found in findings]
+            files = [from_root(file) for file in files]
         _give(FORMATS["text" if form == "concise" else form](findings, files), output)
     elif findings:
         lines = excerpt.report(findings, partial(_text_of, wish))

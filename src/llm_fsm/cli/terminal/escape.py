@@ -6,6 +6,7 @@ escapes that Python and JSON write: `\\x1b`, `\\u202e`. Replies keep their line 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -55,15 +56,15 @@ def shortened(text: str, chars: int) -> str:
 def prepare_streams() -> None:
     """Make standard input, output and error usable whatever the caller left of them.
 
-    A stream that is closed becomes one that is empty; characters that an encoding lacks come out as escapes.
+    A stream that is closed becomes one that is empty. A file or a pipe is UTF-8, for the program that reads it; a
+    console keeps its encoding, and characters that it lacks come out as escapes.
     """
     sys.stdin = sys.stdin or _nowhere("r")
     sys.stdout = sys.stdout or _nowhere("w")
     sys.stderr = sys.stderr or _nowhere("w")
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="backslashreplace")
 
 
 def _nowhere(mode: str) -> TextIO:

@@ -68,6 +68,9 @@ class _Reader:
         self.chart.description = words if isinstance(words, str) else ""
         self.collect(_Place("", "", value), 0)
         self.chart.initial = self.initial(self.places[0])
+        if value.get("type") == "parallel":
+            self.chart.lost("the machine runs regions side by side: only the first one is entered", self.line("/type"))
+            self.chart.initial = self.chart.initial or next(iter(self.chart.vertices), None)
         for place in self.places:
             self.arrows(place)
         return self.chart
@@ -239,16 +242,38 @@ class _Reader:
             conditions = params.get("conditions") if isinstance(params, dict) else None
             yield from (one for one in conditions or () if isinstance(one, dict))
             return
-        words = _short(guard.get("type", guard.get("name"))) if isinstance(guard, dict) else _short(guard)
-        params = guard.get("params") if isinstance(guard, dict) else None
-        if params:
-            words = f"{words} ({_short(params)})"
+        place = pointer + ("/guard" if "guard" in found else "/cond")
+        words = _shortened(self.words_of(guard, place))
         self.chart.mapped(f'the guard "{words[:60]}" is for the model to judge', self.line(pointer))
         yield {"description": words}
 
+    def words_of(self, guard: Any, pointer: str, depth: int = 0) -> str:
+        """A guard in words: its name and parameters, or the guards that it is made of."""
+        if not isinstance(guard, dict) or depth > MAX_DEPTH:
+            return _short(guard)
+        name = _short(guard.get("type", guard.get("name"))).removeprefix("xstate.")
+        parts = guard.get("guards", guard.get("guard"))
+        if name in ("and", "or", "not") and parts:
+            listed = parts if isinstance(parts, list) else [parts]
+            words = [self.words_of(part, pointer, depth + 1) for part in listed]
+            inner = [f"({text})" if _is_made(part) else text for part, text in zip(listed, words, strict=True)]
+            return f"not {inner[0]}" if name == "not" else f" {name} ".join(inner)
+        for key in guard.keys() - {"type", "name", "params"}:
+            self.chart.lost(f'"{key[:40]}" of the guard "{name[:60]}"', self.line(f"{pointer}{step(key)}"))
+        params = guard.get("params")
+        return f"{name} ({_short(params)})" if params else name
+
+
+def _is_made(guard: Any) -> bool:
+    """True for a guard of several others, which stands in brackets among others."""
+    return isinstance(guard, dict) and isinstance(guard.get("guards"), list) and len(guard["guards"]) > 1
+
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _shortened(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _shortened(text: str) -> str:
     return " ".join(text.split())[:200]
 
 

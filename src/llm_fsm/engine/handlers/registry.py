@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -92,8 +92,20 @@ class Handler:
     states: tuple[str, ...] = ()
 
     def wants(self, occasion: Occasion) -> bool:
-        """True if this handler runs on an occasion at one of its points."""
-        return all(predicate(occasion) for predicate in self.predicates)
+        """True if this handler runs on an occasion at one of its points.
+
+        Raises:
+            TypeError: A predicate returns something to await, which would count as true.
+        """
+        for predicate in self.predicates:
+            held = predicate(occasion)
+            if isinstance(held, Awaitable):
+                if isinstance(held, Coroutine):
+                    held.close()
+                raise TypeError("a condition returned a coroutine, and nobody would await it: give a plain value")
+            if not held:
+                return False
+        return True
 
 
 def check_states(handler: Handler, known: Collection[str], definition: str) -> None:

@@ -20,6 +20,7 @@ from llm_fsm._escape import visible
 from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output
+from llm_fsm.cli.repository import from_root
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
@@ -223,5 +224,5 @@ def _annotations(reporter: pytest.TerminalReporter) -> Iterator[str]:
             place, _, message = line.partition(": ")
             file, row, column = (*place.rsplit(":", 2), "", "")[:3]
             if row.isdigit() and column.isdigit():
-                where = {"file": file, "line": int(row), "col": int(column), "title": report.nodeid}
+                where = {"file": from_root(file), "line": int(row), "col": int(column), "title": report.nodeid}
                 yield annotation("error", where, message)
