@@ -74,6 +74,14 @@ def test_a_value_that_stays_the_same_clears_nothing() -> None:
     assert (turns[-1].context["price"], len(ran)) == (100, 1)
 
 
+def test_a_value_that_is_given_again_beside_what_it_is_made_of_stays() -> None:
+    slot = {"type": "string", "x-from": ["day"]}
+    definition = {**HOTEL, "context_schema": {"properties": {**KEYS, "slot": slot}}}
+    first = reply("ask", day="2099-05-01", slot="nine")
+    again, alone = reply("ask", day="2099-05-02", slot="nine"), reply("ask", day="2099-05-03")
+    assert [turn.context.get("slot") for turn in played(definition, first, again, alone)] == ["nine", "nine", None]
+
+
 def test_what_nobody_makes_again_stays_unset_and_closes_the_way() -> None:
     with Machine.from_dict(HOTEL, model=ScriptedLLM([FIRST, reply("pay", room="double"), reply("confirm")])) as machine:
         chat = machine.start(greet=False, context={"price": 100})

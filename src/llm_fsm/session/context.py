@@ -96,6 +96,15 @@ class Keys:
             if key not in given and any(look_up(old, name) != look_up(new, name) for name in names)
         )
 
+    def changed(self, context: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that the context does not hold, and those that were given anew beside what they are of."""
+        anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
+        return {
+            key: value
+            for key, value in values.items()
+            if key in anew or not _is_same(context.get(key, _MISSING), value)
+        }
+
     def writable(self, key: str) -> bool:
         """True if a reply may write this key."""
         if self.declared:
@@ -338,7 +347,7 @@ def accept_reply(
         old = context.get(EXTRA) or {}
         extra = {**{name: old[name] for name in old if name not in sorted_.dropped}, **sorted_.extra}
         values, removed = ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
-    changed = {key: value for key, value in values.items() if not _is_same(context.get(key, _MISSING), value)}
+    changed = keys.changed(context, values)
     if changed or removed:
         events.append(ContextSet(source="model", values=changed, removed=removed))
     return (*events, *sorted_.refused)
@@ -404,8 +413,9 @@ def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, An
         reason, plain = _host_value(keys, key, value)
         if reason is not None:
             refused.append(ContextRefused(key=str(key)[:200], reason=reason, source="host"))
-        elif not _is_same(context.get(key, _MISSING), plain):
+        else:
             values[key] = plain
+    values = keys.changed(context, values)
     if values or removed:
         return (ContextSet(source="host", values=values, removed=tuple(removed)), *refused)
     return tuple(refused)

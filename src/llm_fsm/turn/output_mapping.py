@@ -97,8 +97,8 @@ def accept_output(
         else:
             reason = "its schema refuses the value" if keys.is_secret(key) else reason
             refused.append(ContextRefused(key=key, reason=reason, source=source))
-    if values:
-        return (ContextSet(source=source, values=values), *refused)
+    if changed := keys.changed(context, values):
+        return (ContextSet(source=source, values=changed), *refused)
     return tuple(refused)
 
 
