@@ -1,8 +1,7 @@
-"""The course of one turn: what happens between a message and the words that answer it.
+"""The order of one turn, from a message, an opening, an answer or a time that is due to the words of the turn.
 
-The order of a turn is the order of the lines in `Course.message`. What it does is in the classes under it:
-`talk` (the model decides on a message), `moves` (the run goes on by itself), `work` (tasks), `rounds` (tools)
-and `progress` (what a turn is made of).
+`message` is the usual turn: its lines are in the order in which things happen. `decide` asks the model about the
+message, `transitions` makes moves, `tasks` and `tool_loop` do the work, and `response` finds the words.
 """
 
 from __future__ import annotations
