@@ -140,3 +140,19 @@ async def test_a_final_state_says_how_the_conversation_ended(declared: dict[str,
     machine = AsyncMachine.from_dict(definition, model=ScriptedLLM([reply("end", "Bye.")]))
     turn = await (await machine.start(greet=False)).send("well")
     assert (turn.ended, turn.outcome) == (True, outcome)
+
+
+@pytest.mark.parametrize(("zone", "day"), [("", "2026-11-25"), ("Pacific/Auckland", "2026-11-26")])
+async def test_days_are_counted_in_the_time_zone_of_the_user(zone: str, day: str) -> None:
+    noon = 1795608000.0
+    model = ScriptedLLM([reply("hello", "Tomorrow, then.")])
+    machine = AsyncMachine.from_dict(GREETER, model=model, clock=lambda: noon)
+    chat = await machine.start(greet=False, timezone=zone)
+    await chat.send("tomorrow")
+    assert f"{day}</today>" in model.requests[0].messages[0].content
+
+
+async def test_a_time_zone_that_does_not_exist_is_refused() -> None:
+    machine = AsyncMachine.from_dict(GREETER, model="offline")
+    with pytest.raises(ValueError, match="IANA name"):
+        await machine.start(timezone="Middle/Earth")

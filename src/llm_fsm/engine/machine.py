@@ -24,7 +24,7 @@ from llm_fsm.engine.observers import Observer, heard
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
 from llm_fsm.engine.transfer import export, import_conversation
-from llm_fsm.engine.validation import checked_history, checked_id, checked_list
+from llm_fsm.engine.validation import checked_history, checked_id, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
@@ -235,6 +235,7 @@ class AsyncMachine:
         *,
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
+        timezone: str = "",
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
@@ -248,10 +249,11 @@ class AsyncMachine:
                 and its words as `MessageDelta`.
             history: What was said elsewhere before, as (role, text) pairs or messages; roles are user and assistant.
                 The last one is not the user's. Prompts show it, and `chat.history` begins with it.
+            timezone: The user's time zone as an IANA name, for dates and times in prompts; "" is the definition's.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The context, the state or the history is wrong.
+            ValueError: The context, the state, the history or the time zone is wrong.
             DefinitionError: This version cannot run the machine.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
@@ -264,6 +266,7 @@ class AsyncMachine:
             greet=greet,
             background=background,
             history=checked_history(history),
+            timezone=checked_timezone(timezone),
         )
         await self._engine.resume_deliveries()
         result = await heard(on_event, partial(self._engine.start, opening))

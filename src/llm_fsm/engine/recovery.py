@@ -76,6 +76,7 @@ def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
         "memory": initial_memory(opening.background, opening.memory),
         **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
         **({"history": [list(said) for said in opening.history]} if opening.history else {}),
+        **({"timezone": opening.timezone} if opening.timezone else {}),
     }
 
 

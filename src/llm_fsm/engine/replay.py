@@ -200,6 +200,7 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
         input=event.input,
         background=event.memory.get("background"),
         history=event.history,
+        timezone=event.timezone,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
     return begin_start(program, opening, capabilities)

@@ -303,10 +303,11 @@ class Machine:
         *,
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
+        timezone: str = "",
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `on_event` on any thread."""
         started = self._machine.start(
-            context, conversation_id, greet, state, background, on_event=on_event, history=history
+            context, conversation_id, greet, state, background, on_event=on_event, history=history, timezone=timezone
         )
         return Conversation(self, self._portal.run(started))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
@@ -92,6 +93,18 @@ def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...
     if found and found[-1][0] == "user":
         raise ValueError("the history ends with a message of the user; send that one")
     return tuple(found)
+
+
+def checked_timezone(name: str) -> str:
+    """Check the IANA name of a time zone.
+
+    Raises:
+        ValueError: There is no such time zone.
+    """
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
+        raise ValueError(f"timezone= is an IANA name such as Europe/Berlin, not {name!r:.60}") from error
 
 
 def _pair(said: object) -> tuple[object, object]:

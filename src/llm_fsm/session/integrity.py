@@ -19,7 +19,7 @@ from llm_fsm.session.serialization import dump_session, read, session_from_dict
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
-_LATER = ("asides", "fruitless", "made", "refusals", "tool_results")
+_LATER = ("asides", "fruitless", "made", "refusals", "timezone", "tool_results")
 """Fields that sessions of earlier versions do not hold."""
 
 

@@ -37,6 +37,7 @@ def _started(_: Session, event: ev.Started) -> Session:
         memory=dict(event.memory),
         shared=dict(event.shared),
         window=_exchanges(event),
+        timezone=event.timezone,
     )
 
 

@@ -165,6 +165,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many messages in a row brought nothing, and the last turn that was counted."""
     tool_results: tuple[tuple[int, str, Any], ...] = ()
     """What tools gave in the last turns of a conversation: turn, name, result; a long result is the beginning of it."""
+    timezone: str = ""
+    """The user's time zone as an IANA name; "" is that of the definition."""
     refusals: Mapping[str, tuple[int, int]] = {}
     """Key to the number of turns in which a value for it was refused, and the last of them; none since it was kept."""
 

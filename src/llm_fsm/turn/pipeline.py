@@ -82,6 +82,7 @@ class Opening:
     memory: Mapping[str, str] | None = None
     hold: bool = False
     history: tuple[tuple[str, str], ...] = ()
+    timezone: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -156,6 +157,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             shared=initial_shared(opening.shared),
             history=tuple((role, without(secrets, text) or text) for role, text in opening.history),
             kept_chars=definition.history.max_message_chars,
+            timezone=opening.timezone,
         )
     )
     if dropped := surplus(turn.session.window, definition.history):

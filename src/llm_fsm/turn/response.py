@@ -92,7 +92,7 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         context = {key: value for key, value in context.items() if key not in further}
     further_states = _further(turn) if words_only and session.stack else available.further
     asked = machine.question(state.id, turn.form_of(state.model.name))
-    zone = turn.root.definition.timezone
+    zone = session.timezone or turn.root.definition.timezone
     system = LLMMessage("system", with_day(asked.messages[0].content, session.time, zone))
     user, sizes = turn_prompt(
         machine.prompts,
