@@ -317,7 +317,6 @@ async def on_the_way(*replies: str) -> tuple[Turn, list[ev.Event]]:
         (reply("correct", "I stop here.", days=4), "name"),
         (reply("name", "I stop here.", days=4), "name"),
         (reply("end", "I stop here.", days=4), "end"),
-        (reply("end", "I stop here.", kind="short"), "kind"),
     ],
 )
 async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: str) -> None:
@@ -334,6 +333,7 @@ async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: 
         (reply("repeat", "Not mine."), reply("name", "Whose name?")),
         (reply("correct", "I have changed that.", days="many"),),
         (reply("name", "And the name?", kind="short"),),
+        (reply("end", "I stop here.", kind="short"),),
         (reply("correct", "Changed. And the name?", kind="short"),),
         (reply("kind", "Gone.", kind="short"), reply("end", "Good.")),
     ],
