@@ -437,3 +437,18 @@ def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: boo
     prompt = "".join(message.content for message in talk(made, "m", reply("a")).requests[0].messages)
     assert "Open a ticket" in prompt
     assert not [word for word in ("Call the desk.", "The ticket is open") if word in prompt]
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "string"}, False),
+        ({"type": "object"}, False),
+        ({"type": "object", "properties": {"city": {"type": "string"}}}, True),
+    ],
+)
+def test_it_is_said_how_a_part_of_an_object_is_taken_back(schema: dict[str, Any], told: bool) -> None:
+    states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    program = machine(states, context_schema={"properties": {"home": schema}})
+    system = talk(program, "m", reply("a")).requests[0].messages[0].content
+    assert ('such as "home.city": null there changes nothing' in system) is told

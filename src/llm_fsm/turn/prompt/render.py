@@ -22,6 +22,7 @@ from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys, has
+from llm_fsm.session.dotted_keys import declared
 from llm_fsm.session.history import Exchange, in_prompt
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.turn.guards import Guard, Move
@@ -234,6 +235,7 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         keys=said.keys,
         declared=keys.declared,
         nested=any(map(is_whole, keys.offered.values())),
+        part=clean(next(declared(keys.offered), "")),
         states=said.states,
         examples=said.examples,
         patterns=clean(said.patterns),
