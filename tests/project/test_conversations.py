@@ -18,7 +18,7 @@ CATEGORIES = (
     "happy", "corrections_at_once", "corrections_later", "corrections_after_confirmation", "corrections_dependent",
     "cancellations", "digressions_one", "digressions_nested", "digressions_several_open", "clarifications",
     "repetitions", "skipped", "handover", "silence", "chit_chat", "refusals", "several_answers", "out_of_order",
-    "misses", "restarts",
+    "misses", "restarts", "back",
 )  # fmt: skip
 
 
