@@ -1,4 +1,4 @@
-"""One conversation, for a program that waits: each call runs on one event loop and comes back when it is done.
+"""One conversation, for a program that waits: each call runs on one event loop and returns when it is done.
 
 An interrupt during a call cancels it and leaves the conversation as it was.
 """
@@ -51,7 +51,7 @@ class Talk:
 
     @property
     def greeting(self) -> str:
-        """What was said first."""
+        """The text that was said first."""
         return self._conversation.greeting
 
     @property
@@ -61,12 +61,12 @@ class Talk:
 
     @property
     def paused(self) -> Paused | None:
-        """What the conversation waits for beside messages; None: for nothing else."""
+        """The pause that waits for something beside messages; None: the conversation waits for nothing else."""
         return self._conversation.paused
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """What the user can choose now."""
+        """The choices that the user has now."""
         return self._conversation.choices
 
     def send(self, text: str | Choice, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
@@ -82,11 +82,18 @@ class Talk:
         return self._runner.run(_streamed(self._conversation.stream_answer(value), hear))
 
     def data(self) -> dict[str, Any]:
-        """What conditions read, which no turn leaves as it was."""
+        """Return the values that conditions read. Every turn changes them."""
         return self._conversation.data()
 
     def left_by_interrupt(self, before: dict[str, Any]) -> Literal["kept", "begun", "gone"]:
-        """What became of a turn that was interrupted; `before`: `data` as it was then."""
+        """Return what became of a turn that was interrupted.
+
+        Args:
+            before: `data` as it was before the turn.
+
+        Returns:
+            "kept": the turn is kept. "begun": it is finished when the conversation goes on. "gone": nothing is kept.
+        """
         self.refresh()
         if self.data() != before:
             return "kept"
@@ -102,7 +109,7 @@ class Talk:
         return None if due is None else max(0.0, due - time.time())
 
     def due(self) -> list[str]:
-        """What is said because nobody said anything."""
+        """Do what is due, and return the texts that are said because nobody said anything."""
         turns = self._runner.run(self._machine.run_due())
         self.refresh()
         return [turn.text for turn in turns if turn.conversation_id == self.id and turn.text]
@@ -124,7 +131,7 @@ class Talk:
         return replay(self.id, self.records())
 
     def last_words(self) -> str:
-        """What was said last, in turns that were not taken back."""
+        """Return the text that was said last, in turns that were not taken back."""
         return next((record.text for _, record in reversed(without_undone(self.records())) if record.text), "")
 
     def program(self) -> CompiledMachine:

@@ -1,4 +1,4 @@
-"""What the commands about files share: reading one, and what it is."""
+"""The functions that commands about files share: they read a file, and tell its kind."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def document_of(text: str, name: str) -> Document:
 
 
 def precious(path: str) -> str | None:
-    """What a file is that nobody wants overwritten by a report: a definition or tests; None for any other.
+    """Return the kind of a file that no report may overwrite: a definition or tests; None for any other file.
 
-    Tests that `GENERATED` marks are not.
+    A report may overwrite tests that `GENERATED` marks.
     """
     try:
         value = source.parse(read(path))

@@ -1,4 +1,4 @@
-"""What a command ends with: the one place where errors become a sentence and an exit code."""
+"""The end of a command: the one place where errors become a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def end(error: BaseException, *, verbose: bool) -> int:
 
 
 def interrupted() -> None:
-    """Say so; from here on a further Ctrl-C ends the process at once, instead of showing where it was tidying up."""
+    """Print that the command was interrupted. A further Ctrl-C then ends the process at once, without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a program around this one has its own
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     printing.note("interrupted")

@@ -1,7 +1,7 @@
 """The command `llm-fsm`: its table of commands, and how it ends.
 
-A command's module is imported when the command is used; help and completion read the table, so that they
-need neither the engine nor its dependencies.
+A command's module is imported when the command is used. Help and completion read the table, so they need neither
+the engine nor its dependencies.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the host brings to a run from the command line: its own functions, its MCP servers, the input."""
+"""The parts that a host brings to a run from the command line: its functions, its MCP servers, the input."""
 
 from __future__ import annotations
 
@@ -107,7 +107,11 @@ def _named(given: object) -> Mapping[str, Callable[..., Any]]:
 def equipment(
     definition: Definition, path: Path, tools: Iterable[str], mcp: str | None
 ) -> tuple[Host, dict[str, Any]]:
-    """What `--tools` and `--mcp` bring: functions, and servers by alias. Raises Failure where something is lacking."""
+    """Return what `--tools` and `--mcp` bring: functions, and servers by alias.
+
+    Raises:
+        Failure: Something that the definition needs is lacking.
+    """
     host, servers = host_of(tools), servers_of(mcp)
     needed = lacking(definition, path, host, servers)
     if needed is not None:
@@ -116,7 +120,7 @@ def equipment(
 
 
 def lacking(definition: Definition, path: Path, host: Host, servers: Mapping[str, Any]) -> str | None:
-    """What a definition and those it calls need and the command line did not bring, in a sentence; None: nothing."""
+    """Return in a sentence what a definition and those it calls need and the host lacks; None: nothing."""
     called = gather(definition, file=path).called.values()
     return missing(definition, (flow.definition for flow in called), host, servers)
 
@@ -124,7 +128,7 @@ def lacking(definition: Definition, path: Path, host: Host, servers: Mapping[str
 def missing(
     definition: Definition, called: Iterable[Definition], host: Host, servers: Mapping[str, Any]
 ) -> str | None:
-    """What a definition and those it calls name and the command line did not bring, in a sentence; None: nothing."""
+    """Return in a sentence what a definition and the `called` ones name and the host lacks; None: nothing."""
     every = (definition, *called)
     refs = [(name, ref) for item in every for name, ref in item.tools.items()]
     tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
@@ -212,7 +216,7 @@ def input_of(given: str | None) -> Any:
 
 
 def text_of(path: Path) -> str:
-    """What stands in a file. Raises Failure."""
+    """Return the text of a file. Raises Failure."""
     try:
         with path.open("rb") as file:
             return _decoded(file.read(MAX_INPUT_BYTES + 1), str(path))

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Settings:
-    """What holds for the whole command. `verbose`: how often `-v` was given, wherever."""
+    """The settings of the whole command. `verbose`: how often `-v` was given, wherever it stands."""
 
     verbose: int = 0
 

@@ -1,7 +1,7 @@
-"""Where a command writes its results: a file, or standard output.
+"""The places for the results of a command: a file, or standard output.
 
-`write_output` replaces a file at once. `own_output` keeps standard output for replies alone: tools, handlers and
-programs that they start may print, and a caller that reads replies line by line must not see that in between.
+`write_output` replaces a file at once. `own_output` keeps standard output for replies alone. Tools, handlers and
+programs that they start may print; a caller that reads replies line by line must not see that in between.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import TextIO
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
 
 _NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
-"""Why a file may have to be written in its place: the folder is another one's, or the file is mounted by itself."""
+"""Errors after which a file is written in its place: another user's folder, or a file mounted by itself."""
 _OPEN = ("/dev/std", "/dev/fd/", "/proc/")
-"""How the names of files begin that are open already, where a shell has put standard output into one, say."""
+"""Beginnings of the names of files that are open already, for example standard output that a shell redirects."""
 
 
 def write_output(path: str, data: str | bytes) -> None:
-    """Put a result in a file, all or nothing; a file that is there keeps its symbolic links, owner and rights.
+    """Put a result in a file, all or nothing.
 
-    Another name of it, by a hard link, keeps what it was: such names are made to keep copies. What is no file of its
-    own (a device, a pipe, standard output by name) and what cannot be replaced is written to as it stands. Raises
-    Failure.
+    A file that is there keeps its symbolic links, owner and rights. Another name of it, by a hard link, keeps the old
+    content: such names are made to keep copies. A file that cannot be replaced is written to as it stands. So is a
+    device, a pipe, or standard output by name.
+
+    Raises:
+        Failure: The file cannot be written.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
@@ -52,7 +55,7 @@ def write_new(path: str | os.PathLike[str], text: str) -> None:
 
 
 def _is_special(path: str) -> bool:
-    """Whether a file must not be replaced by another one: a rename over `/dev/null` would be the end of that."""
+    """Return True for a file that must not be replaced: a rename over `/dev/null` would remove it."""
     return path.startswith(_OPEN) or (os.path.exists(path) and not os.path.isfile(path))
 
 

@@ -1,4 +1,4 @@
-"""Which definition is meant: a file, the name of a shipped one, or what the user picks from the list."""
+"""The choice of a definition: a file, the name of a shipped one, or what the user picks from the list."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def located(given: str, shipped: Mapping[str, Path]) -> Path:
 
 
 def called(path: Path, shipped: Mapping[str, Path]) -> str:
-    """What FILE is to be for this file: the name of a shipped definition, or the path."""
+    """Return the argument FILE for this file: the name of a shipped definition, or the path."""
     return next((name for name, place in shipped.items() if place == path), os.fspath(path))
 
 

@@ -48,7 +48,7 @@ class Lines:
         return b"\n" in self._buffer or self._ready(seconds)
 
     def unread(self) -> int:
-        """How many lines that are not blank wait to be read, without waiting for more."""
+        """Return how many lines that are not blank can be read now, without waiting for more."""
         while len(self._buffer) < _MAX_UNREAD and self._ready(0, unless=False):
             if not self._fill():
                 break
@@ -102,7 +102,7 @@ class Lines:
         return bool(data)
 
     def _ready(self, seconds: float | None, *, unless: bool = True) -> bool:
-        """Whether the stream has something within so many seconds; `unless`: what holds where that cannot be told."""
+        """Return True if the stream has something within so many seconds; `unless` where that cannot be told."""
         try:
             return bool(select.select([self._stream], [], [], seconds)[0])
         except (OSError, ValueError):
@@ -125,11 +125,16 @@ class Replies:
 
 
 def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None = None) -> int:
-    """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises.
+    """Hold the conversation until the input or it ends, and return the exit code. Raises what `send` raises.
 
-    While no line comes, what is due is done: reminders, and what happens when nobody says anything. Where it waits
-    for an answer, a line of JSON that fits is the answer; any other line is the end of it.
-    `out`: where the replies go; None: to standard output.
+    While no line comes, what is due is done: reminders, and what happens when nobody says anything. When the
+    conversation waits for an answer, a line of JSON that fits is the answer. Any other line then ends the command.
+
+    Args:
+        talk: The conversation.
+        stream: The input, one message a line.
+        greeting: The first reply to print.
+        out: The stream for the replies; None: standard output.
     """
     replies = Replies(out)
     lines = Lines(stream)
@@ -167,7 +172,7 @@ class _NoAnswer(Exception):
 
 
 def _overdue(talk: Talk) -> list[str]:
-    """What is said because nobody answered in time."""
+    """Return the texts that are said because nobody answered in time."""
     return talk.due() if talk.paused is not None and talk.seconds_left() == 0 else []
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def from_root(file: str) -> str:
-    """Return the path of a file from the root of its repository, with slashes; as given where it is in none.
+    """Return the path of a file from the root of its repository, with slashes.
 
-    The root is GITHUB_WORKSPACE, or else the nearest folder around the file that holds `.git`.
+    A file outside a repository keeps its path as given. The root is GITHUB_WORKSPACE, or else the nearest folder around
+    the file that holds `.git`.
     """
     path = Path(os.path.abspath(file))
     workspace = os.environ.get("GITHUB_WORKSPACE")

@@ -1,4 +1,4 @@
-"""What is told of a run: events as JSON data, events as lines for a reader, and how it stands at the end."""
+"""The report of a run: events as JSON data, events as lines for a reader, and the state of the run at the end."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
 
 
 def outcome_of(program: CompiledMachine, turn: Turn) -> dict[str, Any]:
-    """How a run stands, as JSON: the last line of a run that is piped."""
+    """Return the outcome of a run as JSON: the last line of a run that is piped."""
     document: dict[str, Any] = {
         "type": "Outcome",
         "outcome": turn.outcome or "talking",
@@ -111,7 +111,7 @@ def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
 
 @dataclass(slots=True)
 class Tally:
-    """What a run has used so far, and the state it is in."""
+    """The numbers that a run has used so far, and the state it is in."""
 
     calls: int = 0
     tools: int = 0
@@ -203,7 +203,7 @@ def _of_moves(event: ev.Event) -> tuple[str, str] | None:
 
 
 class View(Protocol):
-    """How a run is shown."""
+    """The display of a run."""
 
     def take(self, event: ev.Event) -> None:
         """Show an event."""

@@ -35,7 +35,7 @@ def data_folder() -> Path | None:
 
 
 def _default_file() -> Path:
-    """Where conversations are kept that nobody named a place for. Raises Failure."""
+    """Return the file for conversations that nobody named a place for. Raises Failure."""
     try:
         home = Path() if os.environ.get("LLM_FSM_HOME") else Path.home()
         return default_path(os.environ, sys.platform, home)
@@ -73,7 +73,7 @@ def open_existing(url: str | None, option: str = "--db") -> Store | None:
 
 
 async def unlisted(store: Store) -> Sequence[str]:
-    """What is wrong with conversations that listings of the store leave out."""
+    """Return what is wrong with conversations that listings of the store leave out."""
     own = getattr(store, "unlisted", None)
     return () if own is None else await own()
 

@@ -45,7 +45,7 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
 
 
 def _move(event: ev.Event) -> dict[str, str] | None:
-    """Where an event led; None for one that moved nothing."""
+    """Return where an event led; None for one that moved nothing."""
     match event:
         case ev.StateEntered():
             return {"from": event.previous, "to": event.state, "by": event.by}

@@ -53,7 +53,7 @@ from llm_fsm.stores.memory import MemoryStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the command line asks for."""
+    """The chat that the command line asks for."""
 
     file: str | None
     model: str | None

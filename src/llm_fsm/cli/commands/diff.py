@@ -29,7 +29,7 @@ _WORDS: Mapping[str, str] = {"strands": "strands", "needs-map": "needs a map", "
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How many conversations are under way, how many of them any change touches, and how many each does."""
+    """The numbers of conversations: under way, touched by any change, and touched by each change."""
 
     total: int
     touched: int
@@ -75,7 +75,7 @@ def _definition(path: str) -> Definition:
 
 
 def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) -> list[Change]:
-    """What changed in the definitions that both call by one name, in any depth; each change names its definition."""
+    """Return the changes in the definitions that both call by one name, at any depth, each with that name."""
     try:
         before, after = (gather(one, file=documents.named(path)).called for one, path in (old, new))
     except DefinitionError as error:

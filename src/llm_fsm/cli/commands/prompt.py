@@ -37,7 +37,7 @@ from llm_fsm.turn.steps import HostCapabilities, request_for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Said:
-    """What the conversation holds that is looked at."""
+    """The content of the conversation that the prompt is made for."""
 
     context: Mapping[str, Any]
     window: tuple[Exchange, ...]
@@ -119,7 +119,7 @@ def _program(path: Path, *, whole: bool) -> CompiledMachine:
 
 
 def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> AvailableTools:
-    """What the command line brings; it takes longer to import than a look without tools takes."""
+    """Return the tools that the command line brings; import their module only then, as it takes long."""
     if not tools and mcp is None:
         return NO_TOOLS
     kit: AvailableTools = import_module("llm_fsm.cli.host_code").brought(program, tools, mcp)
@@ -138,7 +138,7 @@ def _states(program: CompiledMachine, state: str | None) -> Sequence[str]:
 
 
 def _silence(program: CompiledMachine, state: str) -> str:
-    """Why a state has no prompt for a user."""
+    """Return why a state has no prompt for a user."""
     plan = program.states.get(state)
     if plan is None:
         return "is not there"

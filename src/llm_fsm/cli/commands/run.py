@@ -61,7 +61,7 @@ _FORGETS = "memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the command line asks for. `answer`: NOTHING where none is given."""
+    """The run that the command line asks for. `answer`: NOTHING where none is given."""
 
     file: str
     input: Any
@@ -115,7 +115,7 @@ class RunSession:
         return report.CODES.get(turn.outcome, exits.OK)
 
     def _told(self) -> list[str]:
-        """What somebody reads before they answer."""
+        """Return the lines that somebody reads before they answer."""
         conversation = self.runner.run(self.machine.resume(self.id))
         return report.before(self.machine.program, Talk(self.runner, self.machine, conversation).session())
 

@@ -52,7 +52,7 @@ _DRAWING_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be drawn, and how."""
+    """The drawing that is asked for, and its form."""
 
     file: str
     form: str
@@ -182,7 +182,7 @@ def called(document: documents.Document, file: str, details: Details) -> Iterato
 
 
 def _touched(file: str, name: str) -> Mapping[str, int]:
-    """How often the tests of a coverage file touched what of this definition. Raises Failure."""
+    """Return how often the tests of a coverage file touched each part of this definition. Raises Failure."""
     try:
         counts = counts_of(source.parse(read(file)), name)
     except DefinitionError as error:
@@ -257,7 +257,7 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
 
 
 def _watch(wish: Wish) -> None:
-    """Draw, and again at each change of the file's time or size; a fault is told and the watch goes on."""
+    """Draw now and at each change of the file's time or size; print a fault and go on."""
     seen: tuple[int, int] | None = None
     while True:
         now = _stamp(wish.file)

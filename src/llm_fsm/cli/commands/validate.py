@@ -32,7 +32,7 @@ STDIN = "<stdin>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is to be checked, and what to do with what is found. `root`: the folder that settings belong to."""
+    """The check that is asked for, and the use of its findings. `root`: the folder that settings belong to."""
 
     paths: tuple[str, ...]
     config: Config
@@ -267,6 +267,6 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
 
 
 def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
-    """What mending goes by: only what is reported is mended."""
+    """Return the findings that are reported; mending goes by these alone."""
     findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
     return _kept(wish, file, findings)

@@ -1,4 +1,4 @@
-"""What a pause asks of whoever sits there, and which answer a line of theirs is."""
+"""The question of a pause to the user, and the answer that a typed line stands for."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORDS: Mapping[str, bool] = {"y": True, "yes": True, "n": False, "no": False}
 
 
 def question(pause: Paused) -> str:
-    """What a person is to type."""
+    """Return what a person is to type."""
     if pause.kind == "approval":
         return "yes, or no and why"
     return "answer" if pause.schema.get("type") == "string" else "answer as JSON"
 
 
 def shown(pause: Paused) -> list[str]:
-    """What is waited for and how to answer in a chat, one line each."""
+    """Return what is waited for and how to answer in a chat, one line each."""
     if form_of(pause) is not None:
         return [*report.waiting(pause, with_schema=False), "Please answer; /answer JSON gives all answers at once."]
     if pause.kind != "approval" or pause.call is None:

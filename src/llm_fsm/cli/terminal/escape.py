@@ -1,4 +1,4 @@
-"""How text reaches the screen: nothing that came from outside can move the cursor or hide what it says.
+"""The output of text: nothing that came from outside can move the cursor or hide what it says.
 
 Control characters (C0, C1), bidirectional overrides and isolates, and lone surrogates are shown as the
 escapes that Python and JSON write: `\\x1b`, `\\u202e`. Replies keep their line breaks and tabs.
@@ -22,7 +22,7 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u
 
 
 def program() -> str:
-    """What a user types to start this program again: its name, or its path where PATH does not lead to it."""
+    """Return what a user types to start this program again: its name, or its path where PATH lacks it."""
     known = any(os.access(os.path.join(place, PROGRAM), os.X_OK) for place in os.get_exec_path())
     started = sys.argv[0]
     if known or os.path.basename(started) != PROGRAM or not os.path.isfile(started):
@@ -56,7 +56,7 @@ def shortened(text: str, chars: int) -> str:
 def prepare_streams() -> None:
     """Make standard input, output and error usable whatever the caller left of them.
 
-    A stream that is closed becomes one that is empty. A file or a pipe is UTF-8, for the program that reads it; a
+    A stream that is closed becomes one that is empty. A file or a pipe is UTF-8, for the program that reads it. A
     console keeps its encoding, and characters that it lacks come out as escapes.
     """
     sys.stdin = sys.stdin or _nowhere("r")

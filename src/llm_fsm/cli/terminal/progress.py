@@ -29,7 +29,7 @@ STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "pla
 
 
 class Screen:
-    """What a person watches; on standard error, so that standard output holds the outcome alone."""
+    """The display that a person watches, on standard error; standard output holds the outcome alone."""
 
     def __init__(self, definition: Definition, *, asks: bool) -> None:
         self._asks = asks

@@ -108,7 +108,7 @@ class Screen:
 
 @contextmanager
 def _unseen_keys() -> Iterator[None]:
-    """What is typed meanwhile does not stand in the middle of the words; the line editor has it afterwards."""
+    """Keep keys that are typed meanwhile off the screen; the line editor gets them afterwards."""
     if termios is None or not sys.stdin.isatty():
         yield
         return
@@ -123,10 +123,10 @@ def _unseen_keys() -> Iterator[None]:
 
 
 class Opening:
-    """What a new conversation shows first: its head, the same for all, and its greeting as the words come.
+    """The opening of a new conversation: its head, and its greeting as the words come.
 
-    `head`: the lines for a conversation id; they stand above the first word, and are shown once. All but the first
-    are to be copied. `id`: of the conversation whose head stands there, "" before.
+    `head`: gives the lines for a conversation id. They stand above the first word, and are shown once. All but the
+    first are to be copied. `id`: that of the conversation whose head is shown, "" before.
     """
 
     def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
@@ -179,7 +179,7 @@ class _SlashCommands(Completer):
 
 
 class _Remembered(FileHistory):
-    """What was typed, in a file that only the user reads; a disk that is full is no reason to stop talking."""
+    """The lines typed so far, in a file that only the user reads. A full disk does not stop the chat."""
 
     def store_string(self, string: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What can be typed in a conversation beside messages: lines that begin with a slash.
+"""The commands that can be typed in a conversation beside messages: lines that begin with a slash.
 
 A line that begins with two slashes is a message that begins with one.
 """
@@ -32,9 +32,10 @@ from llm_fsm.turn.available import asides, available_moves
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command says, for standard error. `again`: what was said last is shown again; `leave`: chat ends.
+    """The answer of a command, for standard error.
 
-    `value`: one JSON value that answers what the conversation waits for.
+    `again`: the last words are shown again. `leave`: the chat ends. `value`: one JSON value that answers what the
+    conversation waits for.
     """
 
     text: str = ""
@@ -112,7 +113,7 @@ def _state(talk: Talk, _: str) -> Answer:
 
 
 def _stack(session: Session) -> list[str]:
-    """What the conversation comes back to, the nearest first."""
+    """Return the places that the conversation comes back to, the nearest first."""
     lines = [f"  in the flow {printing.one_line(session.flow)}"] if session.flow else []
     for frame in reversed(session.stack):
         what = "called by" if frame.kind == "subflow" else "in a digression from"

@@ -1,4 +1,4 @@
-"""A table on standard output, with its head in bold on a terminal; a terminal that is too narrow breaks its lines."""
+"""A table on standard output. Its head is bold on a terminal, and a terminal that is too narrow breaks its lines."""
 
 from __future__ import annotations
 

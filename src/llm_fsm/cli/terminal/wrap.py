@@ -17,7 +17,7 @@ _TAB = "    "
 class Words:
     """A reply with an empty line before and after it. `width`: the cells of a line, as the terminal is now.
 
-    A word is written when it is whole. Characters that are wide, and scripts without spaces, are written at once: the
+    A word is written when it is whole. Characters that are wide, and scripts without spaces, are written at once. The
     terminal breaks their lines, and those of words that are longer than a line.
     """
 

@@ -28,9 +28,10 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Went:
-    """What became of one conversation, or would. `change` None: it stays, and `reason` says why.
+    """The result of one migration, done or only planned.
 
-    `damaged`: because the store's copy of it, or of its definition, cannot be read.
+    `change` None: the conversation stays, and `reason` says why. `damaged`: it stays because the store's copy of it,
+    or of its definition, cannot be read.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What tests touched of their definitions: a table, and JSON for `llm-fsm show --coverage`."""
+"""The parts of their definitions that tests touched: a table, and JSON for `llm-fsm show --coverage`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The part of `llm-fsm test` that runs inside pytest, also in the worker processes of pytest-xdist.
 
 The command passes its own options as one JSON object in `OPTION`. This module hands them to the collector of
-`llm_fsm.testing.pytest_plugin`, lets simulated users talk, and adds to pytest's report: coverage, rates and recordings,
-and annotations on GitHub.
+`llm_fsm.testing.pytest_plugin`, and lets simulated users talk. It adds coverage, rates, recordings, and annotations on
+GitHub to pytest's report.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _rates(reporter: pytest.TerminalReporter) -> Iterator[str]:
-    """How often each case and user passed that was played several times, with the reasons where it did not."""
+    """Yield how often each case and user passed that was played several times, and the reasons of failures."""
     for report in (*reporter.getreports("passed"), *reporter.getreports("failed")):
         properties = dict(getattr(report, "user_properties", ()))
         if RUNS in properties and report.when == "call":

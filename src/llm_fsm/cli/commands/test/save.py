@@ -15,7 +15,7 @@ ENDING = ".test.json"
 
 
 def refusal(name: str) -> str | None:
-    """Why a file of tests cannot have this name; None when it can."""
+    """Return why a file of tests cannot have this name; None when it can."""
     if not name.endswith(ENDING):
         return f"the name of a file of tests ends in {ENDING}, which {printing.one_line(name)} does not"
     if os.path.lexists(name):
@@ -43,7 +43,7 @@ def write(talk: Talk, name: str) -> str:
 
 
 def _reference(talk: Talk, name: str) -> str:
-    """What the file calls the definition: the name of a shipped one, else the path from the file's folder."""
+    """Return the file's name for the definition: that of a shipped one, else the path from the file's folder."""
     if talk.path is None:
         return talk.definition.name
     shipped = next((known for known, path in definition_paths().items() if path == talk.path), None)
