@@ -1,8 +1,8 @@
-"""What can follow from here: which transitions are open, where each may arrive, and how that is shown.
+"""The moves that can follow from here: the open transitions, where each may arrive, and how that is shown.
 
-The words of one call speak for the state in which the turn arrives, so the prompt shows what lies behind
-every open transition, through states that decide and transitions that are taken by themselves. Where a
-turn arrives in a state that was shown, those words stand.
+The words of one call speak for the state in which the turn arrives. So the prompt shows what lies behind every
+open transition. It looks through states that decide and transitions that are taken by themselves. Where a turn
+arrives in a state that was shown, those words stand.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _STOPS = ("converse", "wait", "final")
 
 
 def _onward(state: CompiledState) -> tuple[Move, ...]:
-    """The moves that are tried on arrival, without anyone being asked."""
+    """Return the moves that are tried on arrival, without anyone being asked."""
     return state.moves if state.kind == "decide" else state.autos
 
 
 def _following(
     machine: CompiledMachine, state: CompiledState, data: Mapping[str, Any], left: str
 ) -> tuple[tuple[Move, bool], ...]:
-    """The moves that may be taken on arrival, and if they then are in any case: none comes after such a one.
+    """Return the moves that may be taken on arrival, each with True when it is taken in any case.
 
-    `left`: the state that it is reached from.
+    None comes after a move that is taken in any case. `left`: the state that this one is reached from.
     """
     there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0, "_misses": 0}
     found: list[tuple[Move, bool]] = []
@@ -64,7 +64,7 @@ def _arrivals(
     *,
     left: str,
 ) -> set[str]:
-    """Where a move out of the state `left` may arrive. `back`: what an end comes back to, in a digression."""
+    """Return the states in which a move out of `left` may arrive; in a digression, an end comes back to `back`."""
     if (left, target) in seen:
         return set()
     seen.add((left, target))
@@ -79,7 +79,7 @@ def _arrivals(
 
 
 def _glimpse(machine: CompiledMachine, here: CompiledState, state_id: str) -> Mapping[str, Any]:
-    """What a prompt in `here` still has to show of a state."""
+    """Return what a prompt in `here` still has to show of a state."""
     return {} if state_id in here.around else machine.states[state_id].glimpse
 
 
@@ -90,9 +90,9 @@ def _branches(
     data: Mapping[str, Any],
     passed: frozenset[str] = frozenset(),
 ) -> list[dict[str, Any]]:
-    """Where a state goes on to by itself, up to states that wait. A state is shown with the first way that leads to it.
+    """Return the ways on from a state by itself, up to states that wait.
 
-    `passed`: the states that this way has passed.
+    A state is shown with the first way that leads to it. `passed`: the states that this way has passed.
     """
     then: list[dict[str, Any]] = []
     left = state.id if passed else here.id
@@ -110,9 +110,9 @@ def _branches(
 
 
 def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
-    """The instructions that most of several branches have in common, taken out of these.
+    """Take the instructions that most of several branches have in common out of them, and return these.
 
-    {} where none are, or where one branch shows none, of which these would be read, too.
+    {}: no two branches share any, or one branch shows none. A reader would take the shared ones as its own, too.
     """
     having = Counter(branch["instructions"] for branch in then if "instructions" in branch)
     words, number = having.most_common(1)[0] if having else ("", 0)
@@ -125,14 +125,14 @@ def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def _asked_again(state: CompiledState) -> Mapping[str, Any]:
-    """Whose question a reply repeats on the way back; that of a fixed reply is added by itself."""
+    """Return the note that a reply asks the state's question again; a fixed reply asks it by itself."""
     return {} if state.fixed is not None else {"ask_its_question_again": True}
 
 
 def _item(
     machine: CompiledMachine, here: CompiledState, move: Move, data: Mapping[str, Any], back: CompiledState | None
 ) -> str:
-    """The prompt's entry of an open move whose target does not simply wait. `back`: what an end comes back to."""
+    """Return the prompt's entry of an open move whose target does not simply wait; an end comes back to `back`."""
     state = machine.states[move.target]
     there = dict(_glimpse(machine, here, state.id))
     then = _branches(machine, here, state, data)
@@ -164,8 +164,9 @@ class OfferedDigression:
 
 
 def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigression]:
-    """What other definitions offer here, by state: what they left open, and the digressions of those that wait.
+    """Return what other definitions offer here, by state.
 
+    They offer the places that they left open, and the digressions of those that wait.
     A state of the definition at work hides one of the same name, and so does one of a nearer caller.
     """
     found: dict[str, OfferedDigression] = {}
@@ -271,14 +272,14 @@ def available_moves(
 
 
 def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> CompiledState | None:
-    """What an end comes back to in another definition, where a digression out of that one takes place here."""
+    """Return the state that an end comes back to after a digression out of another definition; else None."""
     frame = session.stack[-1] if session.stack else None
     aside = None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
     return None if aside is None or aside.move.place is None else aside.program.states[aside.move.target]
 
 
 def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
-    """The keys to collect in a state that are not set, without those that the user will not give."""
+    """Return the keys to collect in a state that are not set, without those that the user will not give."""
     found, skipped = missing(session.context, state.collects), session.skipped
     if session.begun:
         found = tuple(name for name in found if "." not in name or look_up(session.begun, name) is None)
@@ -287,7 +288,7 @@ def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """What the model is going to be asked with next, where a conversation talks; all empty elsewhere.
+    """The contents of the next question to the model, where a conversation talks; all empty elsewhere.
 
     `open`: states and repair patterns that its reply may name, in the order of the menu, without the state itself.
     `missing`: keys that are collected here and not known yet. `shown`: keys whose values it is shown.
@@ -299,7 +300,7 @@ class Ahead:
 
 
 def ahead(root: CompiledMachine, session: Session) -> Ahead:
-    """What the next question of this conversation holds."""
+    """Return what the next question of this conversation holds."""
     machine = root.of(session)
     state = machine.states[session.state]
     if state.kind != "converse" or session.ended or session.pause is not None:
@@ -314,7 +315,7 @@ def ahead(root: CompiledMachine, session: Session) -> Ahead:
 
 
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
-    """A state's words without a model: its fixed reply, else its purpose or description.
+    """Return a state's words without a model: its fixed reply, else its purpose or description.
 
     States that the run passes by itself have none.
     """
@@ -365,7 +366,7 @@ def turn_view(
     refused: tuple[str, ...],
     task: bool = False,
 ) -> TurnView:
-    """The plain view of a turn, for adapters that work without a model."""
+    """Return the plain view of a turn, for adapters that work without a model."""
     machine, beside = root.of(session), asides(root, session)
     plan = machine.states[session.state]
     schemas = machine.keys.offered

@@ -24,11 +24,11 @@ class AvailableTools:
     flows: Mapping[str, AvailableTools] = field(default_factory=dict)
 
     def of(self, flow: str) -> AvailableTools:
-        """The tools of the definition at work; "" is the one that was started."""
+        """Return the tools of the definition at work; "" is the one that was started."""
         return self.flows.get(flow, NO_TOOLS) if flow else self
 
     def beside(self, flow: str, state: str, policies: Sequence[ToolPolicy]) -> AvailableTools:
-        """These tools and, in one state of a definition, further ones."""
+        """Return these tools and, in one state of a definition, further ones."""
         own = self.of(flow)
         names = (*own.states.get(state, ()), *(one.name for one in policies))
         more = replace(
@@ -39,18 +39,18 @@ class AvailableTools:
         return replace(self, flows={**self.flows, flow: more}) if flow else more
 
     def names(self, state: str) -> tuple[str, ...]:
-        """The names of the tools that may be called in a state."""
+        """Return the names of the tools that may be called in a state."""
         policies = self.policies
         return tuple(
             name for name in self.states.get(state, ()) if name in policies and policies[name].usable_in(state)
         )
 
     def specs(self, state: str) -> tuple[ToolSpec, ...]:
-        """The tools of a state as a model is told of them."""
+        """Return the tools of a state as a model is told of them."""
         return tuple(self.policies[name].spec for name in self.names(state))
 
     def fault(self, state: str, name: str) -> str | None:
-        """Why no tool of this name may be called in a state; None when one may."""
+        """Return why no tool of this name may be called in a state; None when one may."""
         names = self.names(state)
         if name in names:
             return None
@@ -66,10 +66,15 @@ NO_TOOLS = AvailableTools()
 
 
 def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
-    """The idempotency key of call `number` of a turn that began at `time` (seconds since the epoch).
+    """Compute the idempotency key of a call. It is the same when the turn is begun again.
 
-    `space`: the conversation's id and the turn's number, and more where a turn has several courses.
-    The same when the turn is begun again, another for every other call.
+    Every other call has another key.
+
+    Args:
+        space: The conversation's id and the turn's number, and more where a turn has several courses.
+        time: The time at which the turn began, in seconds since the epoch.
+        number: The number of the call in its turn.
+        call: The call.
     """
     text = json.dumps([space, time, number, call.name, call.arguments])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

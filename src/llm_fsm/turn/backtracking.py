@@ -1,7 +1,7 @@
 """Find the step of the way that a corrected answer decides again.
 
 The way is the session's `path`: (state, transition) pairs of the current definition, without rounds. A step of it
-is decided again when its conditions read the corrected key and would now decide otherwise.
+is decided again on two conditions: its own conditions read the corrected key, and they would now decide otherwise.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from llm_fsm.turn.rest import rest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A way back. `past`: the states up to and with `state`, where it is decided again; `dropped`: keys since.
+    """A way back to `state`, where it is decided again.
 
+    `past`: the states up to and with `state`. `dropped`: the keys since then.
     `on`: the move to the state that the model named, if words alone decide there.
     """
 
@@ -39,11 +40,17 @@ class Correction:
 def correction(
     root: CompiledMachine, before: Session, after: Session, changed: Collection[str], picked: str = ""
 ) -> Correction | None:
-    """The way back that new values ask for; None where every step of the path would be taken again.
+    """Return the way back that new values ask for; None where every step of the path would be taken again.
 
     An answer that was taken back counts as declined: it leads back only where no way on is open without it.
-    `picked`: the state that a model names. Where words alone had decided a step that the values bear on, it may be
-    another way on from there.
+
+    Args:
+        root: The definition that was started.
+        before: The session before the change.
+        after: The session after it.
+        changed: The keys that changed.
+        picked: The state that a model names. It may be another way on from a step that words alone had decided,
+            where the values bear on that step.
     """
     machine, path, old, new = root.of(after), after.path, before.data(), after.data()
     gone = [key for key in changed if key not in after.context]
@@ -74,7 +81,7 @@ def correction(
 
 
 def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledState, gone: Collection[str]) -> bool:
-    """True where a way on from a state of the path is open without the keys, and comes to rest where it asks."""
+    """Return True where a way on from a state is open without the keys, and comes to rest where it asks."""
     there = replace(session, state=state.id)
     past = {name for name, _ in takewhile(lambda step: step[0] != state.id, session.path)}
     ways = [move for move in own_moves(state) if move.target not in past and not reads(move, gone)]
@@ -84,7 +91,7 @@ def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledSta
 def _otherwise(
     state: CompiledState, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
 ) -> tuple[Move, ...] | None:
-    """The moves that could be taken instead; None where the same one would be taken again."""
+    """Return the moves that could be taken instead; None where the same one would be taken again."""
     if state.kind == "decide" or taken.auto:
         moves = state.moves if state.kind == "decide" else state.autos
         if not any(reads(move, changed) for move in moves):
@@ -105,7 +112,7 @@ def _otherwise(
 def _instead(
     state: CompiledState, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
 ) -> tuple[Move, ...] | None:
-    """The move to the state that was picked, where the one taken was for words to tell from answers that changed."""
+    """Return the move to the picked state, where words alone chose the one taken from answers that changed."""
     if not taken.judged or state.kind != "converse" or not set(state.collects) & set(changed):
         return None
     found = next((move for move in own_moves(state) if move.target == picked and verdict(move, new).holds), None)
@@ -119,7 +126,7 @@ def _dropped(
     starts: Iterable[Move],
     changed: Collection[str],
 ) -> tuple[str, ...]:
-    """The keys that only states collect which the new way does not come to."""
+    """Return the keys that only states off the new way collect."""
     graph = {
         name: [move.target for move in own_moves(state) if move.target not in past]
         for name, state in machine.states.items()
@@ -131,7 +138,7 @@ def _dropped(
 
 
 def _gathers(machine: CompiledMachine, state: str) -> tuple[str, ...]:
-    """The keys whose answers come from a state: those that it collects, or takes from the flow that it calls."""
+    """Return the keys that a state collects, or takes from the flow that it calls."""
     plan = machine.states[state]
     given = (key for key in plan.definition.output if machine.keys.writable(key)) if plan.kind == "subflow" else ()
     return (*plan.collects, *given)
@@ -140,7 +147,10 @@ def _gathers(machine: CompiledMachine, state: str) -> tuple[str, ...]:
 def outside(
     root: CompiledMachine, before: Session, after: Session
 ) -> Iterator[tuple[int, tuple[str, ...], Correction | None]]:
-    """What changed of the answers of definitions that wait, the outermost first: place, keys, and the way back."""
+    """Yield the changed answers of definitions that wait, the outermost first.
+
+    Each item has the place on the stack, the changed keys, and the way back.
+    """
     for place in reversed(after.callers()):
         old, new = before.of_caller(place), after.of_caller(place)
         items = new.context.items()
@@ -150,7 +160,7 @@ def outside(
 
 
 def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> Mapping[str, Any]:
-    """The values that a flow was given by the definition at this place, and that changed there.
+    """Return the values that the definition at this place gave to a flow, and that changed there.
 
     What the flow has changed itself stays as it is.
     """
@@ -167,8 +177,9 @@ def handed_on(root: CompiledMachine, before: Session, after: Session, place: int
 def apart(
     root: CompiledMachine, session: Session, update: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
-    """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
-    and those, by their places on the stack.
+    """Split an update in a flow that was called: its own values, and those of the definitions that wait for it.
+
+    A definition that waits takes the values of the answers that it holds. They are given by its place on the stack.
     """
     extra = _extra(update)
     found: dict[int, dict[str, Any]] = {}
@@ -185,7 +196,7 @@ def apart(
 
 
 def divided(mine: Keys, theirs: Keys, update: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """An update without the keys that only another definition knows; and those."""
+    """Split an update: the values without the keys that only another definition knows, and the values of those."""
     found = {
         key: value
         for key, value in {**_extra(update), **update}.items()
@@ -200,7 +211,7 @@ def _extra(update: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, Any]:
-    """An update without these keys, under `_extra` neither."""
+    """Return an update without these keys, under `_extra` neither."""
     if not taken:
         return update
     rest, extra = {key: value for key, value in update.items() if key not in taken}, _extra(update)
@@ -210,7 +221,7 @@ def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, 
 
 
 def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
-    """True when a definition that waits at a place has an answer under a key that the one at work does not know.
+    """Return True when the definition that waits at a place has an answer under a key that the one at work lacks.
 
     A key that the one at work may not write and was given under the same name is still that answer.
     """
@@ -223,6 +234,6 @@ def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool
 
 
 def _is_given(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
-    """True when every flow from a place on was given a key under its own name."""
+    """Return True when every flow from a place on was given a key under its own name."""
     callers = (session.of_caller(number) for number in session.callers() if number >= place)
     return all(root.of(caller).states[caller.state].definition.input.get(key) == key for caller in callers)

@@ -1,7 +1,7 @@
-"""What the user can choose where a conversation talks: from the state's `choices`, or from the key that it asks for.
+"""The choices of the user where a conversation talks: the state's `choices`, or those of the key that it asks for.
 
-A choice that the user picked needs no reading by a model where its value is certain: it is the value of the one key
-that is asked for, or the state that a transition leads to.
+A choice that the user picked needs no reading by a model where its value is certain. It is then a value of the only
+key that is asked for, or the state that a transition leads to.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def pick(choices: Iterable[Choice], said: str) -> Choice | None:
 
 
 def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
-    """The values of an `enum`, or yes and no; none for a secret key, and where nothing has words for yes."""
+    """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has words for yes."""
     if machine.keys.is_secret(key):
         return []
     schema = part_schema(machine.keys.offered, key)
@@ -95,7 +95,7 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
 
 
 def _label(words: Mapping[str, Any], value: Any) -> str:
-    """The words of `x-labels` for a value, else its own."""
+    """Return the words of `x-labels` for a value, else its own."""
     name = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     given = words.get(name)
     return given if isinstance(given, str) and given else name

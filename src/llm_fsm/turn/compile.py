@@ -87,7 +87,7 @@ def _move(transition: Transition, pointer: str) -> Move:
 
 
 def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
-    """What a state or a transition sets and clears; None where it does neither."""
+    """Return what a state or a transition sets and clears; None where it does neither."""
     rules: dict[str, Rule] = {}
     for key, logic in owner.sets.items():
         try:
@@ -99,7 +99,7 @@ def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
 
 
 def _assigned(definition: Definition) -> frozenset[str]:
-    """The keys that a definition sets or clears itself, somewhere."""
+    """Return the keys that a definition sets or clears itself, somewhere."""
     states = definition.states.values()
     moves = (move for state in states for move in state.transitions)
     owners: tuple[State | Transition, ...] = (*states, *moves, *definition.global_transitions)
@@ -111,7 +111,7 @@ def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
 
 
 def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
-    """Every key that states collect or transitions require, in order of appearance, without repeats."""
+    """Return the keys that states collect or transitions require, in order of appearance, without repeats."""
     states = definition.states.values()
     names = [key for state in states for key in state.required_context_keys]
     for transitions in (*(state.transitions for state in states), definition.global_transitions):
@@ -120,7 +120,7 @@ def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
 
 
 def merged_model(*settings: ModelSettings) -> ModelSettings:
-    """Later settings over earlier ones, key by key."""
+    """Merge settings key by key; later ones replace earlier ones."""
     values: dict[str, Any] = {}
     for item in settings:
         values.update({name: value for name, value in item if value is not None})
@@ -193,7 +193,7 @@ def _plan(
 
 
 def _all_states(states: Mapping[str, CompiledState]) -> str:
-    """Every state with its words and its own transitions, one a line; then what several or all have, once."""
+    """Write every state with its words and its own transitions, one a line; then what several or all have, once."""
     lines = []
     speaking = {state.id: state.words.instructions for state in states.values() if state.kind not in WORKS}
     own_words, sharing = divided(speaking)
@@ -214,7 +214,7 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
 
 
 def _leads_further(state: CompiledState, move: Move, target: CompiledState) -> bool:
-    """True where an item says under "there" what <states> cannot: what follows on arrival."""
+    """Return True where an item says under "there" what <states> cannot: what follows on arrival."""
     open_ = move.returns and not state.knows(target)
     return open_ or target.kind in ("decide", "task", "subflow") or bool(target.autos)
 
@@ -261,9 +261,15 @@ def _check_answer(state_id: str, state: State) -> None:
 
 
 def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMachine:
-    """Make a machine ready to run. `pieces`: where repair patterns come from.
+    """Make a machine ready to run.
 
-    Raises DefinitionError for what the loader let pass.
+    Args:
+        flows: The definition that is started, and those that it calls.
+        prompts: The compiled prompt files.
+        pieces: The function that returns the definition of a repair pattern by name.
+
+    Raises:
+        DefinitionError: The definition has a fault that the loader let pass.
     """
     root = flows.root.definition
     settings = root.model.model_copy(update={"reasoning": None, "name": None})
@@ -310,11 +316,12 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Caller:
-    """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
+    """The things that a definition takes from the one that is started, where it does not say them itself.
 
-    `called`: there is one, to which the conversation comes back from every final state; else the model that is named is
-    a default of the host's, and not asked by name. `aside`: digressions of others may be shown, and what these left;
-    `tells`: any reply can tell what those of the one that is started tell.
+    `called`: there is one, to which the conversation comes back from every final state. Without one, the model that
+    is named is a default of the host's, and not asked by name. `pieces`: all compiled patterns.
+    `aside`: digressions of others may be shown, and the places that these left.
+    `tells`: any reply can tell what the digressions of the started one tell.
     """
 
     called: bool = False
@@ -327,7 +334,7 @@ class _Caller:
 
 
 def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]) -> Iterator[Move]:
-    """The moves to a definition's own states for patterns, except where it has global ones there."""
+    """Yield the moves to a definition's own states for patterns, except where it has global ones there."""
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:
         if name in definition.states and name not in known:
@@ -346,7 +353,7 @@ def _calls_tools(state: CompiledState) -> bool:
 
 
 def _can_close(guard: Guard, keys: Keys) -> bool:
-    """True for a condition that may not hold whatever a reply writes."""
+    """Return True for a condition that may not hold whatever a reply writes."""
     reads = () if guard.rule is None else guard.rule.reads
     return not all(map(keys.is_free, (*guard.keys, *reads)))
 
@@ -363,7 +370,7 @@ _CLOCK = re.compile(r"\b[0-2]?[0-9][:.h][0-5][0-9]\b|\bHH|:MM", re.ASCII)
 
 
 def _tells_time(definition: Definition, keys: Keys) -> bool:
-    """True where a key or the words of a definition need the minute."""
+    """Return True where a key or the words of a definition need the minute."""
     schemas = keys.offered.values()
     if any(schema.get("format") in ("time", "date-time") for schema in schemas):
         return True
@@ -375,7 +382,7 @@ def _tells_time(definition: Definition, keys: Keys) -> bool:
 
 
 def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> LLMRequest:
-    """What all questions in a state have in common."""
+    """Return what all questions in a state have in common."""
     return LLMRequest(
         messages=(system,),
         schema=schema,
@@ -388,7 +395,7 @@ def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> 
 
 
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
-    """One definition."""
+    """Compile one definition."""
     definition = flow.definition
     given = merged_model(above.model, definition.model.model_copy(update={} if above.called else {"name": None}))
     on = {*above.patterns, *definition.patterns}
