@@ -1,7 +1,7 @@
 """The places for the results of a command: a file, or standard output.
 
 `write_output` replaces a file at once. `own_output` keeps standard output for replies alone. Tools, handlers and
-programs that they start may print; a caller that reads replies line by line must not see that in between.
+programs that they start may print. A caller that reads replies line by line must not see that in between.
 """
 
 from __future__ import annotations

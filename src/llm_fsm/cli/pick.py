@@ -1,4 +1,4 @@
-"""The choice of a definition: a file, the name of a shipped one, or what the user picks from the list."""
+"""The choice of a definition: by file, by the name of a shipped one, or from a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a run: events as JSON data, events as lines for a reader, and the state of the run at the end."""
+"""The report of a run: events as JSON data or as lines for a reader, and the outcome."""
 
 from __future__ import annotations
 

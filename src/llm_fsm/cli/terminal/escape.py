@@ -1,7 +1,7 @@
 """The output of text: nothing that came from outside can move the cursor or hide what it says.
 
-Control characters (C0, C1), bidirectional overrides and isolates, and lone surrogates are shown as the
-escapes that Python and JSON write: `\\x1b`, `\\u202e`. Replies keep their line breaks and tabs.
+Control characters (C0, C1), bidirectional overrides and isolates, and lone surrogates are shown as escapes.
+Python and JSON write the same: `\\x1b`, `\\u202e`. Replies keep their line breaks and tabs.
 """
 
 from __future__ import annotations
