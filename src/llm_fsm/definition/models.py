@@ -364,7 +364,7 @@ class Definition(_Model):
         return {key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()}
 
     def source_of(self, key: str) -> str:
-        """Who may write a declared key: `model` unless its schema says otherwise."""
+        """Return who may write a declared key: `model` unless its schema says otherwise."""
         return str(self.key_schemas.get(key, {}).get("x-source", "model"))
 
     def made_of(self, key: str) -> tuple[str, ...]:

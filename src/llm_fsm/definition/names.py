@@ -47,7 +47,7 @@ _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x
 
 
 def label(key: str, schema: Mapping[str, Any]) -> str:
-    """What people read in place of the name of a key, or of a part of one."""
+    """Return the text that people read in place of the name of a key, or of a part of one."""
     return str(schema.get("title") or key.replace("_", " ").replace(".", " "))
 
 

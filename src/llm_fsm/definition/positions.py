@@ -1,4 +1,4 @@
-"""Where things stand in a text: lines and columns of values and keys, by JSON pointer (RFC 6901)."""
+"""The places of values and keys in a text, as lines and columns, by JSON pointer (RFC 6901)."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def lines_of(text: str) -> Lines:
 class Container:
     """A list or an object: its value, and the places of its members.
 
-    `places` are offsets, or containers; `keys` are the offsets of the keys that count, `firsts`
-    those of the first ones where there are several. `key` is the member being read.
+    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are those of
+    the first ones where there are several. `key` is the member being read.
     """
 
     __slots__ = ("closer", "firsts", "key", "keys", "offset", "places", "value")
@@ -87,11 +87,14 @@ class Scan(NamedTuple):
     root: int | Container
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Where the value at a JSON pointer begins, or its key; of one that is not there, its nearest ancestor."""
+        """Return the place where the value at a JSON pointer begins, or its key if `at_key` is true.
+
+        For a value that is not there, it is the place of its nearest ancestor.
+        """
         return self.key_position(pointer) if at_key else self.lines.position(self._find(pointer)[0])
 
     def key_position(self, pointer: str) -> Position:
-        """Where the key of the member at a JSON pointer begins; where there is none, as `position`."""
+        """Return the place where the key of the member at a JSON pointer begins; without a key, as `position`."""
         offset, key_offset = self._find(pointer)
         return self.lines.position(offset if key_offset is None else key_offset)
 
@@ -108,9 +111,9 @@ class Scan(NamedTuple):
 
 
 class Finder:
-    """Where things stand in a strict JSON text in which no key stands twice, found as it is asked.
+    """The places of values and keys in a strict JSON text, found when they are asked for.
 
-    What is not asked for is skipped by the standard library's decoder.
+    No key stands twice in the text. The standard library's decoder skips what is not asked for.
     """
 
     def __init__(self, text: str) -> None:
@@ -121,7 +124,10 @@ class Finder:
         self.missing: set[str] = set()
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Where the value at a JSON pointer begins, or its key; of one that is not there, its nearest ancestor."""
+        """Return the place where the value at a JSON pointer begins, or its key if `at_key` is true.
+
+        For a value that is not there, it is the place of its nearest ancestor.
+        """
         at, key = self._place(pointer)
         return self.lines.position(at if key is None or not at_key else key)
 

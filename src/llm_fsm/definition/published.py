@@ -20,7 +20,7 @@ ROOT = "Definition"
 
 
 class Part(NamedTuple):
-    """What may stand at a place.
+    """A description of what may stand at a place.
 
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items
     or a map's members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What an object may hold: its keys in order, without second names, and those that must be there."""
+    """A description of an object: its keys in order, without second names, and those that must be there."""
 
     keys: Mapping[str, Part]
     required: frozenset[str]

@@ -53,7 +53,7 @@ def _plain(flow: Flow) -> dict[str, Any]:
 
 
 def read_document(text: str) -> Flows:
-    """What `document_of` wrote. Raises ValidationError for what is none."""
+    """Return the definitions in a text of `document_of`. Raises ValidationError for a text that is none."""
     document = json.loads(text)
     if "called" not in document:
         return Flows(root=Flow(definition=Definition.model_validate_json(text)))

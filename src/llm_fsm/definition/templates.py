@@ -32,12 +32,12 @@ def is_plain(text: str) -> bool:
 
 @cache
 def _wording() -> Any:
-    """What compiles and renders replies, loaded with the first that needs it: it brings the template engine."""
+    """Return the module that compiles and renders replies; it is loaded late, as it brings the template engine."""
     return import_module("llm_fsm.turn.fixed_replies")
 
 
 class Rendering(NamedTuple):
-    """What came of rendering a reply: its words, or None, the name of the kind of error, and why."""
+    """The result of rendering a reply: its words, or None, the name of the kind of error, and why."""
 
     words: str | None
     kind: str = ""
@@ -45,7 +45,7 @@ class Rendering(NamedTuple):
 
 
 def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Rendering]:
-    """What a fixed reply says in each of these contexts; it must be a template."""
+    """Yield the rendering of a fixed reply in each of these contexts; `text` must be a template."""
     wording = _wording()
     reply = wording.compile_reply(text)
     for data in contexts:
@@ -56,7 +56,7 @@ def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Ren
 
 
 def template_fault(text: str) -> str | None:
-    """Why a text is not a Jinja2 template, in a few words; None when it is one."""
+    """Return in a few words why a text is not a Jinja2 template; None if it is one."""
     if is_plain(text) and _is_closed(text):
         return None
     fault: str | None = _wording().template_fault(text)

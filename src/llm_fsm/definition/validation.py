@@ -1,7 +1,7 @@
-"""Whether a document has the form of a definition: its keys, types and bounds, in an author's words.
+"""The check that a document has the form of a definition: its keys, types and bounds, in an author's words.
 
-The published schema is what it is held against, so that the models are needed only where a machine is to
-run; what fits here fits them. Unknown keys are found on a first pass, everything else on a second one.
+The document is checked against the published schema, so that the models are needed only to run a machine.
+What fits the schema fits the models. Unknown keys are found on a first pass, everything else on a second one.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def _look_into_map(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> No
 
 
 def _named(loc: Loc) -> str:
-    """What a place is called in a message: its key, or the item of its list."""
+    """Return the name of a place in a message: its key, or the item of its list."""
     if not loc:
         return "the definition"
     if isinstance(loc[-1], int):

@@ -46,7 +46,7 @@ TIMEOUT = 120.0
 
 
 class _Start(NamedTuple):
-    """What a run begins with."""
+    """The values that a run begins with."""
 
     input: Any
     context: Mapping[str, Any] | None

@@ -130,7 +130,7 @@ class Conversation:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What the user can choose now; see `Turn.choices`."""
+        """The choices that the user has now; see `Turn.choices`."""
         return self._fresh().choices
 
     @property

@@ -34,7 +34,7 @@ POLICIES = ("pin", "migrate", "reject")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What happens to conversations of an older version. `change` is the map that `migrate` uses."""
+    """The treatment of conversations of an older version. `change` is the map that `migrate` uses."""
 
     name: str = "pin"
     change: Change = field(default_factory=Change)

@@ -24,7 +24,7 @@ _PIECE = 12
 
 @runtime_checkable
 class LLM(Protocol):
-    """What the engine needs of a model."""
+    """The interface of a model that the engine needs."""
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer the request. Raises ModelError."""
@@ -40,7 +40,7 @@ def form_of(llm: object, model: str | None) -> ReplyForm:
 
 
 class Listener(Protocol):
-    """Who hears a reply while it arrives. `shown`: somebody has read words of it."""
+    """A receiver of a reply while it arrives. `shown`: somebody has read words of it."""
 
     shown: bool
 
@@ -48,7 +48,7 @@ class Listener(Protocol):
         """Take the next piece of the reply's text."""
 
     def give_up(self) -> None:
-        """What was heard does not count; the reply comes in one piece."""
+        """Drop what was heard: it does not count, and the reply comes in one piece."""
 
 
 async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
@@ -73,7 +73,10 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
 
 
 def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
-    """What the model's `stream` gives; of a model without one, the reply alone. Going through it raises ModelError."""
+    """Return the items of the model's `stream`, or the reply alone from a model without one.
+
+    Going through them raises ModelError.
+    """
     stream: Callable[[LLMRequest], AsyncGenerator[Any, None]] | None = getattr(llm, "stream", None)
     return _whole(llm, request) if stream is None else stream(request)
 

@@ -233,7 +233,7 @@ def _items(text: str, path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def _cut(line: str) -> bool:
-    """Whether a line is the beginning of an entry, left by a crash."""
+    """Return true if a line is the beginning of an entry, left by a crash."""
     return line.startswith('{"fingerprint":') and not line.rstrip().endswith("}")
 
 

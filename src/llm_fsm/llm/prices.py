@@ -1,4 +1,4 @@
-"""What a reply costs, by a small copy of litellm's price list.
+"""The cost of a reply, by a small copy of litellm's price list.
 
     python -m llm_fsm.llm.prices       makes the copy anew from the installed litellm, without importing it
 

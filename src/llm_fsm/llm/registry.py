@@ -160,7 +160,7 @@ def _local(name: str) -> LLM | None:
 
 
 def _scheme(name: str) -> tuple[str, str]:
-    """What stands before the first ":" or "/", and which of the two it is ("" for neither)."""
+    """Return the part before the first ":" or "/", and that character; the name and "" for neither."""
     match = re.search("[:/]", name)
     return (name[: match.start()], match.group()) if match else (name, "")
 

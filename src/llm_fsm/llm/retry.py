@@ -1,6 +1,6 @@
-"""When a request to a provider is sent again, and how long to wait before that.
+"""The rules for sending a request to a provider again, and for the wait before that.
 
-Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015); a provider's
+Waits grow exponentially with full jitter (Marc Brooker, "Exponential Backoff And Jitter", 2015). A provider's
 Retry-After (RFC 9110, section 10.2.3) is honoured. Nothing here ever waits past the deadline. tenacity runs the loop.
 """
 
@@ -33,7 +33,7 @@ MAX_RETRY_AFTER = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a request is sent again.
+    """The rule for how often a request is sent again.
 
     Args:
         attempts: Requests sent for one reply, at most.

@@ -1,4 +1,4 @@
-"""How the form of a reply is asked for, and what each endpoint was found to accept.
+"""The ways to ask for the form of a reply, and those that each endpoint accepts.
 
     schema        `response_format` json_schema: the provider holds the model to it
     tool          one function, which the model must call with the reply as arguments
@@ -6,7 +6,7 @@
     prompt        the prompt's words alone
 
 A step down is made only when a provider rejects a request for its form. Where tools are offered too, few
-providers hold the model to a schema without keeping it from calling them: there only the prompt asks for the
+providers hold the model to a schema without keeping it from calling them. There only the prompt asks for the
 form, unless the endpoint is known to take both.
 """
 
@@ -68,7 +68,7 @@ _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
 
 
 def rejects_form(status: int, body: str, mode: Mode) -> bool:
-    """Whether an error answer says that the endpoint does not take this form of request.
+    """Return true if an error answer says that the endpoint does not take this form of request.
 
     It must name the form, or call something unsupported without naming another parameter. A server that fails over a
     form (500) must name it.
@@ -84,7 +84,7 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
 
 
 def rejects_tools(status: int, body: str) -> bool:
-    """Whether an error answer says that the endpoint takes no tools."""
+    """Return true if an error answer says that the endpoint takes no tools."""
     if status not in FORM_STATUS or body.lstrip()[:1] == "<":
         return False
     words = _claims(body)[:4000].lower()
@@ -92,7 +92,7 @@ def rejects_tools(status: int, body: str) -> bool:
 
 
 def rejects_stream(status: int, body: str) -> bool:
-    """Whether an error answer says that the endpoint, or this user's model there, gives no streams."""
+    """Return true if an error answer says that the endpoint, or this user's model there, gives no streams."""
     if status not in FORM_STATUS or body.lstrip()[:1] == "<":
         return False
     words = _claims(body)[:4000].lower()
@@ -100,7 +100,7 @@ def rejects_stream(status: int, body: str) -> bool:
 
 
 def rejects_temperature(error: ModelError) -> bool:
-    """Whether an error says that the model takes no temperature, or none but its own: those that reason."""
+    """Return true if an error says that the model takes only its own temperature or none, as reasoning models do."""
     said = str(error).lower()
     if error.status not in FORM_STATUS or "temperature" not in said:
         return False
@@ -156,8 +156,9 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
 
 
 class ReplyModes:
-    """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too.
+    """The request forms that the models of one endpoint accept, as far as it is known.
 
+    `both`: it takes schemas beside tools, too.
     `counts`: it takes the wish for token counts in a stream. `untempered`: models to which no temperature is sent.
     """
 
@@ -182,10 +183,10 @@ class ReplyModes:
     ) -> T:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
-        A server that fails (500) without a reason, in a form that it has never answered, is asked in the next one once.
+        A server may fail (500) without a reason in a form that it has never answered: the next form is tried once.
         A step is remembered once a plainer request was answered; after a failure, once that has happened twice.
-        Without a schema only the prompt's words say the form. A temperature that is rejected is left out by `ask` when
-        it is called again, and from then on if that was answered. Raises what `ask` raises for another reason.
+        Without a schema only the prompt's words say the form. After a rejected temperature, `ask` is called again
+        and leaves it out; it stays out if that was answered. Raises what `ask` raises for another reason.
         """
         modes, step, left_out = self._modes(model, schema, tools), 0, False
         failed: ModelError | None = None

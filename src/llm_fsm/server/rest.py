@@ -92,7 +92,7 @@ class RunWish(_Wish):
 
 
 class ListWish(_Wish):
-    """Which conversations to list: those after an id, and of a definition, in a state, over or not."""
+    """The conversations to list: those after an id, and of a definition, in a state, over or not."""
 
     after: str | None = Field(default=None, max_length=200)
     limit: int = Field(default=100, ge=1, le=1000)

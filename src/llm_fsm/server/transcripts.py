@@ -1,11 +1,11 @@
-"""Which conversation a transcript belongs to: the digest of its messages is its address.
+"""The search for the conversation of a transcript: the digest of its messages is its address.
 
 Clients of the OpenAI form send all messages every time. Those before the last one are looked up by their digest among
-the conversations of the same token: known as the head of one, it goes on; known as an earlier point, it is forked
-there.
+the conversations of the same token. If they are the head of a conversation, it goes on. If they are an earlier point,
+it is forked there.
 
-Digests are not stored. A conversation that is begun by a transcript has the digest of its first message in its id, so
-that another process, or this one after a restart, finds the few that can be meant, and computes their digests again.
+Digests are not stored. A conversation that is begun by a transcript has the digest of its first message in its id.
+So another process, or this one after a restart, finds the few that can be meant. It computes their digests again.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def paused_of(paused: Any) -> dict[str, Any] | None:
 
 
 def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
-    """What the user can choose."""
+    """Return the choices that the user has, as JSON data."""
     return [{"label": choice.label, "value": choice.value} for choice in choices]
 
 

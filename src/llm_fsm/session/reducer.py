@@ -1,4 +1,4 @@
-"""How a session changes: one function for each event that changes it."""
+"""The changes of a session: one function for each event that changes it."""
 
 from __future__ import annotations
 

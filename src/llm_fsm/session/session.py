@@ -95,7 +95,7 @@ def moved_callers(frames: Iterable[Frame], start: int, by: int) -> tuple[Frame, 
 
 
 class Silence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When to remind of an open question, and when to close (None: never), in seconds since the epoch."""
+    """The times to remind of an open question, and to close it (None: never), in seconds since the epoch."""
 
     reminders: tuple[float, ...] = ()
     closes: float | None = None

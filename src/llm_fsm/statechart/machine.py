@@ -61,7 +61,7 @@ class _Run:
 
 @dataclass
 class _Asked:
-    """What `execute_state` was asked for."""
+    """One request to `execute_state`."""
 
     state: str
     given: Any

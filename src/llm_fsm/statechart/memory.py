@@ -1,6 +1,6 @@
-"""What a state machine in Python remembers: ten buckets, the background of the work, and the history of its states.
+"""The memory of a state machine in Python: ten buckets, the background of the work, and the history of its states.
 
-`PersistentMemory` is all that a machine needs to go on in another process, with a run that waits for an answer.
+With `PersistentMemory` alone, a machine goes on in another process, with a run that waits for an answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class WorkingMemory:
 
 @dataclass
 class BackgroundContext:
-    """What the work is for. `goals` and `todo_list` are text, one entry a line."""
+    """The purpose of the work. `goals` and `todo_list` are text, one entry a line."""
 
     vision_mission: str = ""
     goals: str = ""

@@ -14,7 +14,7 @@ _registry = ToolRegistry()
 
 
 class ToolType(Enum):
-    """How a tool is called. BREAKING: the run ends after its batch, and goes on with an answer."""
+    """The ways to call a tool. BREAKING: the run ends after its batch, and goes on with an answer."""
 
     SYNC = "sync"
     ASYNC = "async"

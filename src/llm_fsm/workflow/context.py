@@ -1,4 +1,4 @@
-"""What a state of a workflow is given, and what a workflow remembers."""
+"""The values that a state of a workflow is given, and those that a workflow remembers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SharedContext(Shared):
 
 @dataclass
 class StateOutput:
-    """What a state put out. `key_results_met`: key result to whether it passed."""
+    """The output of a state. `key_results_met`: name of a key result to true if it passed."""
 
     state_name: str
     output: Any
@@ -49,7 +49,7 @@ class StateOutput:
 
 @dataclass
 class ExecutionContext:
-    """What the function of a state is given.
+    """The values that the function of a state is given.
 
     Args:
         input: What the state before put out, or what the run was given.
@@ -72,7 +72,7 @@ class ExecutionContext:
 
 @dataclass
 class WorkflowContext:
-    """How far a workflow is. `to_dict` and `from_dict` carry it to another process.
+    """The progress of a workflow. `to_dict` and `from_dict` carry it to another process.
 
     Args:
         objective: What the workflow is for.

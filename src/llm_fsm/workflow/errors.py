@@ -1,4 +1,4 @@
-"""What a workflow raises, beside the errors of models and stores.
+"""The exceptions of a workflow, beside the errors of models and stores.
 
 ExecutionBreak      not an error: the run waits for an answer
 └── WaitForInput    the same, for a tool that asks the user

@@ -77,7 +77,7 @@ async def _awaited(steps: Generator[_Asked, str, str], ask: Any, answer: Any) ->
 
 
 def _cycles(ctx: ExecutionContext, task: str, max_cycles: int) -> Generator[_Asked, str, str]:
-    """What is asked, phase by phase; gives the last report."""
+    """Yield what is asked, phase by phase, and return the last report."""
     report = ""
     for cycle in range(1, max_cycles + 1):
         known: dict[str, Any] = (

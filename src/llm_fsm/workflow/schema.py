@@ -196,7 +196,7 @@ def validate_workflow_json(data: Any) -> list[str]:
 
 
 def _faults(data: Any) -> list[str]:
-    """What makes data no workflow at all."""
+    """Return the faults that make data no workflow at all."""
     states = data.get("states") if isinstance(data, Mapping) else None
     if not isinstance(states, Mapping) or not states:
         return ["Missing 'states': an object of at least one state"]

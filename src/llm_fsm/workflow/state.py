@@ -15,7 +15,7 @@ Check: TypeAlias = Callable[[Any], Any] | Mapping[str, Any]
 
 @dataclass
 class KeyResult:
-    """What must be true of a state's output.
+    """A condition that must be true of a state's output.
 
     Args:
         name: A short name, unique within the state.

@@ -1,4 +1,4 @@
-"""Who tells whether a state's output brings its key results: code, a model, or a class of your own."""
+"""The check of a state's output for its key results: by code, a model, or a class of your own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNJUDGED = "no model judges it: give validator_llm=, or a check"
 
 @dataclass
 class ValidationResult:
-    """Whether an output passed. `feedback`: what failed, for the next attempt; `key_results`: name to passed."""
+    """The result of a check. `feedback`: what failed, for the next attempt; `key_results`: name to passed."""
 
     passed: bool
     feedback: str | None = None
@@ -80,7 +80,7 @@ class LLMValidator:
 
 
 def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = None) -> tuple[bool, str]:
-    """Whether an output passes the check of a key result, and why not."""
+    """Check an output by a key result. Returns true and "" if it passes, else false and the reason."""
     check = result.check
     try:
         if check is None:

@@ -89,7 +89,7 @@ class Workflow:
 
     @property
     def context(self) -> WorkflowContext:
-        """How far the workflow is, with what its states put out."""
+        """The progress of the workflow, with what its states put out."""
         return self._context
 
     @property

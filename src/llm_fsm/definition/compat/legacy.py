@@ -29,7 +29,7 @@ class Upgraded(NamedTuple):
     origins: Mapping[str, str]
 
     def origin(self, pointer: str) -> str:
-        """Where something stands in the document as written."""
+        """Return the pointer, in the document as written, of what is now at `pointer`."""
         return _origin(self.origins, pointer)
 
 
@@ -43,7 +43,7 @@ def _origin(origins: Mapping[str, str], pointer: str) -> str:
 
 
 class Ledger(NamedTuple):
-    """What was mapped, and where it came from, while a document is rewritten."""
+    """The record of what was mapped, and from where, while a document is rewritten."""
 
     origins: dict[str, str]
     notes: Notes

@@ -74,7 +74,7 @@ class Shape(NamedTuple):
     validator: Any
 
     def fault(self, value: object) -> str | None:
-        """Why a JSON value does not fit, in one sentence; None when it fits."""
+        """Return in one sentence why a JSON value does not fit; None if it fits."""
         try:
             for error in self.validator.iter_errors(value):
                 return _told(error)
@@ -203,10 +203,11 @@ def types_of(schema: Mapping[str, Any]) -> set[str]:
 
 
 class _Work(NamedTuple):
-    """How many schemas may be tried on one value; what a schema says of several properties is said of several values.
+    """The number of schemas that may be tried on one value.
 
-    `known`: what was found for references. A schema that comes back to itself counts once: each round is on a part
-    of the value.
+    Of the schemas of several properties, which are for several values, only the largest number counts.
+    `known`: the numbers found for references. A schema that comes back to itself counts once: each round is on a
+    part of the value.
     """
 
     document: Mapping[str, Any]
@@ -238,5 +239,5 @@ class _Work(NamedTuple):
         return self.known[reference]
 
     def _target(self, reference: str) -> object:
-        """What stands where a reference points to; None where that is counted from another place than the document."""
+        """Return the value that a reference points to; None if it is not counted from the root of the document."""
         return value_at(self.document, _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference[1:]))

@@ -58,7 +58,7 @@ class Message:
 
 @dataclass
 class LLMResponse:
-    """What a model answered. `str(response)` is its text."""
+    """One answer of a model. `str(response)` is its text."""
 
     content: str | None = None
     tool_calls: Sequence[AnyCall] | None = field(default_factory=list)

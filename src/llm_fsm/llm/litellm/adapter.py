@@ -106,7 +106,7 @@ class _Arriving:
 
     @property
     def _reason(self) -> str | None:
-        """Why the reply is over; None: the provider has not said so."""
+        """The reason for the end of the reply; None if the provider has not said one."""
         return getattr(self._answer, "received_finish_reason", None) or getattr(
             self._answer, "intermittent_finish_reason", None
         )
@@ -259,7 +259,7 @@ class LiteLLM:
             raise self._failure(error, model, mode, tools) from error
 
     def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
-        """What litellm raised, as who must act and whether again may help."""
+        """Return an error of litellm as one that says who must act, and if another attempt may help."""
         away = _unreached(error)
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)
@@ -305,7 +305,7 @@ class LiteLLM:
 
 
 def _unreached(error: Exception) -> str | None:
-    """Which server cannot be connected to, and why; None for any other error.
+    """Return which server cannot be connected to, and why; None for any other error.
 
     litellm keeps that of httpx among the causes, and its own words often leave the address out.
     """
@@ -330,7 +330,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
-    """What a streamed reply cost in US dollars, by litellm's price list; 0 for a model that it does not know."""
+    """Return the cost of a streamed reply in US dollars, by litellm's price list; 0 for an unknown model."""
     try:
         prices = litellm.cost_per_token(model=model, usage_object=litellm.Usage(**usage or {}))
     except Exception:  # litellm raises a bare one for a model that is not in its list

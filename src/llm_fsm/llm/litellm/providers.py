@@ -1,4 +1,4 @@
-"""What is known of the providers behind litellm without importing it."""
+"""Facts about the providers behind litellm, known without importing it."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ def owner_of(model: str) -> str:
 
 
 def is_known(provider: str) -> bool:
-    """Whether `provider` names one of the providers listed here."""
+    """Return true if `provider` names one of the providers listed here."""
     return provider in KEY_VARIABLES or provider in OTHERS
 
 
 def has_key(provider: str, environ: Mapping[str, str]) -> bool:
-    """Whether a key for `provider` is set, as far as it is known where it should be."""
+    """Return true if a key for `provider` is set, or if it is not known where it should be."""
     variables = KEY_VARIABLES.get(provider)
     return variables is None or any(environ.get(variable) for variable in variables)
 
 
 def missing_key(provider: str) -> str:
-    """What to tell someone whose key for `provider` is missing or refused."""
+    """Return the advice for someone whose key for `provider` is missing or refused."""
     variables = KEY_VARIABLES.get(provider)
     setting = f"set {variables[0]}" if variables else "set the provider's key variable"
     return f"{setting}, or give api_key= in Python; the model `offline` needs no key"
 
 
 def takes_marks(model: str) -> bool:
-    """Whether the provider caches of a prompt what is marked, and no more: so it is with Claude, wherever it runs."""
+    """Return true if the provider caches only the marked parts of a prompt, as every provider of Claude does."""
     return "claude" in model.lower()
 
 

@@ -147,7 +147,7 @@ class CompatLLM:
         return _NEWER_LIMIT if model in self._renamed else _LIMIT
 
     def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool = False) -> bool:
-        """Whether an error says how else the same is to be asked for, which is kept in mind.
+        """Return true if an error says how else to ask for the same, and remember it.
 
         `limit`, `counts`: how this request asked, whatever others have learnt meanwhile.
         """
@@ -297,7 +297,7 @@ class CompatLLM:
         )
 
     def _broken(self, error: Exception, late: str, arriving: Arrival | None = None) -> ModelError:
-        """What came between a request and the end of its answer; `late`: what a time-out says of the server."""
+        """Return the error for an answer that did not arrive whole; `late` is what a time-out says of the server."""
         told = None if arriving is None else arriving.complaint
         if told is not None:
             return self._named(told)
@@ -396,7 +396,7 @@ def _endpoint(base_url: str) -> tuple[URL, str]:
 
 
 def _is_good(status: int) -> bool:
-    """Whether an answer is to hold a completion; servers answer POST with 201, too."""
+    """Return true if an answer should hold a completion; servers answer POST with 201, too."""
     return 200 <= status < 300 and status != 204
 
 

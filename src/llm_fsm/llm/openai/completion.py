@@ -106,7 +106,7 @@ def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> Model
 
 
 def fault_in(payload: Mapping[str, Any]) -> object:
-    """What an answer without choices says went wrong; "" where it says nothing."""
+    """Return what an answer without choices says went wrong; "" if it says nothing."""
     if payload.get("error"):
         return payload["error"]
     if any(payload.get(name) for name in _REASONS if name != "message" or isinstance(payload.get(name), str)):
@@ -131,7 +131,7 @@ def rejected_words(said: str) -> dict[str, Any] | None:
 
 
 def error_line(body: str) -> str:
-    """What an error body says, in one line."""
+    """Return what an error body says, in one line."""
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
@@ -188,7 +188,7 @@ def _words(message: Mapping[str, Any]) -> str:
 
 
 def _thought_aloud(message: Mapping[str, Any]) -> str:
-    """What a server takes for a thought though it can be no other than the reply: one object, and nothing beside it."""
+    """Return the thought that is one object, and so can only be the reply; "" if there is none."""
     for name in THOUGHTS:
         text = message.get(name)
         if isinstance(text, str) and text.strip()[:1] == "{" and text.rstrip()[-1] == "}":
@@ -260,5 +260,5 @@ def _describe(body: bytes) -> str:
 
 
 def is_text(said: str) -> bool:
-    """Whether these are words that somebody can read."""
+    """Return true if these are words that somebody can read."""
     return "\ufffd" not in said and " ".join(said.split()).isprintable()

@@ -199,7 +199,7 @@ def _is_good(connection: Connection) -> bool:
 
 
 def _ends(connection: Connection) -> tuple[ResponseHandler, asyncio.Transport]:
-    """What reads and what writes. Raises ServerDisconnectedError."""
+    """Return the protocol that reads and the transport that writes. Raises ServerDisconnectedError."""
     protocol, transport = connection.protocol, connection.transport
     if protocol is None or transport is None:
         raise aiohttp.ServerDisconnectedError

@@ -37,7 +37,7 @@ _PARTING = 0.05
 
 
 class Asked(NamedTuple):
-    """How a reply is asked for."""
+    """The way in which a reply is asked for."""
 
     model: str
     mode: Mode
@@ -78,7 +78,7 @@ class Arrival:
 
     @property
     def complaint(self) -> ModelError | None:
-        """What the server said went wrong, where it said anything."""
+        """The error that the server told; None if it told none."""
         return self._chunks.complaint
 
     def take(self, payload: Any) -> None:

@@ -99,7 +99,7 @@ class EventLines:
             self._odd.append(line.decode("utf-8", "replace"))
 
     def _aside(self) -> Iterator[str]:
-        """What came in lines that are no field: JSON in one or several of them, or words."""
+        """Yield what came in lines that are no field: JSON in one or several of them, or words."""
         lines, self._odd = self._odd, []
         for said in _apart(lines) if lines else ():
             if said == _DONE or _is_object(said):
@@ -190,7 +190,7 @@ class Chunks:
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _is_ours(self, index: Any) -> bool:
-        """Whether a choice is the one that came first; a server may give several, though nobody asked for them."""
+        """Return true if a choice is the one that came first; a server may give several unasked."""
         if self._choice is None:
             self._choice = index
         return index is None or index == self._choice
@@ -296,7 +296,7 @@ class Chunks:
         return self.done or self._finish is not None
 
     def completion(self) -> dict[str, Any]:
-        """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
+        """Return what came as a completion that was not streamed. Raises ModelError for one that never ended."""
         if self._finish is None and (self._is_cut() if self.done else not self._is_object()):
             raise self.complaint or no_completion("a stream that breaks off")
         fault = self._fault or (self._aside if self._finish is None else None)
@@ -319,23 +319,23 @@ class Chunks:
 
     @property
     def complaint(self) -> ModelError | None:
-        """What the server said went wrong, where it said anything: the reason for a stream that breaks off."""
+        """The error that the server told, or None: the reason for a stream that breaks off."""
         fault = self._fault or self._aside
         return provider_fault(fault) if fault else None
 
     def _is_lost(self) -> bool:
-        """Whether nothing came that can be a reply, or an object without its end."""
+        """Return true if nothing came that can be a reply, or an object without its end."""
         if not (self._content or self._calls):
             return not (self._refusal or self._thought)
         return (self._said().startswith("{") or self._calls != []) and not self._is_object()
 
     def _is_cut(self) -> bool:
-        """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
+        """Return true if the reply is an object without its end, so that a stream without an end broke off."""
         text = self._said()
         return text.startswith("{") and not text.endswith("}")
 
     def _is_object(self) -> bool:
-        """Whether the reply is a whole object: then nothing is missing of a stream that ended without a word."""
+        """Return true if the reply is a whole object, so that nothing is missing of a stream without an end."""
         calls = [call["function"]["arguments"].strip() for call in self._calls]
         return all(text.startswith("{") and _is_whole(text) for text in (self._said(), *calls))
 
@@ -368,7 +368,7 @@ def _is_object(said: str) -> bool:
 
 
 def _read(said: str) -> Any:
-    """What a text is as JSON; itself where it is none."""
+    """Return the value of a text as JSON; the text itself if it is not JSON."""
     try:
         return value_of(said)
     except (ValueError, RecursionError):
@@ -390,7 +390,7 @@ def is_events(received: bytes) -> bool:
 
 
 def is_told(received: bytes) -> bool:
-    """Whether this much of an answer, which may be cut anywhere, is enough for `is_events`."""
+    """Return true if `received`, which may be cut anywhere, is enough of an answer for `is_events`."""
     begun = received.lstrip().removeprefix(BOM_UTF8).lstrip()
     return begun[:1] in DOCUMENTS or b":" in begun or len(begun) >= _LONGEST
 

@@ -1,4 +1,4 @@
-"""What a workflow needs of a model's adapter, and the values that go in and come out."""
+"""The interface of a model's adapter that a workflow needs, and the values that go in and come out."""
 
 from __future__ import annotations
 
