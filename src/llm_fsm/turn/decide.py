@@ -1,7 +1,7 @@
 """The conversational part of a turn: the model is asked what to do with a message, and for words.
 
-What it replies is applied to the session only as far as the definition allows; a reply that does not stand
-is asked for once more, with the reason.
+Its reply is applied to the session only as far as the definition allows. A reply that does not stand is asked for
+once more, with the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOWHERE = AvailableMoves(items=(), valid=(), open=frozenset(), arrivals={})
 
 
 class Decision(NamedTuple):
-    """What a reply leads to. `by`: auto, pattern, model, or refused where a change of an answer was.
+    """The result of a reply. `by`: auto, pattern, model, or refused where a change of an answer was.
 
     `followed`: its words were written for where it leads.
     """
@@ -62,7 +62,7 @@ class Decision(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """Why a reply does not stand. `target`: the state that it named; `unmet`: its conditions keep it closed."""
+    """The reason against a reply. `target`: the state that it named; `unmet`: its conditions keep it closed."""
 
     reason: str
     target: str = ""
@@ -72,7 +72,10 @@ class Complaint(NamedTuple):
 def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None) -> Run:
     """Ask the model what to do with the message; once more if its reply does not stand.
 
-    `waiting`: the loop in which the turn paused, with the answer put in. `picked`: the choice that the message is.
+    Args:
+        turn: The turn.
+        waiting: The loop in which the turn paused, with the answer put in; None where it did not pause.
+        picked: The choice that the message is; None where it is none.
     """
     if picked is not None and (yield from _take_choice(turn, picked)):
         return
@@ -105,14 +108,14 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
 
 
 def _renew(turn: TurnState, loop: Loop) -> None:
-    """What tools wrote may open a move, and is known to the reply that follows."""
+    """Renew the available moves and the request, because values that tools wrote may open a move."""
     if loop.asked_for == "turn":
         available = available_here(turn)
         loop.reopen(response.turn_request(turn, available, words_only=False), available)
 
 
 def available_here(turn: TurnState) -> AvailableMoves:
-    """What a reply may do here."""
+    """Return what a reply may do here."""
     return available_moves(turn.machine, turn.session, asides(turn.root, turn.session))
 
 
@@ -145,7 +148,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, b
 
 
 def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generator[Effect, Result, bool]:
-    """Keep the value that the message gives for certain, and go where that leads; False where the model is to say."""
+    """Keep the value that the message gives for certain, and follow it; False where the model is to say."""
     here, before = turn.state, turn.session.data()
     turn.emit(ev.Recognised(key=key))
     for event in found:
@@ -251,7 +254,7 @@ def _note_declined(turn: TurnState, move: Move) -> None:
 
 
 def _normalised(turn: TurnState, reply: Reply, available: AvailableMoves | None = None) -> Reply:
-    """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
+    """Return a reply with the one name that its target is in other letters (`Done` for `done`), if there is one."""
     states = turn.machine.states
     if reply.target in states or reply.target in turn.machine.patterns:
         return reply
@@ -264,12 +267,12 @@ def _normalised(turn: TurnState, reply: Reply, available: AvailableMoves | None 
 
 
 def _state_of(turn: TurnState, move: Move) -> CompiledState:
-    """Where a move leads, in whichever definition."""
+    """Return the state that a move leads to, in whichever definition."""
     return turn.root.named(_flow_of(turn, move)).states[move.target]
 
 
 def _flow_of(turn: TurnState, move: Move) -> str:
-    """The definition that a move leads into."""
+    """Return the name of the definition that a move leads into."""
     if move.place is not None:
         return turn.session.flow_at(move.place)
     return turn.session.flow if move.caller is None else turn.session.of_caller(move.caller).flow
@@ -330,9 +333,15 @@ def _go_on_refused(turn: TurnState, move: Move | None) -> Run:
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
-    """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.
+    """Check the move of a reply whose words are not there yet, in a fork of the turn.
 
-    Nothing is promised where that depends on what comes after the move from outside: handlers, tasks, replies.
+    `promise` of the turn then says whether the words count. Nothing is promised where that depends on what comes
+    after the move from outside: handlers, tasks, replies.
+
+    Args:
+        turn: The fork.
+        head: The beginning of the reply.
+        asked_for: The purpose of the request that is replied to.
     """
     words = _stand_in(turn.session, head)
     if asked_for != "turn":
@@ -372,7 +381,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
 
 
 def _check_pick(turn: TurnState, here: CompiledState, target: str) -> Move | Refusal:
-    """The move to a state that was named, if it stands."""
+    """Return the move to a state that was named, or the refusal where it does not stand."""
     session = turn.session
     if target in session.open_places():
         return Move(pointer="", target=target)
@@ -393,7 +402,7 @@ def _complaint(turn: TurnState, target: str, reason: str, *, unmet: bool = False
 
 
 def _apply_reply(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Mapping[str, Any]]:
-    """Keep what a reply says about the definition at work; what it says about the one that its pick leads into."""
+    """Keep the values of a reply for the definition at work; return those for the one that its pick leads into."""
     if reply.update_fault is not None:
         turn.emit(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
     mine, theirs = _split_update(turn, reply)
@@ -405,7 +414,7 @@ def _apply_reply(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Map
 
 
 def _split_update(turn: TurnState, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What a reply says about the definition at work, and about another one that its pick leads into."""
+    """Split the values of a reply: those for the definition at work, and those for another that its pick leads into."""
     session, machine = turn.session, turn.machine
     if not session.stack or reply.target in machine.states:
         return reply.update, {}
@@ -414,7 +423,7 @@ def _split_update(turn: TurnState, reply: Reply) -> tuple[Mapping[str, Any], Map
 
 
 def _alone(run: Generator[Effect, Result, T]) -> T | None:
-    """What a part of a turn comes to by itself; None where it stops because it wants something from outside."""
+    """Run a part of a turn and return its result; None where it stops because it wants something from outside."""
     try:
         next(run)
     except StopIteration as done:
@@ -425,16 +434,17 @@ def _alone(run: Generator[Effect, Result, T]) -> T | None:
 
 
 def _stand_in(session: Session, head: str) -> str:
-    """What stands for words that are not there yet; wording that changes words (their case, say) changes it, too.
+    """Make a text that stands for words that are not there yet.
 
-    Nobody can have written it before: it depends on the reply's own beginning and the time.
+    Wording that changes words (their case, say) changes it, too. Nobody can have written
+    it before: it depends on the reply's own beginning and the time.
     """
     seed = f"{session.conversation_id}\n{session.time}\n{head}".encode("utf-8", "replace")
     return f"\ue000wOrDs{sha256(seed).hexdigest()}\ue001"
 
 
 def _before(stand_in: str, said: Iterable[str]) -> str | None:
-    """What stands before the words of a reply in all that is said; None where they are not said."""
+    """Return the text before the words of a reply in all that is said; None where they are not said."""
     text = "\n\n".join(words for words in said if words)
     place = text.find(stand_in)
     return None if place < 0 else text[:place]

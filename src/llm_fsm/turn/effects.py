@@ -1,4 +1,4 @@
-"""What a turn wants done, and what came back. The shell performs effects; the core never does.
+"""The effects that a turn asks for, and their results. The shell performs effects; the core never does.
 
 AskModel → ModelReply, OutOfTime or Unanswered · RunHandlers → HandlerResults · CallTools → ToolResults ·
 CheckKeyResults → Verdicts · PickRoute → Routed · Execute → Executed.
@@ -35,8 +35,8 @@ class Point(StrEnum):
 class AskModel(NamedTuple):
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
 
-    `left`: seconds left of the run's limit, here and in other effects; None: it has none. `about`: what a summary
-    is to be of, for a summariser that is no model: {"of", "happened", "summary", "background"}.
+    `left`: seconds left of the run's limit, here and in other effects; None: it has none.
+    `about`: the matter of a summary, for a summariser that is no model: {"of", "happened", "summary", "background"}.
     """
 
     request: LLMRequest
@@ -136,7 +136,7 @@ class Execute(Struct, frozen=True, kw_only=True):
 
 
 def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
-    """What an answer is about, as JSON: a call with its arguments, or a question."""
+    """Return what an answer is about, as JSON: a call with its arguments, or a question."""
     return [kind, what, None if call is None else call.get("arguments")]
 
 
@@ -161,7 +161,7 @@ class Unanswered(Struct, frozen=True, kw_only=True):
 
 
 class HandlerResult(Struct, frozen=True, kw_only=True):
-    """What one handler gave back. `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
+    """The result of one handler: `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
 
     `seconds`: how long it took.
     """
@@ -175,13 +175,13 @@ class HandlerResult(Struct, frozen=True, kw_only=True):
 
 
 class HandlerResults(Struct, frozen=True, kw_only=True):
-    """What the handlers of one point gave back, in the order in which they ran."""
+    """The results of the handlers of one point, in the order in which they ran."""
 
     results: tuple[HandlerResult, ...] = ()
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """What one call brought back: a JSON `value`, or an `error` in words for the model. `seconds`: how long.
+    """The result of one call: a JSON `value`, or an `error` in words for the model. `seconds`: how long it took.
 
     `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
     because its arguments do not fit.
@@ -197,14 +197,14 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 class ToolResults(Struct, frozen=True, kw_only=True):
-    """What a batch brought back, in the order of its calls. `elapsed`: seconds that it took as a whole."""
+    """The results of a batch, in the order of its calls. `elapsed`: seconds that it took as a whole."""
 
     results: tuple[ToolResult, ...]
     elapsed: float = 0.0
 
 
 class Verdicts(Struct, frozen=True, kw_only=True):
-    """What registered checks said: key result's name → (passed, reason). `seconds`: how long they took."""
+    """The verdicts of registered checks: key result's name → (passed, reason). `seconds`: how long they took."""
 
     verdicts: Mapping[str, tuple[bool, str]]
     seconds: float = 0.0
@@ -219,10 +219,10 @@ class Routed(Struct, frozen=True, kw_only=True):
 
 
 class Executed(Struct, frozen=True, kw_only=True):
-    """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
+    """The result of a task's function: its JSON `output`, what it changed, or an `error` in words.
 
     `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `happened`: what
-    its own calls of models and tools did, `usage` what they took. `paused`: the function asked for a break:
+    its own calls of models and tools did. `usage`: what they took. `paused`: the break that the function asked for,
     {"kind", "what", "call", "schema", "log"}, all optional. `limit`: the limit that stopped it. `seconds`: elapsed.
     """
 

@@ -1,9 +1,9 @@
 """Words that come from the definition and not from a model: fixed replies and the sentence of last resort.
 
 Fixed replies are Jinja2 expressions over context keys, rendered in an immutable sandbox. A key that is
-not set renders as nothing; secrets are not set. Rendering is bounded: no repetition of text by numbers,
-at most 100,000 characters out, and in each text or list on the way with all that is in it, at most 10,000 steps of
-loops and calls.
+not set renders as nothing; secrets are not set. Rendering is bounded. Text is not repeated by numbers. The output
+has at most 100,000 characters, and so has each text or list on the way, with all that is in it. Loops and calls take
+at most 10,000 steps.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _MOST = 99
 
 @pass_eval_context
 def _shown(evaluation: object, value: Any) -> Any:  # noqa: ARG001
-    """None shows as nothing. Because it asks for the context, nothing is computed while compiling."""
+    """Show None as nothing; because this asks for the context, nothing is computed while compiling."""
     return "" if value is None else value
 
 
@@ -77,14 +77,14 @@ def _too_wide() -> SecurityError:
 
 
 def _formatted(text: str, values: Any) -> str:
-    """What `%` makes of a text and values. Raises SecurityError for what could become long."""
+    """Return what `%` makes of a text and values; raise SecurityError for what could become long."""
     if text.count("%") > _MOST or "%" in _PLACE.sub("", text):
         raise _too_wide()
     return str(text % values)
 
 
 def _sized(value: Any) -> Any:
-    """A value that was made, if it is short enough to go on with, all that is in it included. Raises SecurityError."""
+    """Return a value if it is short enough, with all that is in it; else raise SecurityError."""
     if isinstance(value, str) and len(value) > MAX_CHARS:
         raise _too_long()
     if isinstance(value, list | tuple | dict):
@@ -113,7 +113,7 @@ def _check_replace(text: str, old: str, new: str, most: int = -1) -> None:
 
 
 def _step(context: Context, number: int = 1) -> None:
-    """Count steps of a rendering. Raises SecurityError."""
+    """Count steps of a rendering; raise SecurityError for too many."""
     steps = context.get(_STEPS)
     steps[0] += number
     if steps[0] > MAX_STEPS:
@@ -159,7 +159,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     @pass_context
     def counted(self, context: Context, value: Any) -> Any:
-        """What a loop goes through, each of it a step."""
+        """Return the items that a loop goes through, and count each as a step."""
         found = value if isinstance(value, Sized) else list(value)
         _step(context, len(found))
         return found
@@ -167,7 +167,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     sized = staticmethod(_sized)
 
     def joined(self, parts: Iterable[Any]) -> str:
-        """What `~` makes of values."""
+        """Return what `~` makes of values."""
         return str(_sized("".join(map(str, parts))))
 
     def call(self, context: Any, function: Any, /, *given: Any, **options: Any) -> Any:
@@ -216,7 +216,7 @@ def _environment() -> _Environment:
 
 @cache
 def _filters(found: tuple[tuple[str, Callable[..., Any]], ...]) -> dict[str, Callable[..., Any]]:
-    """The filters of a fixed reply, none of which makes a text or a list that is too long."""
+    """Return the filters of a fixed reply, none of which makes a text or a list that is too long."""
     filters: dict[str, Callable[..., Any]] = {
         **dict(found), "replace": _replace, "join": _join, "wordwrap": _wordwrap, "format": _format,
     }  # fmt: skip
@@ -262,10 +262,7 @@ def _size(value: Any) -> float:
 
 
 def _moderate(function: Callable[..., Any], given: int) -> Callable[..., Any]:
-    """A filter whose numbers have at most two digits, and its texts as many characters.
-
-    The first `given` arguments, which Jinja2 gives it, may be larger.
-    """
+    """Return a filter that takes numbers up to 99 and texts up to 99 characters, after its first `given` arguments."""
 
     @wraps(function)
     def bounded(*arguments: Any, **options: Any) -> Any:
@@ -292,7 +289,7 @@ class FixedReply:
     _template: Template | None
 
     def render(self, data: Mapping[str, Any]) -> str:
-        """The text for a conversation. Raises WordingError."""
+        """Return the text for a conversation. Raises WordingError."""
         if self._template is None:
             return self.source
         pieces: list[str] = []
@@ -319,7 +316,7 @@ def compile_reply(source: str) -> FixedReply:
 
 
 def template_fault(source: str) -> str | None:
-    """Why a text is not a template of a fixed reply, in Jinja's words; None if it is one."""
+    """Return why a text is not a template of a fixed reply, in Jinja's words; None if it is one."""
     environment = _environment()
     try:
         tree = environment.parse(source)
@@ -340,26 +337,35 @@ def template_fault(source: str) -> str | None:
 
 
 def sentence(text: str) -> str:
-    """A text with the full stop of its script, where it lacks an end."""
+    """Return a text, its blanks made single, with the full stop of its script where it lacks an end."""
     stripped = " ".join(text.split())
     return ended(stripped) if stripped else ""
 
 
 def ended(text: str) -> str:
-    """A text as it is, with the full stop of its script where it lacks an end."""
+    """Return a text as it is, with the full stop of its script where it lacks an end."""
     return text if is_ended(text) else text + next((stop for letters, stop in _STOPS if letters.search(text)), ".")
 
 
 def is_ended(text: str) -> bool:
-    """True where a text ends as a sentence does, also within quotes, or in an emoji, after which nobody puts a stop."""
+    """Return True where a text ends as a sentence does, also within quotes.
+
+    An emoji is such an end, too: nobody puts a stop after it.
+    """
     return text.rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
-    """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs.
+    """Return a plain sentence for a state that has no fixed reply.
 
-    Where English words would be foreign, the names themselves ask, unless the purpose has them all; those of keys in
-    another script than the purpose's do not.
+    It says the purpose and, unless that asks, the keys that are still needed. Where English words would be foreign,
+    the names themselves ask, unless the purpose has them all. Names of keys in another script than the purpose's
+    do not ask.
+
+    Args:
+        purpose: The state's purpose.
+        wanted: The keys that are still needed, each with its schema.
+        english: False where English words would be foreign.
     """
     names = [
         label(key, schema)

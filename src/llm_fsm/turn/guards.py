@@ -1,4 +1,4 @@
-"""Which moves are open and which picks stand: the machine's part of every decision."""
+"""The tests for open moves and for picks that stand: the machine's part of every decision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Guard:
         return self.rule is None and not self.keys
 
     def settled(self, data: Mapping[str, Any]) -> bool:
-        """True when all that it reads is known, and it holds."""
+        """Return True when all that it reads is known, and it holds."""
         reads = self.keys if self.rule is None else (*self.keys, *self.rule.reads)
         return all(has(data, key) for key in reads) and (self.rule is None or test(self.rule, data).holds)
 
@@ -75,7 +75,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a move's conditions hold. `reason` names what does not; `error`: why it could not be told.
+    """The judgement on a move's conditions. `reason` names what does not hold; `error`: why it could not be told.
 
     `rule`: the rule that does not hold, if it is one.
     """
@@ -108,7 +108,7 @@ def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
 
 
 def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
-    """True when a move's conditions hold, or could hold after a reply wrote the free keys."""
+    """Return True when a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
             return False
@@ -118,7 +118,7 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
 
 
 def surely_holds(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
-    """True when a move's conditions hold whatever a reply writes. Conditions for the model to judge hold."""
+    """Return True when a move's conditions hold whatever a reply writes. Conditions for the model to judge hold."""
     return all(
         all(has(data, key) and not is_free(key) for key in guard.keys)
         and (guard.rule is None or could_hold(guard.rule, data, is_free) is True)
@@ -135,14 +135,14 @@ class Refusal:
 
 
 def _unknown(rule: Rule | None, data: Mapping[str, Any]) -> str:
-    """What a rule that does not hold reads and nobody has said, which a reply may have left out."""
+    """Return the names that a rule reads and nobody has said, in words; a reply may have left them out."""
     reads = () if rule is None else rule.reads
     names = ", ".join(sorted(name for name in reads if not name.startswith("_") and not has(data, name)))
     return f" ({names} not known yet)" if names else ""
 
 
 def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move | Refusal:
-    """The first move to `target`, in order of priority, whose conditions hold; else why there is none."""
+    """Return the first move to `target`, in order of priority, whose conditions hold; else why there is none."""
     reasons: list[str] = []
     for move in moves:
         if move.target == target:
@@ -166,7 +166,7 @@ def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
 
 
 def reads(move: Move, changed: Collection[str]) -> bool:
-    """True when a condition of the move looks at one of the keys."""
+    """Return True when a condition of the move looks at one of the keys."""
     names = {name for guard in move.guards for name in guard.keys}
     names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
     return any(name in changed or name.split(".", 1)[0] in changed for name in names)

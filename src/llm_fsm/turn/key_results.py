@@ -1,4 +1,4 @@
-"""What a task's output is worth: its value, the checks of its key results, and what a judge said.
+"""The worth of a task's output: its value, the checks of its key results, and what a judge said.
 
 A judge's reply counts only where it is clear: whatever is not a plain pass for a named key result fails.
 """
@@ -33,7 +33,7 @@ Verdict = tuple[bool, str]
 
 
 def output_of(text: str) -> Any:
-    """The output that a model's answer is: the JSON value that it is as a whole, else the text."""
+    """Return the output that a model's answer is: the JSON value that it is as a whole, else the text."""
     stripped = text.strip()
     try:
         return to_json_value(_decode(stripped))
@@ -61,7 +61,7 @@ def by_logic(check: Check, data: Mapping[str, Any]) -> Verdict:
 
 
 def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
-    """A judge's verdicts by name, for those that it gave clearly. Raises ReplyError for nonsense."""
+    """Return a judge's verdicts by name, those that it gave clearly. Raises ReplyError for nonsense."""
     found = document(text)
     verdicts = found.get("verdicts", _named_verdicts(checks, found))
     if not isinstance(verdicts, list):
@@ -82,13 +82,13 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
 
 
 def _named_verdicts(checks: Sequence[Check], found: Mapping[str, Any]) -> list[Any] | None:
-    """Verdicts that were given as {name: true or false}; whatever is not plainly true has not passed."""
+    """Return verdicts that were given as {name: true or false}; whatever is not plainly true has not passed."""
     named = [check.name for check in checks if check.name in found]
     return [{"name": name, "passed": found[name]} for name in named] or None
 
 
 def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """(summary, to-do list) of a summariser's reply: "" and None for what it lacks. Raises ReplyError."""
+    """Return (summary, to-do list) of a summariser's reply: "" and None for what it lacks. Raises ReplyError."""
     plain = _SUMMARY.match(text.strip())
     if plain is not None:
         listed = tuple(filter(None, map(str.strip, (plain["todo"] or "").split("\n"))))

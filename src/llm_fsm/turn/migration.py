@@ -1,4 +1,4 @@
-"""Carrying a conversation from an older definition over to a newer one: which states and keys are which.
+"""Carry a conversation from an older definition over to a newer one, by a map of states and keys.
 
 The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}; what it does not
 name keeps its name. A value that its new key refuses is dropped, so that it is asked for again.
@@ -31,7 +31,7 @@ class Change:
 
 
 def read_change(document: Mapping[str, Any]) -> Change:
-    """The map as written. Raises ConfigurationError that says what it must look like."""
+    """Read the map as written. Raises ConfigurationError that says what it must look like."""
     unknown = [name for name in document if name not in ("states", "keys")]
     states, keys = document.get("states", {}), document.get("keys", {})
     sound = not unknown and isinstance(states, Mapping) and isinstance(keys, Mapping)
@@ -53,9 +53,13 @@ def read_change(document: Mapping[str, Any]) -> Change:
 
 
 def check_change(change: Change, machine: CompiledMachine) -> None:
-    """Raise ConfigurationError where the map leads to a state that the definition does not have, or misspells a key.
+    """Check that the definition has the states and keys that the map leads to.
 
-    A key that the definition says nothing of may be the host's own, where none that it declares is nearly called so.
+    A key that the definition does not name may be the host's own. It is an error only where a declared key has nearly
+    the same name.
+
+    Raises:
+        ConfigurationError: The map leads to a state that the definition does not have, or misspells a key.
     """
     for old, new in change.states.items():
         if new not in machine.states:
@@ -78,15 +82,19 @@ def check_change(change: Change, machine: CompiledMachine) -> None:
 
 
 def _names(definition: str, key: str) -> bool:
-    """Whether a definition has this name somewhere: also the path of one of its parts, or a placeholder."""
+    """Return True where a definition has this name; the path of one of its parts, or a placeholder, counts, too."""
     name = re.escape(json.dumps(key)[1:-1])
     return re.search(rf'"{name}["\.]|\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)', definition) is not None
 
 
 def carried(session: Session, old: CompiledMachine | None, new: CompiledMachine, change: Change) -> ev.Migrated | str:
-    """How a conversation goes over to `new`; a sentence instead where it cannot, and stays with `old`.
+    """Return the event that takes a conversation over to `new`; a sentence instead where it cannot go, and stays.
 
-    `old` is None where nobody knows the older definition any more.
+    Args:
+        session: The conversation.
+        old: The older definition; None where nobody knows it any more.
+        new: The newer definition.
+        change: The map from the older to the newer definition.
     """
     if old is not None and old.definition.name != new.definition.name:
         return f"it belongs to another machine, {old.definition.name!r}"
@@ -114,7 +122,7 @@ def carried(session: Session, old: CompiledMachine | None, new: CompiledMachine,
 
 
 def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
-    """Two keys of different values that the map makes one; a key that it does not name keeps its own name."""
+    """Find two keys of different values that the map makes one; a key that it does not name keeps its name."""
     holders = {name: name for name in context if name not in keys}
     for old, new in keys.items():
         if old not in context:

@@ -1,4 +1,4 @@
-"""What of a tool's result or a person's answer reaches the context.
+"""The mapping from a tool's result or a person's answer to the context.
 
 Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is the whole).
 """
@@ -18,7 +18,7 @@ from llm_fsm.session.redaction import DOTS, texts_in
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a path of names and list positions. Raises KeyError when nothing does."""
+    """Return the value at a path of names and list positions. Raises KeyError when there is none."""
     path = path.removeprefix("$").removeprefix(".")
     if not path:
         return value
@@ -35,7 +35,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str, ...]:
-    """What a mapping takes from a value for secret keys, as it could stand in somebody's words."""
+    """Return what a mapping takes from a value for secret keys, as it could stand in somebody's words."""
     taken = []
     for key, path in mapping.items():
         with suppress(KeyError):
@@ -45,7 +45,7 @@ def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str,
 
 
 def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
-    """A value without what a mapping takes from it for secret keys: all that prompts and records may show."""
+    """Mask in a value what a mapping takes for secret keys. Prompts and records may show only the rest."""
     for key, path in mapping.items():
         if keys.is_secret(key):
             value = _without(value, path.removeprefix("$").removeprefix("."))
@@ -67,7 +67,7 @@ def _without(value: Any, path: str) -> Any:
 
 
 def agrees(shown: Any, value: Any) -> bool:
-    """True when `shown` is the value, apart from what was masked in it."""
+    """Return True when `shown` is the value, apart from what was masked in it."""
     if shown == DOTS:
         return True
     if isinstance(shown, dict) and isinstance(value, dict):
@@ -80,7 +80,15 @@ def agrees(shown: Any, value: Any) -> bool:
 def accept_output(
     keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
 ) -> tuple[Event, ...]:
-    """What a mapping writes of a value that came from a `source`, tool or answer; nothing else of it counts."""
+    """Return the events that write a value to the context by a mapping; nothing else of the value counts.
+
+    Args:
+        keys: The keys of the definition.
+        context: The context.
+        mapping: Context key to path into the value.
+        value: The value.
+        source: The value's source, tool or answer.
+    """
     values: dict[str, Any] = {}
     refused: list[Event] = []
     for key, path in mapping.items():
@@ -105,9 +113,15 @@ def accept_output(
 def mapped(
     taker: Keys, giver: Keys, context: Mapping[str, Any], mapping: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
-    """What a mapping (key of the taker ← key of the giver) brings from one context to another, and what not.
+    """Return the values that a mapping brings from one context to another, and the refusals of the others.
 
     Keys that are not set bring nothing. A secret reaches only a key that is secret, too.
+
+    Args:
+        taker: The keys of the definition that takes the values.
+        giver: The keys of the definition that gives them.
+        context: The giver's context.
+        mapping: Key of the taker to key of the giver.
     """
     values: dict[str, Any] = {}
     refused: list[ContextRefused] = []
