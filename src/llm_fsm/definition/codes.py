@@ -48,6 +48,6 @@ CODES: Mapping[str, Code] = {
 
 
 def finding(name: str, message: str, *, pointer: str = "", hint: str | None = None) -> Finding:
-    """A finding of the catalogue, not yet placed in a file."""
+    """Return a finding of the catalogue, not yet placed in a file."""
     entry = CODES[name]
     return Finding(code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer)

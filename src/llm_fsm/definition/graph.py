@@ -13,7 +13,7 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def reachable(graph: Graph, starts: Iterable[str], *, whole: bool = False) -> set[str]:
-    """Every node on a path from one of `starts`, these included.
+    """Return every node on a path from one of `starts`, these included.
 
     `whole`: no node is named only as a successor, so that the search may end when all were come to.
     """
@@ -27,7 +27,7 @@ def reachable(graph: Graph, starts: Iterable[str], *, whole: bool = False) -> se
 
 
 def reversed_graph(graph: Graph) -> dict[str, list[str]]:
-    """The graph with every edge turned round."""
+    """Return the graph with every edge turned round."""
     turned: dict[str, list[str]] = {node: [] for node in graph}
     for node, targets in graph.items():
         for target in targets:
@@ -36,16 +36,16 @@ def reversed_graph(graph: Graph) -> dict[str, list[str]]:
 
 
 def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, ...]:
-    """A path of fewest edges from `start` to a goal; () when there is none."""
+    """Return a path of fewest edges from `start` to a goal; () when there is none."""
     wanted = frozenset(goals)
     tree = search_tree(graph, start) if wanted else {}
     return next((path_in(tree, node) for node in tree if node in wanted), ())
 
 
 def search_tree(graph: Graph, start: str, *, whole: bool = False) -> dict[str, str | None]:
-    """Every node that is reached from `start` to the one before it on a path of fewest edges; None for `start`.
+    """Return for each node that `start` reaches the one before it on a path of fewest edges.
 
-    `whole` as for `reachable`.
+    It is None for `start`. `whole` as for `reachable`.
     """
     before: dict[str, str | None] = {start: None}
     queue = deque([start])
@@ -59,7 +59,7 @@ def search_tree(graph: Graph, start: str, *, whole: bool = False) -> dict[str, s
 
 
 def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
-    """The path of a search tree from its root to a node; () for a node that is not in it."""
+    """Return the path of a search tree from its root to a node; () for a node outside it."""
     path: list[str] = []
     node: str | None = goal if goal in tree else None
     while node is not None:
@@ -69,14 +69,14 @@ def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
 
 
 class Paths:
-    """The paths of a search tree from its root; one that was asked for is the beginning of those that go on from it."""
+    """The paths of a search tree from its root; longer paths begin with those that are known already."""
 
     def __init__(self, tree: Mapping[str, str | None]) -> None:
         self.tree = tree
         self.known: dict[str, tuple[str, ...]] = {}
 
     def to(self, goal: str) -> tuple[str, ...]:
-        """The path to a node; () for a node that is not in the tree."""
+        """Return the path to a node; () for a node that is not in the tree."""
         rest: list[str] = []
         node: str | None = goal if goal in self.tree else None
         while node is not None and node not in self.known:
@@ -89,7 +89,7 @@ class Paths:
 
 
 def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
-    """A path of fewest edges, at least one, from a node back to it; () when there is none."""
+    """Return a path of fewest edges, at least one, from a node back to it; () when there is none."""
     before: dict[str, str | None] = {node: None}
     queue = deque([node])
     while queue:
@@ -146,9 +146,9 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
 
 
 def gathered(graph: Graph, given: Mapping[str, int], *, own: bool) -> dict[str, int]:
-    """Node to all bits that the nodes on paths to it are given; those of the node itself only if `own`.
+    """Return for each node all bits that the nodes on paths to it are given.
 
-    A node on a round comes after itself.
+    The bits of the node itself count only if `own`. A node on a round comes after itself.
     """
     arrived = dict.fromkeys(graph, 0)
     for members in reversed(components(graph)):

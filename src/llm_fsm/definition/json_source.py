@@ -49,9 +49,9 @@ class SourceError(ValueError):
 
 
 def parse(text: str, *, limit: int | None = None) -> Any:
-    """The value of a JSON text; raises SourceError for what is none.
+    """Return the value of a JSON text; raises SourceError for what is none.
 
-    Strict JSON goes through the standard library; only what that refuses is read a second time, with
+    Strict JSON goes through the standard library. Only what that refuses is read a second time, with
     comments and trailing commas allowed. `limit`: the most characters that the text may have.
     """
     if limit is not None and len(text) > limit:
@@ -66,7 +66,7 @@ def parse(text: str, *, limit: int | None = None) -> Any:
 
 
 def plainly(text: str) -> Any:
-    """The value of a strict JSON text in which no key stands twice; None for every other text, and for null.
+    """Return the value of a strict JSON text without double keys; None for every other text, and for null.
 
     Much faster than `scan`, which tells where things stand.
     """
@@ -78,7 +78,7 @@ def plainly(text: str) -> Any:
 
 
 def scan(text: str) -> Scan:
-    """The value of a JSON text and where everything stands; raises SourceError for what is none."""
+    """Return the value of a JSON text and where everything stands; raises SourceError for what is none."""
     return _Scanner(text.removeprefix("\ufeff")).scan()
 
 
@@ -146,7 +146,7 @@ class _Scanner:
         return Scan(value=value, duplicates=duplicates, lines=lines, root=root)
 
     def _document(self) -> tuple[Any, int | Container]:
-        """The text's value and its place; each value that is complete goes into the container around it."""
+        """Return the text's value and its place; each value that is complete goes into the container around it."""
         while True:
             first = self._next()
             place: int | Container = self.at
@@ -166,7 +166,7 @@ class _Scanner:
                 complete = not self._attach(value, place)
 
     def _next(self) -> str:
-        """The next character that is neither space nor comment; "" at the end."""
+        """Return the next character that is neither space nor comment; "" at the end."""
         first = self.text[self.at : self.at + 1]
         if first not in _MAY_BE_SKIPPED:
             return first

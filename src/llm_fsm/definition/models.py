@@ -368,17 +368,17 @@ class Definition(_Model):
         return str(self.key_schemas.get(key, {}).get("x-source", "model"))
 
     def made_of(self, key: str) -> tuple[str, ...]:
-        """The keys of which a declared key is made, as `x-from` says."""
+        """Return the keys of which a declared key is made, as `x-from` says."""
         names = self.key_schemas.get(key, {}).get("x-from")
         return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
     def is_secret(self, key: str) -> bool:
-        """True when the key's value must stay out of prompts, fixed replies, logs and transcripts."""
+        """Return true when the key's value must stay out of prompts, fixed replies, logs and transcripts."""
         schemas = self.key_schemas
         return any(schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
     def kind_of(self, state_id: str) -> Kind:
-        """The state's effective kind: a converse state without own transitions is final."""
+        """Return the state's effective kind: a converse state without own transitions is final."""
         state = self.states[state_id]
         if state.kind == "converse" and not state.transitions:
             return "final"

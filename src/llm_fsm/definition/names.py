@@ -52,5 +52,5 @@ def label(key: str, schema: Mapping[str, Any]) -> str:
 
 
 def is_foreign(key: str, words: str) -> bool:
-    """True where the name of a key has other letters than the words beside it."""
+    """Return true where the name of a key has other letters than the words beside it."""
     return key.isascii() and _NOT_LATIN.search(words) is not None

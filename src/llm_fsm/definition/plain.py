@@ -23,7 +23,7 @@ class NotPlainError(Exception):
 
 
 def plain(document: object) -> Any:
-    """The document as plain JSON values. Raises NotPlainError."""
+    """Return the document as plain JSON values. Raises NotPlainError."""
     try:
         return _copied(document, 0)
     except (_OddError, UnicodeEncodeError):
@@ -35,7 +35,7 @@ class _OddError(Exception):
 
 
 def _copied(value: Any, depth: int) -> Any:
-    """A copy of what consists of nothing but the commonest values, of which no place has to be told."""
+    """Return a copy of what consists of nothing but the commonest values, of which no place has to be told."""
     kind = value.__class__
     if kind is dict and depth <= MAX_DEPTH:
         if not all(name.__class__ is str and name.isascii() for name in value):

@@ -49,13 +49,13 @@ class Lines(NamedTuple):
     starts: list[int]
 
     def position(self, offset: int) -> Position:
-        """The place of the character at an offset."""
+        """Return the place of the character at an offset."""
         line = bisect_right(self.starts, offset)
         return Position(line, offset - self.starts[line - 1] + 1)
 
 
 def lines_of(text: str) -> Lines:
-    """The lines of a text; they end with LF, CR LF or CR."""
+    """Return the lines of a text; they end with LF, CR LF or CR."""
     return Lines([0, *(end.end() for end in _LINE_END.finditer(text))])
 
 
@@ -99,7 +99,7 @@ class Scan(NamedTuple):
         return self.lines.position(offset if key_offset is None else key_offset)
 
     def _find(self, pointer: str) -> tuple[int, int | None]:
-        """The offsets of value and key; no key for elements, the root, and what is not there."""
+        """Return the offsets of value and key; no key for elements, the root, and what is not there."""
         place, key_offset = self.root, None
         for key in steps(pointer):
             if isinstance(place, int) or key not in place.places:

@@ -54,7 +54,7 @@ class Shape(NamedTuple):
 
 @cache
 def published_schema() -> Mapping[str, Any]:
-    """The JSON Schema of a definition file."""
+    """Return the JSON Schema of a definition file."""
     text = Path(__file__).with_name("definition.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -62,7 +62,7 @@ def published_schema() -> Mapping[str, Any]:
 
 @cache
 def shape_of(name: str) -> Shape:
-    """The shape of this name: `Definition` for the whole, else a name of the schema's definitions."""
+    """Return the shape of this name: `Definition` for the whole, else a name of the schema's definitions."""
     schema = published_schema()
     written = schema if name == ROOT else schema["$defs"][name]
     left_out = {"$schema", *ALIASES.get(name, ())}
@@ -71,7 +71,7 @@ def shape_of(name: str) -> Shape:
 
 
 def _part(schema: Mapping[str, Any]) -> Part:
-    """A schema as a part; null counts for nothing, because an optional key that is null is left out before."""
+    """Return a schema as a part; null counts for nothing, because an optional key that is null is left out before."""
     choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
     if [choice.get("type") for choice in choices] == ["string", "array"]:
         return Part("text")

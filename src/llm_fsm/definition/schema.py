@@ -115,7 +115,7 @@ _CONTEXT_KEY: Mapping[str, Any] = {
 
 
 def definition_schema() -> dict[str, Any]:
-    """The JSON Schema of a definition file. Unknown keys are allowed: for the loader they are warnings."""
+    """Return the JSON Schema of a definition file. Unknown keys are allowed: for the loader they are warnings."""
     schema = Definition.model_json_schema(by_alias=True, mode="validation")
     shapes = {"Definition": schema, **schema.get("$defs", {})}
     for model in _models():
@@ -177,7 +177,7 @@ def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
 
 
 def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
-    """The shape that also accepts null, which means that the key is absent."""
+    """Return the shape that also accepts null, which means that the key is absent."""
     if not shape:
         return shape
     choices = shape.get("anyOf", [shape])

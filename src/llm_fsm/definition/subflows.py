@@ -41,7 +41,7 @@ class Flows:
 
 
 def document_of(flows: Flows) -> str:
-    """All definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
+    """Return all definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
     if not flows.called:
         return flows.root.definition.canonical
     called = {name: _plain(flow) for name, flow in flows.called.items()}

@@ -26,7 +26,7 @@ _TAG = re.compile(r"\{%-?\s*(if|elif|else|endif)")
 
 
 def is_plain(text: str) -> bool:
-    """True for a reply that only shows keys and tests them: one that can always be said."""
+    """Return true for a reply that only shows keys and tests them: one that can always be said."""
     return _OPENER.search(_PLAIN.sub("", text)) is None and "._" not in text
 
 
@@ -64,7 +64,7 @@ def template_fault(text: str) -> str | None:
 
 
 def _is_closed(text: str) -> bool:
-    """True if every `if` of a plain reply is closed, and nothing follows its `else` before."""
+    """Return true if every `if` of a plain reply is closed, and nothing follows its `else` before."""
     open_blocks: list[str] = []
     for tag in _TAG.findall(text):
         if tag == "if":

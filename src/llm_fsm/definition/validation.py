@@ -86,7 +86,7 @@ _Misspelt = dict[tuple[str, str], str]
 
 
 def describe(value: object) -> str:
-    """A JSON value in a few words: `the text "high"`, `the number 3`, `a list`, `an object`, `null`."""
+    """Return a JSON value in a few words: `the text "high"`, `the number 3`, `a list`, `an object`, `null`."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):
@@ -104,7 +104,7 @@ class Form(NamedTuple):
     """A document held against the schema. `document`: without unknown keys and optional nulls.
 
     `sound`: it fits, so that the models accept it. `meant`: the document with misspelt keys under the names that
-    were probably meant, where what stands there fits; `renamed` are their pointers in it, `unread` those of the others.
+    were probably meant, where what stands there fits. `renamed` are their pointers in it, `unread` those of the others.
     """
 
     document: Mapping[str, Any]
@@ -131,7 +131,7 @@ def examine(document: Mapping[str, Any]) -> Form:
 
 
 def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
-    """A document with other keys at these pointers; `above` are the pointers of what holds one of them."""
+    """Return a document with other keys at these pointers; `above` are the pointers of what holds one of them."""
     if pointer not in above:
         return value
     if isinstance(value, dict):
@@ -141,7 +141,7 @@ def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[st
 
 
 def _fits(part: Part, item: Any) -> bool:
-    """True when a value could stand where this part of a document is expected."""
+    """Return true when a value could stand where this part of a document is expected."""
     known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
     faults: list[_Fault] = []
     _look(part, known, (), faults)
@@ -160,7 +160,7 @@ class _Walk(NamedTuple):
     unread: set[str]
 
     def known(self, shape: str, value: Any, pointer: str) -> Any:
-        """The value without unknown keys, and without null for optional keys; unknown keys are noted."""
+        """Return the value without unknown keys, and without null for optional keys; unknown keys are noted."""
         if not isinstance(value, dict):
             return value
         keys, required = shape_of(shape)
@@ -198,7 +198,7 @@ class _Walk(NamedTuple):
         self.findings.append(finding("unknown-key", message, pointer=pointer + step(name), hint=hint))
 
     def meant(self, shape: str, present: Mapping[str, Any], name: str) -> str | None:
-        """The known key that was probably meant; one that is not there yet is the better guess."""
+        """Return the known key that was probably meant; one that is not there yet is the better guess."""
         keys, aliases = shape_of(shape).keys, ALIASES.get(shape, {})
         foreign = _MEANT.get(name.casefold())
         if foreign is not None and foreign not in present and (foreign in keys or foreign in aliases):
@@ -244,7 +244,7 @@ def _look(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
 
 
 def _is_known(pattern: str, value: str) -> bool:
-    """False for the name of a time zone that does not exist; true where this machine knows no zones at all."""
+    """Return false for the name of an unknown time zone; true if this machine knows no zones at all."""
     if pattern != TIMEZONE_PATTERN or not value:
         return True
     for name in (value, "UTC"):

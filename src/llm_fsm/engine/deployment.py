@@ -125,7 +125,7 @@ class Deployment:
         return self.program.works or bool(self._services.points)
 
     def is_next(self, session: Session) -> bool:
-        """True if a conversation runs on this deployment and its next message is next."""
+        """Return true if a conversation runs on this deployment and its next message is next."""
         return session.definition == self.identity and session.pause is None and not self.journals
 
     @property

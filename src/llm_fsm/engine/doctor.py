@@ -126,7 +126,7 @@ async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnReco
 
 
 def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
-    """True if a row of the outbox refers to an event that is on record."""
+    """Return true if a row of the outbox refers to an event that is on record."""
     try:
         told: Any = json.loads(row.text)
         if not 1 <= row.number <= len(records):

@@ -27,7 +27,7 @@ async def merged_record(store: Store, conversation_id: str, request_id: str | No
 
 
 async def answered_before(store: Store, conversation_id: str, request_id: str | None) -> bool:
-    """True if the request id is known: its message waits for no others."""
+    """Return true if the request id is known: its message waits for no others."""
     if request_id is None:
         return False
     loaded = await store.load(conversation_id, request_id)

@@ -212,7 +212,7 @@ class Journal:
 
 
 def acts(kind: str) -> bool:
-    """True if entries of this kind record an act, not words."""
+    """Return true if entries of this kind record an act, not words."""
     return kind not in _TALK
 
 

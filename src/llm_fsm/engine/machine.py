@@ -419,7 +419,7 @@ class AsyncMachine:
         )
 
     async def export(self, conversation_id: str) -> str:
-        """A conversation as one JSON text. Raises ConversationNotFound, UnreadableError."""
+        """Return a conversation as one JSON text. Raises ConversationNotFound, UnreadableError."""
         return await export(self.store, conversation_id)
 
     async def take_in(self, text: str, conversation_id: str | None = None) -> str:

@@ -79,7 +79,7 @@ class Merger:
 
 
 def _repeats(waiting: Sequence[UserMessage], heard: UserMessage) -> bool:
-    """True for a message that waits already, because it was sent twice."""
+    """Return true for a message that waits already, because it was sent twice."""
     same = [item for item in waiting if item.request_id is not None and item.request_id == heard.request_id]
     if any(item.text != heard.text for item in same):
         raise ConversationConflict(

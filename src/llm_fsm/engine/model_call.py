@@ -90,7 +90,7 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
 
 
 def is_counted(limits: Limits) -> bool:
-    """True if a limit of the run depends on numbers in replies."""
+    """Return true if a limit of the run depends on numbers in replies."""
     return limits.money is not None or limits.tokens is not None
 
 

@@ -114,7 +114,7 @@ def observe(observer: Observer) -> Callable[[], None]:
 
 
 def is_observed() -> bool:
-    """True if there are observers."""
+    """Return true if there are observers."""
     return bool(_observers)
 
 

@@ -81,7 +81,7 @@ def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
 
 
 def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
-    """True if a journal's first entry belongs to this turn."""
+    """Return true if a journal's first entry belongs to this turn."""
     return all(first.get(name) == value for name, value in turn.items())
 
 

@@ -1,7 +1,7 @@
 """The front door without asyncio: the same words, waiting instead of awaiting.
 
-A facade and nothing more. Each machine keeps one event loop in a thread of its own, so that turns of
-several threads run side by side and connections are reused; see `llm_fsm.engine.portal`.
+A facade and nothing more. Each machine keeps one event loop in a thread of its own. So turns of several
+threads run side by side, and connections are reused; see `llm_fsm.engine.portal`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SyncStream:
         events, forks = aiter(self._stream), self._portal.forks
 
         async def following() -> list[Event]:
-            """The next event, with those that have happened since: a way to the loop takes longer than they do."""
+            """Return the next event and those since then, because a way to the loop takes longer than they do."""
             try:
                 found = [await anext(events)]  # with a default, Python 3.11 dies where it is cancelled at its beginning
                 while self._stream._waiting:
@@ -115,7 +115,7 @@ class Conversation:
         return self._fresh().context
 
     def data(self) -> dict[str, Any]:
-        """The data that conditions read: the context and the system names."""
+        """Return the data that conditions read: the context and the system names."""
         return self._fresh().data()
 
     @property
@@ -378,7 +378,7 @@ class Machine:
         )
 
     def export(self, conversation_id: str) -> str:
-        """A conversation as one JSON text; see AsyncMachine.export."""
+        """Return a conversation as one JSON text; see AsyncMachine.export."""
         return self._portal.run(self._machine.export(conversation_id))
 
     def take_in(self, text: str, conversation_id: str | None = None) -> str:
@@ -394,7 +394,7 @@ class Machine:
         return self._portal.run(self._machine.conversations(after, limit))
 
     def definition_of(self, conversation_id: str) -> Definition:
-        """The definition that a conversation goes on by; see AsyncMachine.definition_of."""
+        """Return the definition that a conversation goes on by; see AsyncMachine.definition_of."""
         return self._portal.run(self._machine.definition_of(conversation_id))
 
     def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:

@@ -223,7 +223,7 @@ class _Questions:
             raise self.bench.stop(RunLimit(reached[0]))
 
     def live_memory(self) -> WorkingMemory:
-        """The one memory that the function and the model's memory tools work on."""
+        """Return the one memory that the function and the model's memory tools work on."""
         assert self.bench is not None
         return self.bench.memory
 

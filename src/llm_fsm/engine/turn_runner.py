@@ -444,5 +444,5 @@ def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
 
 
 def is_due(session: Session, now: float) -> bool:
-    """True if a row of `due_rows` is due."""
+    """Return true if a row of `due_rows` is due."""
     return any(at <= now for at, _ in due_rows(session))

@@ -1,9 +1,9 @@
 """The port to models: one question in, one reply out.
 
 An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. It returns
-a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else; it
+a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else. It
 neither parses nor judges the reply. `stream` takes the same request and gives the reply's text in pieces, in order,
-and the reply itself last; once a piece was given, it does not send the request again. `aclose` frees connections,
+and the reply itself last. Once a piece was given, it does not send the request again. `aclose` frees connections,
 where there are any. `reply_form` says which form of a reply its schemas take, see `form_of`.
 """
 
@@ -52,7 +52,7 @@ class Listener(Protocol):
 
 
 async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
-    """The reply, heard while it arrives where the model can do that.
+    """Return the reply, heard while it arrives where the model can do that.
 
     A stream that breaks before a word was shown is asked for again as a whole. Raises ModelError.
     """
@@ -93,7 +93,7 @@ async def let_go(llm: object) -> None:
 
 
 async def in_pieces(llm: LLM, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-    """The reply as it might arrive, a few characters at a time, from a model that has it at once."""
+    """Yield the reply as it might arrive, a few characters at a time, from a model that has it at once."""
     reply = await llm.complete(request)
     for start in range(0, len(reply.text), _PIECE):
         yield reply.text[start : start + _PIECE]

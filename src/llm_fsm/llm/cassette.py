@@ -1,7 +1,7 @@
 """Replies from a cassette: recorded once from a real model, played back as often as wanted.
 
-A cassette has one JSON object a line (JSON Lines, UTF-8), appended as replies arrive, so that a crash loses
-at most the last line:
+A cassette has one JSON object a line (JSON Lines, UTF-8). Lines are appended as replies arrive, so that a crash loses
+at most the last one:
 
     {"fingerprint": "…", "state": "ask_name", "user": "I'm Ada",
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
@@ -9,7 +9,7 @@ at most the last line:
 
 `"form": "list"` stands beside them where the prompt asked for a list of updates.
 
-`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`; `user` is null where
+`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`. `user` is null where
 nobody had spoken. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such
 objects is read too. No keys, addresses or headers are written; what users said is.
 """
@@ -52,7 +52,7 @@ class Entry:
     form: ReplyForm = "object"
 
     def to_json(self) -> str:
-        """The entry as one line of a cassette."""
+        """Return the entry as one line of a cassette."""
         reply = {name: getattr(self.reply, name) for name in _KEPT}
         if self.reply.tool_calls:
             reply["tool_calls"] = [
@@ -80,7 +80,7 @@ def fingerprint(request: LLMRequest) -> str:
 
 
 def read_cassette(path: str | Path) -> list[Entry]:
-    """The entries of a cassette. A last line that was cut off is left out.
+    """Return the entries of a cassette. A last line that was cut off is left out.
 
     Raises ConfigurationError when the file cannot be read or holds something else.
     """
@@ -96,8 +96,8 @@ def read_cassette(path: str | Path) -> list[Entry]:
 class ReplayLLM:
     """Plays a cassette back.
 
-    Requests with the same messages get the same replies, in the order in which they were recorded; the last
-    one stays. With `match="words"` what counts is the state and what the user said, so that a cassette
+    Requests with the same messages get the same replies, in the order in which they were recorded. The last
+    one stays. With `match="words"` only the state and the user's words count, so that a cassette
     outlives changes of the prompts. A request that the cassette does not know is ModelError.
     """
 
@@ -121,11 +121,11 @@ class ReplayLLM:
         return cls(read_cassette(path), match=match, name=str(path))
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """The form that was recorded."""
+        """Return the form that was recorded."""
         return self._form
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """The recorded reply. Raises ModelError when there is none."""
+        """Return the recorded reply. Raises ModelError when there is none."""
         key = fingerprint(request) if self._match == "exact" else _said(request)
         found = self._entries.get(key)
         if not found:
@@ -133,7 +133,7 @@ class ReplayLLM:
         return found.popleft().reply if len(found) > 1 else found[0].reply
 
     def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """The recorded reply, its text in pieces of a few characters."""
+        """Yield the recorded reply, its text in pieces of a few characters."""
         return in_pieces(self, request)
 
     def _unknown(self, request: LLMRequest) -> ModelError:
@@ -164,7 +164,7 @@ class RecordingLLM:
         self._path = Path(path)
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """The form of the model's replies."""
+        """Return the form of the model's replies."""
         return form_of(self._llm, model)
 
     async def complete(self, request: LLMRequest) -> ModelReply:
@@ -174,7 +174,7 @@ class RecordingLLM:
         return reply
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """The same while the reply arrives, where the model can do that."""
+        """Yield the same while the reply arrives, where the model can do that."""
         async with aclosing(streamed(self._llm, request)) as items:
             async for item in items:
                 if isinstance(item, ModelReply):
@@ -214,7 +214,7 @@ def _said(request: LLMRequest) -> tuple[str, str | None]:
 
 
 def _items(text: str, path: str | Path) -> Iterator[tuple[int, Any]]:
-    """The JSON values of a cassette with their numbers: those of a list, or one a line."""
+    """Yield the JSON values of a cassette with their numbers: those of a list, or one a line."""
     if text.lstrip().startswith("["):
         try:
             yield from enumerate(json.loads(text), start=1)

@@ -20,12 +20,12 @@ class Fallbacks:
         self.reads_view = any(getattr(model, "reads_view", False) for model in self._models)
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """A form that every model takes."""
+        """Return a form that every model takes."""
         forms = {form_of(each, model if each is self._models[0] else None) for each in self._models}
         return "list" if "list" in forms else "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """The first answer. Raises ModelError with what each model said when all fail."""
+        """Return the first answer. Raises ModelError with what each model said when all fail."""
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             try:
@@ -35,7 +35,7 @@ class Fallbacks:
         raise _all_failed(failures) from failures[-1]
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """The first answer while it arrives. A model that fails after its first piece is not replaced."""
+        """Yield the first answer while it arrives. A model that fails after its first piece is not replaced."""
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             begun = False
@@ -69,7 +69,7 @@ class Fallbacks:
 
 
 def _with(failures: Sequence[ModelError], reply: ModelReply) -> ModelReply:
-    """A reply with the requests and the time that it took to learn that other models fail."""
+    """Return a reply with the requests and the time that it took to learn that other models fail."""
     if not failures:
         return reply
     attempts, seconds = _spent(failures)

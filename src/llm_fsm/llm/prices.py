@@ -56,7 +56,7 @@ def _prices() -> Mapping[str, Mapping[str, tuple[float, float, float]]]:
 
 
 def _copied(listed: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
-    """The prices of the providers that are asked directly."""
+    """Return the prices of the providers that are asked directly."""
     wanted = {provider.prices for provider in PROVIDERS.values()} - {""}
     found: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(wanted)}
     for name, entry in listed.items():

@@ -124,7 +124,7 @@ def resolve_all(
 
 
 def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
-    """The adapter of a provider: directly where it speaks OpenAI's protocol, else through litellm."""
+    """Return the adapter of a provider: directly where it speaks OpenAI's protocol, else through litellm."""
     provider = direct(provider_of(name))
     if provider is None:
         return _by_litellm(name, api_key, environ)

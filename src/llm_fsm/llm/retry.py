@@ -74,7 +74,7 @@ def is_retryable(status: int) -> bool:
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds to wait by a Retry-After header: a number or an HTTP date; `now` in seconds of the epoch."""
+    """Return the seconds to wait by a Retry-After header, a number or an HTTP date; `now`: seconds since the epoch."""
     if not value:
         return None
     try:

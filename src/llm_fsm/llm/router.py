@@ -35,7 +35,7 @@ class Router:
         return self._adapter(request).complete(request)
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """The form that the model's provider takes."""
+        """Return the form that the model's provider takes."""
         try:
             return form_of(self.default if model is None else self._of(model), model)
         except ModelError:

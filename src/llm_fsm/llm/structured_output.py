@@ -108,7 +108,7 @@ def rejects_temperature(error: ModelError) -> bool:
 
 
 def _claims(body: str) -> str:
-    """The words of an error body without what it repeats of the request."""
+    """Return the words of an error body without what it repeats of the request."""
     try:
         return " ".join(_strings(json.loads(body)))
     except (ValueError, RecursionError):
@@ -128,7 +128,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def form_json(mode: Mode, schema: ReplySchema | None) -> str:
-    """The fields that a request needs for this mode, as members of a JSON object, led by a comma.
+    """Return the fields that a request needs for this mode, as members of a JSON object, led by a comma.
 
     They have the schema's own text, with halves of surrogate pairs where that has some.
     """
@@ -150,7 +150,7 @@ def form_json(mode: Mode, schema: ReplySchema | None) -> str:
 
 
 def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
-    """The same as an object, which whoever sends it may change."""
+    """Return the same as an object, which whoever sends it may change."""
     fields: dict[str, Any] = json.loads(f"{{{form_json(mode, schema)[1:]}}}")
     return fields
 

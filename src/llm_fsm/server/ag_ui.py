@@ -79,7 +79,7 @@ class AgUi:
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> tuple[Held, str | None]:
-        """The conversation of the thread, begun where there is none; its greeting where nobody has spoken."""
+        """Return the conversation of the thread, begun where there is none; its greeting where nobody has spoken."""
         name = views.checked_new_id(given.thread_id)
         if name is None or not name:
             raise Problem("invalid", "a threadId is not empty")
@@ -95,7 +95,7 @@ class AgUi:
         return held, None
 
     async def _turn(self, held: Held, given: RunAgentInput) -> LiveTurn | None:
-        """The turn of this run; None where nothing is said."""
+        """Return the turn of this run; None where nothing is said."""
         for entry in given.resume or ():
             value = _answer(held, entry)
             return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
@@ -171,7 +171,7 @@ class _Telling:
             yield ag.StepStartedEvent(step_name=state)
 
     def _tool(self, event: ev.ToolReturned) -> Iterator[ag.BaseEvent]:
-        """A call that was made. What it brought is not shown by a machine that has secrets."""
+        """Yield a call that was made. What it brought is not shown by a machine that has secrets."""
         yield from self._close()
         call = event.key or uuid.uuid4().hex
         yield ag.ToolCallStartEvent(tool_call_id=call, tool_call_name=event.name)
@@ -184,7 +184,7 @@ class _Telling:
 
 
 async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
-    """A run in which nothing is said: the greeting of a new conversation, or where one stands."""
+    """Yield a run in which nothing is said: the greeting of a new conversation, or where one stands."""
     yield ag.StepStartedEvent(step_name=held.chat.state)
     if greeting:
         message = f"{given.run_id}-text"
@@ -203,7 +203,7 @@ async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> A
 
 
 def _finished(given: RunAgentInput, turn: Turn, choices: Iterable[Choice]) -> ag.RunFinishedEvent:
-    """The end of a run: with its interrupt where the conversation waits."""
+    """Return the end of a run: with its interrupt where the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None:
         outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused)])
@@ -236,7 +236,7 @@ def _interrupt(paused: Any) -> Interrupt:
 
 
 def _answer(held: Held, entry: ResumeEntry) -> Any:
-    """The answer of a resume entry. Raises Problem 409 for an interrupt that cannot be abandoned."""
+    """Return the answer of a resume entry. Raises Problem 409 for an interrupt that cannot be abandoned."""
     if entry.status == "resolved":
         return entry.payload
     paused = held.chat.paused
@@ -246,7 +246,7 @@ def _answer(held: Held, entry: ResumeEntry) -> Any:
 
 
 def _last_user(given: RunAgentInput) -> str | None:
-    """The words of the user with which the messages end; None where they end otherwise. Raises Problem 422."""
+    """Return the words of the user with which the messages end; None where they end otherwise. Raises Problem 422."""
     last: Any = given.messages[-1] if given.messages else None
     if last is None or last.role != "user":
         return None
@@ -262,13 +262,13 @@ def _secret_keys(machine: AsyncMachine) -> list[str]:
 
 
 def _state(held: Held, context: Mapping[str, Any]) -> dict[str, Any]:
-    """The context without its secret keys."""
+    """Return the context without its secret keys."""
     secret = held.machine.program.is_secret
     return {key: value for key, value in context.items() if not secret(key)}
 
 
 def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Any]:
-    """The change as a JSON Patch (RFC 6902)."""
+    """Return the change as a JSON Patch (RFC 6902)."""
     gone = [{"op": "remove", "path": f"/{escape(key)}"} for key in before if key not in after]
     new = [
         {"op": "replace" if key in before else "add", "path": f"/{escape(key)}", "value": value}

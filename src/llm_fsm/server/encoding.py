@@ -25,12 +25,12 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """Return the body."""
         return to_json(content)
 
 
 def sse(data: Any, *, event: str | None = None, event_id: str | None = None) -> bytes:
-    """One server-sent event whose data is JSON, or a text as it is."""
+    """Return one server-sent event whose data is JSON, or a text as it is."""
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     if event is not None:
         head += b"event: " + event.encode() + b"\n"

@@ -9,6 +9,6 @@ from llm_fsm.engine.explain import Explanation
 
 
 def explained(account: Explanation) -> dict[str, Any]:
-    """An explanation; each note says in `type` what it is."""
+    """Return an explanation; each note says in `type` what it is."""
     notes = [{"type": type(note).__name__.lower(), **asdict(note)} for note in account.notes]
     return {**asdict(account), "notes": notes}

@@ -141,7 +141,7 @@ class Guard:
 
 
 def _name(host: str) -> str | None:
-    """The name of a Host header without its port; None where it is none."""
+    """Return the name of a Host header without its port; None where it is none."""
     if host.startswith("["):
         name, closed, port = host[1:].partition("]")
         port = port.removeprefix(":")
@@ -174,7 +174,7 @@ class _Body:
                 self.is_expected = True
 
     async def receive(self) -> Message:
-        """The next part. Raises Problem 408, 413."""
+        """Return the next part. Raises Problem 408, 413."""
         if not self.is_expected:
             return await self._receive()
         try:

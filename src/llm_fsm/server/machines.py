@@ -56,11 +56,11 @@ class Machines:
             self.replace(machine)
 
     def all(self, caller: Caller) -> Sequence[AsyncMachine]:
-        """The machines that a caller may use."""
+        """Return the machines that a caller may use."""
         return [machine for name, machine in self._machines.items() if caller.may_use(name)]
 
     def every(self) -> Sequence[AsyncMachine]:
-        """All machines."""
+        """Return all machines."""
         return list(self._machines.values())
 
     @property
@@ -79,7 +79,7 @@ class Machines:
                 del self._held[key]
 
     def named(self, caller: Caller, name: str) -> AsyncMachine:
-        """The machine of a definition. Raises Problem 404."""
+        """Return the machine of a definition. Raises Problem 404."""
         machine = self._machines.get(name) if caller.may_use(name) else None
         if machine is None:
             raise Problem("not-found", f"there is no definition {name!r:.200}; GET /definitions lists them")
@@ -100,7 +100,7 @@ class Machines:
         self._held.pop(stored, None)
 
     async def find(self, caller: Caller, conversation_id: str) -> Held:
-        """The conversation of a caller. Raises ConversationNotFound, also for one of another caller."""
+        """Return the conversation of a caller. Raises ConversationNotFound, also for one of another caller."""
         stored = caller.stored(conversation_id)
         found = self._held.get(stored)
         if found is not None and caller.may_use(found[0].definition.name):
@@ -112,7 +112,7 @@ class Machines:
         return self.hold(caller, machine, await machine.resume(stored))
 
     async def machine_of(self, stored: str) -> AsyncMachine | None:
-        """The machine that plays a conversation of the store; None where there is none."""
+        """Return the machine that plays a conversation of the store; None where there is none."""
         for store in self.stores:
             loaded = await store.load(stored)
             if loaded is None:
@@ -171,11 +171,11 @@ class _Listing:
 
 
 def _before(letter: str) -> str:
-    """A text that sorts just before every text with this first letter."""
+    """Return a text that sorts just before every text with this first letter."""
     last = ord(letter) - 1
     return chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
 
 
 def derived_id(caller: Caller, kind: str, key: str) -> str:
-    """The id that a new conversation gets for an idempotency key: the same for the same caller and key."""
+    """Return the id that a new conversation gets for an idempotency key: the same for the same caller and key."""
     return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

@@ -54,7 +54,7 @@ def _words(function: F) -> F:
 
 
 def _caller(context: Context[Any, Any]) -> Caller:
-    """The caller of a tool. Over HTTP the guard knows it."""
+    """Return the caller of a tool. Over HTTP the guard knows it."""
     request: Any = context.request_context.request
     caller: Caller = ANYBODY if request is None else request.state.caller
     return caller
@@ -162,7 +162,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     def meant(ctx: Context[Any, Any], definition: str) -> Definition:
-        """The definition of a JSON text, or of the name of one that is served."""
+        """Return the definition of a JSON text, or of the name of one that is served."""
         if definition.lstrip()[:1] in ("{", "/"):
             return load_text(definition, file=workbench.NAME).definition
         return service.machines.named(_caller(ctx), definition).definition

@@ -68,7 +68,7 @@ class Metrics:
             return Response(self.text(), media_type=CONTENT_TYPE_LATEST)
 
     def text(self) -> bytes:
-        """The figures as Prometheus reads them."""
+        """Return the figures as Prometheus reads them."""
         if os.environ.get(MULTIPROCESS):
             gathered = CollectorRegistry()
             MultiProcessCollector(gathered)  # type: ignore[no-untyped-call]
@@ -87,7 +87,7 @@ class Metrics:
         self._of(self.answers, path).observe(seconds)
 
     def _of(self, metric: Any, *labels: str) -> Any:
-        """The metric with these labels. Looking it up at the library takes ten times as long."""
+        """Return the metric with these labels. Looking it up at the library takes ten times as long."""
         key = (id(metric), labels)
         found = self._labelled.get(key)
         if found is None:

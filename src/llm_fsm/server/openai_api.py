@@ -1,7 +1,7 @@
 """The OpenAI form: `/v1/models`, `/v1/chat/completions` and `/v1/responses`.
 
-A model is a definition. The conversation is named by a header, by `previous_response_id` or `conversation`, by the
-metadata, or else by the transcript itself; see `transcripts.py`. System messages are the definition's own business and
+A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the conversation,
+or else the transcript itself does; see `transcripts.py`. System messages are the definition's own business and
 are not read.
 """
 
@@ -195,7 +195,10 @@ class OpenAI:
         return (await self.service.fork(point.held, point.turn, None, None)).held
 
     async def finished(self, going: Going, shown: str | None = None) -> Turn:
-        """The turn when it is over, known by its transcript from then on. `shown`: the words as they were sent."""
+        """Return the turn when it is over, known by its transcript from then on.
+
+        `shown`: the words as they were sent.
+        """
         turn = await going.live.result()
         asked = going.asked
         if asked.name is None:
@@ -360,7 +363,7 @@ class OpenAI:
 
 
 def with_error(problem: Problem) -> dict[str, Any]:
-    """The problem document, with the member `error` by which clients of this form know one."""
+    """Return the problem document, with the member `error` by which clients of this form know one."""
     error = {"message": problem.detail, "type": problem.kind, "code": problem.kind, "param": None}
     return {**problem.document(), "error": error}
 
@@ -373,7 +376,7 @@ def _invalid(pointer: str, detail: str) -> Problem:
 
 
 def _said(message: Mapping[str, Any]) -> Said | None:
-    """A message of a chat, or an item of an input; None for one that is not read. Raises Problem 422."""
+    """Return a message of a chat, or an item of an input; None for one that is not read. Raises Problem 422."""
     kind = message.get("type")
     if kind == "function_call_output":
         return Said("tool", _canonical(_content(message.get("output"))))
@@ -390,7 +393,7 @@ def _said(message: Mapping[str, Any]) -> Said | None:
 
 
 def _content(content: object) -> str:
-    """The text of a message, which may come in parts. Raises Problem 422 for anything but text."""
+    """Return the text of a message, which may come in parts. Raises Problem 422 for anything but text."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -411,7 +414,7 @@ def _canonical(text: str) -> str:
 
 
 def _value(text: str, *, strict: bool) -> Any:
-    """The answer that a text is: JSON, or where it need not be, the text itself. Raises Problem 409."""
+    """Return the answer that a text is: JSON, or where it need not be, the text itself. Raises Problem 409."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -432,7 +435,7 @@ def _text_of(given: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _answered(turns: Sequence[Turn], after: int, request_id: str) -> bool:
-    """True where the turn after a turn answered this request."""
+    """Return true where the turn after a turn answered this request."""
     return any(turn.number == after + 1 and turn.request_id == request_id for turn in turns)
 
 
@@ -441,7 +444,7 @@ def _response_id(name: str, request_id: str) -> str:
 
 
 def _read_response_id(given: str) -> tuple[str, str]:
-    """The conversation and the request id of a response's id. Raises Problem 404."""
+    """Return the conversation and the request id of a response's id. Raises Problem 404."""
     try:
         text = given.removeprefix("resp_")
         found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -471,7 +474,7 @@ def _extra(held: Held, turn: Turn) -> dict[str, Any]:
 
 
 def _tool_calls(turn: Turn) -> list[dict[str, Any]]:
-    """A pause as a tool call, to be answered by a tool message."""
+    """Return a pause as a tool call, to be answered by a tool message."""
     paused = turn.paused
     if paused is None:
         return []
@@ -499,7 +502,7 @@ def _message_item(name: str, text: str | None) -> dict[str, Any]:
 
 
 def _response(going: Going, turn: Turn | None, text: str, item: str | None = None) -> dict[str, Any]:
-    """A response; without a turn one that is in progress."""
+    """Return a response; without a turn one that is in progress."""
     held = going.held
     document: dict[str, Any] = {
         "id": _response_id(held.id, going.live.request_id),

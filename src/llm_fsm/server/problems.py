@@ -75,7 +75,7 @@ class Problem(Exception):
         return KINDS[self.kind].status
 
     def document(self) -> dict[str, Any]:
-        """The problem document."""
+        """Return the problem document."""
         return {
             "type": type_of(self.kind),
             "title": KINDS[self.kind].title,
@@ -85,7 +85,7 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
-        """The answer that tells it."""
+        """Return the answer that tells it."""
         headers = dict(self.headers)
         if self.retry_after is not None or self.status == 503:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after or BUSY_SECONDS)))
@@ -95,7 +95,7 @@ class Problem(Exception):
 
 
 def type_of(kind: str) -> str:
-    """The `type` of a row, which stays the same."""
+    """Return the `type` of a row, which stays the same."""
     return f"urn:llm-fsm:problem:{kind}"
 
 
@@ -122,7 +122,7 @@ TOLD: tuple[type[Exception], ...] = (Problem, *(row.error for row in _ROWS))
 
 
 def problem_of(error: Exception) -> Problem:
-    """The problem that an error of the package is."""
+    """Return the problem that an error of the package is."""
     if isinstance(error, Problem):
         return error
     kind = next((row.kind for row in _ROWS if isinstance(error, row.error)), None)
@@ -134,7 +134,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def problem_of_request(error: RequestValidationError) -> Problem:
-    """The problem of a request that does not fit its model."""
+    """Return the problem of a request that does not fit its model."""
     found = error.errors()
     broken = next((item for item in found if item["type"] == "json_invalid"), None)
     if broken is not None:
@@ -148,11 +148,11 @@ def problem_of_request(error: RequestValidationError) -> Problem:
 
 
 def _pointer(place: Sequence[str | int]) -> str:
-    """A JSON pointer (RFC 6901)."""
+    """Return a JSON pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
 def problem_of_status(error: HTTPException) -> Problem:
-    """The problem of an error that the framework raises."""
+    """Return the problem of an error that the framework raises."""
     kind = next((kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request")
     return Problem(kind, str(error.detail), headers=error.headers)

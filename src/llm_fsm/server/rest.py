@@ -115,7 +115,7 @@ def caller_of(request: Request) -> Caller:
 
 
 def key_of(header: str | None) -> str | None:
-    """The idempotency key of a header. Raises Problem 400."""
+    """Return the idempotency key of a header. Raises Problem 400."""
     if header is None:
         return None
     key = header[1:-1] if len(header) > 1 and header[0] == header[-1] == '"' else header
@@ -501,7 +501,7 @@ class Rest:
         return event_stream(self.service, self._told(held, live, after))
 
     async def _told(self, held: Held, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
-        """A turn as server-sent events. What goes wrong is one of them: the status was sent before."""
+        """Yield a turn as server-sent events. What goes wrong is one of them: the status was sent before."""
         key, number = live.request_id, after
         try:
             async for number, event in live.follow(after):
@@ -525,7 +525,7 @@ def _place(request: Request, kind: str, name: str) -> dict[str, str]:
 
 
 def svg_of(text: str) -> bytes:
-    """A DOT text drawn by Graphviz. Raises Problem 503 where it is not installed."""
+    """Return a DOT text drawn by Graphviz. Raises Problem 503 where it is not installed."""
     program = shutil.which("dot")
     if program is None:
         raise Problem("unavailable", "SVG is drawn by Graphviz, which this server has not; ask for format=mermaid")

@@ -21,7 +21,7 @@ RUN = "run"
 
 
 def _said(text: str, *, picked: bool) -> str | Choice:
-    """A message; the engine looks up the value of a choice by its label."""
+    """Return a message; the engine looks up the value of a choice by its label."""
     return Choice(text, None) if picked else text
 
 
@@ -51,7 +51,10 @@ class Service:
         self.gauge.message(caller)
 
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Held:
-        """A conversation; `fresh`: as it stands now, whatever other processes did. Raises ConversationNotFound."""
+        """Return a conversation. Raises ConversationNotFound.
+
+        `fresh`: as it stands now, whatever other processes did.
+        """
         held = await self.machines.find(caller, conversation_id)
         if not fresh:
             return held

@@ -56,15 +56,15 @@ class Caller:
     rate: int | None = None
 
     def stored(self, conversation_id: str) -> str:
-        """The id under which the store keeps a conversation of this caller."""
+        """Return the id under which the store keeps a conversation of this caller."""
         return self.prefix + conversation_id
 
     def public(self, stored: str) -> str:
-        """The id by which this caller knows a conversation of its own."""
+        """Return the id by which this caller knows a conversation of its own."""
         return stored.removeprefix(self.prefix)
 
     def may_use(self, definition: str) -> bool:
-        """True when a definition is open to this caller."""
+        """Return true when a definition is open to this caller."""
         return self.definitions is None or definition in self.definitions
 
     @property
@@ -95,7 +95,7 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokens:
-        """The tokens of a file. Raises ConfigurationError that says what is wrong with it."""
+        """Return the tokens of a file. Raises ConfigurationError that says what is wrong with it."""
         try:
             return cls(tuple(_File.model_validate_json(Path(path).read_bytes()).tokens))
         except OSError as error:

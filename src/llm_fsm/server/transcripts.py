@@ -47,13 +47,13 @@ class Point:
 
 
 def digest(messages: Iterable[Said]) -> str:
-    """The digest of messages in their order."""
+    """Return the digest of messages in their order."""
     text = json.dumps([[one.role, one.text.strip()] for one in messages], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def words_of(turn: Turn) -> str:
-    """The words by which a turn is told in a transcript; a pause is told in words, too."""
+    """Return the words by which a turn is told in a transcript; a pause is told in words, too."""
     return "\n\n".join(part for part in (turn.text, pause_words(turn.paused)) if part)
 
 
@@ -68,12 +68,12 @@ def pause_words(paused: Any) -> str:
 
 
 def answer_text(value: Any) -> str:
-    """An answer as it stands in a transcript."""
+    """Return an answer as it stands in a transcript."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
-    """The messages of each turn, by its number; words that nobody asked for belong to the turn before."""
+    """Return the messages of each turn, by its number; words that nobody asked for belong to the turn before."""
     found: list[tuple[int, list[Said]]] = []
     for turn in turns:
         said: list[Said] = []
@@ -99,7 +99,7 @@ class Transcripts:
         self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
 
     def new_id(self, first: Said, unguessable: str | None = None) -> str:
-        """The id of a conversation that a transcript begins."""
+        """Return the id of a conversation that a transcript begins."""
         return f"{_prefix(first)}{unguessable or secrets.token_hex(16)}"
 
     def remember(self, held: Held, messages: Sequence[Said], turn: int) -> None:
@@ -111,7 +111,7 @@ class Transcripts:
             self._known.popitem(last=False)
 
     async def find(self, caller: Caller, definition: str, messages: Sequence[Said]) -> Point | None:
-        """The conversation in which exactly this was said; None for none."""
+        """Return the conversation in which exactly this was said; None for none."""
         wanted = digest(messages)
         known = self._known.get((caller.name, definition, wanted))
         if known is not None:

@@ -55,7 +55,7 @@ class LiveTurn:
         news.set()
 
     async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """The events from number `after` + 1 on, as they happen. Raises what the turn failed with."""
+        """Yield the events from number `after` + 1 on, as they happen. Raises what the turn failed with."""
         number = after
         while True:
             while number < len(self.events):
@@ -68,7 +68,7 @@ class LiveTurn:
             raise self.error
 
     async def result(self) -> Turn:
-        """The turn, when it is over. Raises what it failed with."""
+        """Return the turn, when it is over. Raises what it failed with."""
         if self.task is not None:
             await asyncio.wait([self.task])
         if self.error is not None:
@@ -103,7 +103,7 @@ class Turns:
         return live
 
     def find(self, stored: str, request_id: str) -> LiveTurn | None:
-        """The turn of a request id, as long as it is kept."""
+        """Return the turn of a request id, as long as it is kept."""
         return self._live.get((stored, request_id))
 
     def drop(self, stored: str, request_id: str) -> None:

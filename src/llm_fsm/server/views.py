@@ -121,7 +121,7 @@ class RunView(BaseModel):
 
 
 def checked_new_id(given: str | None) -> str | None:
-    """An id of the client's own. Raises Problem 422 where it could not be an address."""
+    """Return an id of the client's own. Raises Problem 422 where it could not be an address."""
     if given is None:
         return None
     if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
@@ -134,7 +134,7 @@ def checked_new_id(given: str | None) -> str | None:
 
 
 def head_of(machine: AsyncMachine) -> dict[str, Any]:
-    """A definition in short."""
+    """Return a definition in short."""
     definition = machine.definition
     talks = definition.kind_of(definition.initial_state) == "converse"
     return {
@@ -148,13 +148,13 @@ def head_of(machine: AsyncMachine) -> dict[str, Any]:
 
 
 def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
-    """A context without the values of secret keys."""
+    """Return a context without the values of secret keys."""
     secret = machine.program.is_secret
     return {key: DOTS if secret(key) else value for key, value in context.items()}
 
 
 def paused_of(paused: Any) -> dict[str, Any] | None:
-    """A pause; None for none."""
+    """Return a pause; None for none."""
     return None if paused is None else asdict(paused)
 
 
@@ -164,7 +164,7 @@ def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
 
 
 def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
-    """A turn."""
+    """Return a turn."""
     return {
         "conversation_id": held.id,
         "number": turn.number,
@@ -184,7 +184,7 @@ def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
 
 
 def conversation_of(held: Held) -> dict[str, Any]:
-    """A conversation as it was last seen."""
+    """Return a conversation as it was last seen."""
     chat = held.chat
     return {
         "id": held.id,
@@ -199,12 +199,12 @@ def conversation_of(held: Held) -> dict[str, Any]:
 
 
 def recorded_of(held: Held, turn: Turn) -> dict[str, Any]:
-    """A turn on record, with its events."""
+    """Return a turn on record, with its events."""
     return {**turn_of(held, turn), "events": [event_of(held, event) for event in turn.events]}
 
 
 def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
-    """An event; a model's raw reply is left out, as it may repeat secrets."""
+    """Return an event; a model's raw reply is left out, as it may repeat secrets."""
     document = shown(event, held.machine.program.is_secret)
     if isinstance(event, ev.ModelReplied):
         document.pop("text", None)
@@ -214,7 +214,7 @@ def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
 
 
 def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
-    """A line of the listing."""
+    """Return a line of the listing."""
     return {
         "id": held_id,
         "definition": line.definition,
@@ -263,6 +263,6 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
 
 
 def told(machine: AsyncMachine, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
-    """An event of a stream: its name and data; None for one that clients need not know."""
+    """Return an event of a stream: its name and data; None for one that clients need not know."""
     tell = _TOLD.get(type(event))
     return None if tell is None else tell(machine, event)

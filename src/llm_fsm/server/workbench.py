@@ -38,7 +38,7 @@ def findings(text: str) -> list[dict[str, Any]]:
 
 
 def rule_page(rule: str) -> str:
-    """The page of a rule, by its code or name. Raises ValueError for one that is none."""
+    """Return the page of a rule, by its code or name. Raises ValueError for one that is none."""
     try:
         return page_of(rule).text
     except LookupError as error:
@@ -46,7 +46,7 @@ def rule_page(rule: str) -> str:
 
 
 def picture(definition: Definition, form: Form) -> str:
-    """A definition as Mermaid, text or DOT."""
+    """Return a definition as Mermaid, text or DOT."""
     drawn = extract(dict(definition.document), Details())
     return {"mermaid": mermaid, "text": listing, "dot": dot}[form](drawn)
 

@@ -48,7 +48,7 @@ _MISSING = object()
 
 
 def has(data: Mapping[str, Any], name: str) -> bool:
-    """True if a key is set and not null."""
+    """Return true if a key is set and not null."""
     return look_up(data, name) is not None
 
 
@@ -106,18 +106,18 @@ class Keys:
         }
 
     def writable(self, key: str) -> bool:
-        """True if a reply may write this key."""
+        """Return true if a reply may write this key."""
         if self.declared:
             return self.sources.get(key) == "model"
         return KEY.fullmatch(key) is not None
 
     def is_free(self, name: str) -> bool:
-        """True if a reply could change the value of this name, plain or dotted."""
+        """Return true if a reply could change the value of this name, plain or dotted."""
         root = name.split(".", 1)[0]
         return root == EXTRA or self.writable(name) or self.writable(root)
 
     def is_secret(self, name: str) -> bool:
-        """True if the value must not be shown."""
+        """Return true if the value must not be shown."""
         return name.split(".", 1)[0] in self.secrets or name in self.secrets
 
     def schema(self, key: str) -> Mapping[str, Any]:
@@ -422,7 +422,7 @@ def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, An
 
 
 def _is_same(old: object, new: object) -> bool:
-    """True if a value is what the context holds already: that changes nothing."""
+    """Return true if a value is what the context holds already: that changes nothing."""
     return type(old) is type(new) and old == new
 
 

@@ -84,7 +84,7 @@ def nulls(value: object) -> Iterator[Path]:
 
 
 def only_nulls(value: object) -> bool:
-    """True if null is all that an object says, at any depth: nothing in it was mentioned."""
+    """Return true if null is all that an object says, at any depth: nothing in it was mentioned."""
     return value is None or (_is_object(value) and bool(value) and all(map(only_nulls, value.values())))
 
 

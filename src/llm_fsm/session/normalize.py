@@ -213,7 +213,7 @@ def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
 
 
 def _has_form(schema: Mapping[str, Any], value: object) -> bool:
-    """True if a value has the type that a schema names, and is in its enum."""
+    """Return true if a value has the type that a schema names, and is in its enum."""
     kind, enum = schema.get("type"), schema.get("enum")
     if isinstance(enum, list) and value not in enum:
         return False
@@ -246,7 +246,7 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _counts(schema: Mapping[str, Any]) -> bool:
-    """True for the schema of a number that cannot be a list: `0,5` may be either."""
+    """Return true for the schema of a number that cannot be a list: `0,5` may be either."""
     kinds = types_of(schema)
     return "array" not in kinds and not kinds.isdisjoint(("integer", "number"))
 
@@ -299,7 +299,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
 
 
 def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
-    """True if groups of digits, after a sign, are certainly one number."""
+    """Return true if groups of digits, after a sign, are certainly one number."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
         cuts = range(1, len(groups))

@@ -382,7 +382,7 @@ def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
 
 
 def _repaired(session: Session, event: ev.Repaired) -> Session:
-    """A digression that is answered aside is no message of the state; not to be understood brings nothing."""
+    """Count a digression that is answered aside; a message that is not understood brings nothing."""
     if event.pattern == "digress":
         session = replace(session, asides=session.asides + 1)
     return session if event.pattern == "cannot_handle" else _fruitful(session)

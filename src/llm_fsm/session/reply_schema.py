@@ -1,8 +1,8 @@
 """The JSON Schema of a state's reply, in the form that the model's provider takes.
 
 `object`: `context_update` is an object, and every key is optional. `list`: it is a list of {"key", "value"}, for strict
-modes that want every property of an object: no reply has to write a null for a key that was not mentioned. In both,
-objects are closed, and there are no bounds, patterns, descriptions or references: the prompt's key list states them,
+modes that want every property of an object. No reply has to write a null for a key that was not mentioned. In both,
+objects are closed, and there are no bounds, patterns, descriptions or references. The prompt's key list states them,
 and values are checked locally. A state's schema never changes by a byte, because providers use it as a cache key. All
 states of a region share one schema (see `llm_fsm.turn.prompt.regions`).
 """
@@ -159,7 +159,7 @@ def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _as_list(keys: Mapping[str, Mapping[str, Any]], *, declared: bool) -> dict[str, Any]:
-    """Updates of one key each: keys that take the same values share a branch, so that each value has its type."""
+    """Return the schema of updates of one key each; keys that take the same values share a branch."""
     if not declared:
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
     branches: dict[str, tuple[list[str], dict[str, Any]]] = {}
@@ -193,7 +193,7 @@ def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
 
 @lru_cache(maxsize=64)
 def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...]) -> ReplySchema:
-    """Cached, because each turn of a flow or digression asks for it, and it takes half of the turn's own time."""
+    """Return the schema with these target states, cached because it takes half of a turn's own time."""
     whole = json.loads(text)
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]

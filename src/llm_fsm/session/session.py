@@ -182,12 +182,12 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return fields
 
     def root_context(self) -> Mapping[str, Any]:
-        """The context of the definition that was started."""
+        """Return the context of the definition that was started."""
         frame = self.root_frame()
         return self.context if frame is None else dict(frame.saved["context"])
 
     def root_frame(self) -> Frame | None:
-        """The frame of the definition that was started; None if that definition is at work."""
+        """Return the frame of the definition that was started; None if that definition is at work."""
         if not self.flow:
             return None
         return next((frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""), None)
@@ -203,7 +203,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(found)
 
     def of_caller(self, number: int) -> Session:
-        """The session from the view of the definition at this place on the stack."""
+        """Return the session from the view of the definition at this place on the stack."""
         return replace(self, stack=self.stack[:number], **self.stack[number].saved)
 
     def open_frames(self) -> tuple[int, ...]:
@@ -249,16 +249,16 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, stack=(*self.stack[:caller], *above, *below))
 
     def in_digression(self) -> bool:
-        """True in a digression; false on the main path of the current definition, whatever else is open."""
+        """Return true in a digression; false on the main path of the current definition, whatever else is open."""
         here = takewhile(lambda frame: frame.kind == "digression", reversed(self.stack))
         return any(frame.main for frame in here)
 
     def is_in(self, digression: str) -> bool:
-        """True in the digression that began in this state, if no other digression began within it."""
+        """Return true in the digression that began in this state, if no other digression began within it."""
         return self.in_digression() and self.stack[-1].entered == digression
 
     def system_names(self) -> dict[str, Any]:
-        """The read-only names that conditions, prompts, handlers and fixed replies may use."""
+        """Return the read-only names that conditions, prompts, handlers and fixed replies may use."""
         return {
             "_conversation_id": self.conversation_id,
             "_current_state": self.state,
@@ -272,5 +272,5 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
 
     def data(self) -> dict[str, Any]:
-        """The values that conditions read: the context and the system names."""
+        """Return the values that conditions read: the context and the system names."""
         return {**self.context, **self.system_names()}

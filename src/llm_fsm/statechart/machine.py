@@ -594,7 +594,7 @@ def _takes_input(function: Callable[..., Any]) -> bool:
 
 
 def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of a body: python-statemachine calls it on entering, which runs nothing."""
+    """Return the method of a body: python-statemachine calls it on entering, which runs nothing."""
 
     def entered(self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any) -> Any:
         if event_data is not None:
@@ -610,7 +610,7 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> Callable[[Workbench], Any]:
-    """The body of a state for one machine, which must not be kept alive by its own engine."""
+    """Return the body of a state for one machine, which must not be kept alive by its own engine."""
 
     def begin(ctx: Workbench) -> tuple[Any, Any, _Asked | None]:
         self = machine()
@@ -656,7 +656,7 @@ def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:
 
 
 def _standing(machine: LLMStateMachine, values: Any) -> Any:
-    """A model of python-statemachine that stands in the one state of a saved run; None where there is no such."""
+    """Return a model of python-statemachine in the one state of a saved run; None if there is no such state."""
     if not isinstance(values, list) or len(values) != 1 or values[0] not in type(machine).states_map:
         return None
     model = import_module("statemachine.model").Model()

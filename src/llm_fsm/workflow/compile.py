@@ -125,7 +125,7 @@ def _row(
 
 
 def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
-    """The transitions of a state, and the function that picks one of them."""
+    """Return the transitions of a state, and the function that picks one of them."""
 
     def to(wanted: Any) -> str:
         if wanted is None:
@@ -152,7 +152,7 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
 
 
 def _labelled(ways: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that labels stand for."""
+    """Return the function that labels stand for."""
 
     def pick(output: Any) -> Any:
         label = output.get("_transition") if isinstance(output, Mapping) else output

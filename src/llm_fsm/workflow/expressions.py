@@ -45,7 +45,7 @@ def expression_to_logic(text: str) -> Logic | None:
 
 
 def _source_of(function: Callable[..., Any]) -> ast.Lambda | None:
-    """The lambda in its file that has the code of this function."""
+    """Return the lambda in its file that has the code of this function."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or code.co_freevars:
         return None
@@ -81,7 +81,7 @@ class _Reader:
         self.guards: list[Logic] = []
 
     def truth(self, node: ast.expr) -> Logic:
-        """An expression that is true or false."""
+        """Return an expression that is true or false."""
         if isinstance(node, ast.BoolOp):
             name = "and" if isinstance(node.op, ast.And) else "or"
             return {name: [self.truth(value) for value in node.values]}
@@ -130,7 +130,7 @@ class _Reader:
         return found
 
     def numeric(self, node: ast.expr) -> Logic | None:
-        """A length, a count, or a sum of numbers."""
+        """Return a length, a count, or a sum of numbers."""
         if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
             return {_SUMS[type(node.op)]: [self.number(node.left), self.number(node.right)]}
         if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
@@ -149,7 +149,7 @@ class _Reader:
         return self.guarded({"===": [{"cat": [found]}, found]}, found) if found is not None else self.textual(node)
 
     def textual(self, node: ast.expr) -> Logic:
-        """A text that is made of a value."""
+        """Return a text that is made of a value."""
         if isinstance(node, ast.Call) and not node.keywords:
             if isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
                 found = self.path(node.args[0])
@@ -161,7 +161,7 @@ class _Reader:
         raise _CannotSay
 
     def path(self, node: ast.expr) -> Logic | None:
-        """The output, or a part of it."""
+        """Return the output, or a part of it."""
         steps: list[str] = []
         while not isinstance(node, ast.Name):
             if isinstance(node, ast.Subscript):

@@ -134,7 +134,7 @@ def task_function(body: Callable[[Workbench], Any], work: Function | None, state
 
 
 def _outer(error: Exception, state: str) -> Exception:
-    """A break that no call of this state asked for is that of another machine inside; nothing here can resume it."""
+    """Return the break of another machine inside as one that cannot be resumed here; any other error as it is."""
     if not isinstance(error, ExecutionBreak) or not error.resumable:
         return error
     said = (

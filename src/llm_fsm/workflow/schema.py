@@ -373,5 +373,5 @@ def _way_line(name: str, way: Any, writer: _Names, lines: list[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A text, or None, in Python; JSON says a text in the same way."""
+    """Return a text, or None, in Python; JSON says a text in the same way."""
     return "None" if value is None else json.dumps(value)

@@ -1,7 +1,7 @@
 """Documents of other systems, put into the form of a definition before anything else looks at them.
 
-Two are known: workflows of version 2.0, whose tasks prove their work and whose transitions stand in
-one table at the top, and plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
+Two are known. In workflows of version 2.0, tasks prove their work and transitions stand in one table at the top.
+The others are plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
 
 
 def _is_workflow(document: dict[str, Any]) -> bool:
-    """A workflow lists its states and keeps their transitions in one table at the top."""
+    """Return true for a workflow, which lists its states or keeps their transitions in one table at the top."""
     states = document.get("states")
     rows = states if isinstance(states, list) else list(states.values()) if isinstance(states, dict) else []
     if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
@@ -74,7 +74,7 @@ def _row(name: str, value: Any, ledger: Ledger) -> Any:
 
 
 def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> None:
-    """A terminal state is one without transitions; one that has some ends all the same."""
+    """Make a terminal state final, also one that has transitions."""
     state = states.get(name) if isinstance(name, str) else None
     if not isinstance(state, dict):
         ledger.note("not-mapped", "a terminal state that is not among the states", pointer)
@@ -177,7 +177,7 @@ def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
 
 
 def _execute(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
-    """A name of a registered function stays, code does not: a definition never carries any."""
+    """Keep the name of a registered function and remove code, which a definition never carries."""
     execute = state.get("execute")
     if execute is None or (isinstance(execute, str) and _NAME.fullmatch(execute)):
         return
@@ -207,7 +207,7 @@ def _key_result(value: Any, place: str, index: int, ledger: Ledger) -> Any:
 
 
 def _routes(states: dict[str, Any], table: dict[str, Any], ids: dict[str, str], ledger: Ledger) -> None:
-    """The table of transitions, state by state."""
+    """Map the table of transitions, state by state."""
     for name, target in table.items():
         place = "/transitions" + step(name)
         state = states.get(ids.get(name, ""))

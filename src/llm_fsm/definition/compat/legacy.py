@@ -1,6 +1,6 @@
 """Older forms of a definition, put into today's form: what was mapped and what could not be is said.
 
-Read are states as a list and the words of versions 3 and 4 of the JSON runtime; documents of another
+This module reads states as a list and the words of versions 3 and 4 of the JSON runtime. Documents of another
 shape altogether are the business of `foreign`. The author's document is never changed.
 """
 
@@ -57,7 +57,7 @@ class Ledger(NamedTuple):
         self.notes.setdefault((name, message, hint), []).append(_origin(self.origins, pointer))
 
     def findings(self) -> tuple[Finding, ...]:
-        """One finding per note, at its first place."""
+        """Return one finding per note, at its first place."""
         found = []
         for (name, message, hint), places in self.notes.items():
             more = len(places) - 1
@@ -108,7 +108,7 @@ _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human":
 
 
 def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
-    """A document in today's form; `rewrite` first deals with documents of another shape altogether."""
+    """Return a document in today's form; `rewrite` first deals with documents of another shape altogether."""
     ledger = Ledger({}, {})
     now = dict(document)
     rewrite(now, ledger)
@@ -181,7 +181,7 @@ def _state(value: Any, pointer: str, ledger: Ledger) -> Any:
 
 
 def _merge_text(value: dict[str, Any], old: str, new: str, pointer: str, ledger: Ledger) -> None:
-    """A second name of a text: moved, or, where both are given, added below."""
+    """Move the text under a second name, or add it below where both are given."""
     text = value.pop(old, None)
     if text is None:
         return
@@ -237,7 +237,7 @@ _SPOKEN = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)
 
 
 def _said(item: Any) -> Any:
-    """One message of an example in today's form, {"user": text}; unchanged when it is not recognised."""
+    """Return one message of an example in today's form, {"user": text}; unchanged when it is not recognised."""
     if isinstance(item, str):
         spoken = _SPOKEN.fullmatch(item)
         if spoken is None:
@@ -333,7 +333,7 @@ def _condition(value: Any, pointer: str, ledger: Ledger) -> Any:
 
 
 def _is_rule(value: dict[str, Any]) -> bool:
-    """True for JsonLogic: one key, which is an operator."""
+    """Return true for JsonLogic: one key, which is an operator."""
     if len(value) != 1:
         return False
     key = next(iter(value))

@@ -1,7 +1,7 @@
-"""JSON Schemas in plain words: references replaced, and unions that mean one type or a list of values said as that.
+"""JSON Schemas in plain words: references are replaced, and a union may become one type or a list of values.
 
-Programs that make schemas write an enum as a reference, and a value that may be missing as a union with null. A model
-reads the plain form, and strict modes take it.
+Programs that make schemas write an enum as a reference. They write a value that may be missing as a union with null. A
+model reads the plain form, and strict modes take it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IMPLIED = {"object": ("properties",), "array": ("items",), "string": ("format",
 
 
 def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
-    """The schema of a key in plain words; `defs` is what `#/$defs/…` in it refers to.
+    """Return the schema of a key in plain words; `defs` is what `#/$defs/…` in it refers to.
 
     It takes the same values, null apart: that is no value of a key. One that is too large or too deep stays as it is.
     """
@@ -45,7 +45,7 @@ def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
 
 
 def lean(schema: Any) -> Any:
-    """A schema as a reader needs it: without types that its values, parts or format tell."""
+    """Return a schema as a reader needs it: without types that its values, parts or format tell."""
     if not isinstance(schema, dict):
         return schema
     found, kind = mapped(schema, lean), schema.get("type")
@@ -70,7 +70,7 @@ def _plain(node: Any) -> Any:
 
 
 def _untitled(schema: Any, name: str) -> Any:
-    """The schema of a member, without a title that only repeats its name."""
+    """Return the schema of a member, without a title that only repeats its name."""
     title = schema.get("title") if isinstance(schema, dict) else None
     if not isinstance(title, str) or "".join(title.split()).casefold() != name.replace("_", "").casefold():
         return schema
@@ -78,7 +78,7 @@ def _untitled(schema: Any, name: str) -> Any:
 
 
 def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
-    """A union without its list, where one schema is left beside null, or nothing but single values."""
+    """Return a union without its list, where one schema is left beside null, or nothing but single values."""
     options = node.get(word)
     if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
         return node
@@ -95,7 +95,7 @@ def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
 
 
 def _told(rest: Mapping[str, Any], options: list[dict[str, Any]]) -> dict[str, str]:
-    """The description of a list of values that have titles."""
+    """Return the description of a list of values that have titles."""
     named = "; ".join(f"{option['const']}: {option['title']}" for option in options if option.get("title"))
     words = rest.get("description")
     return {"description": f"{words} ({named})" if words else named} if named else {}
@@ -106,7 +106,7 @@ def _is_value(option: Mapping[str, Any]) -> bool:
 
 
 def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """A schema that takes null, too; `node` where that cannot be said by its type."""
+    """Return a schema that takes null, too; `node` where that cannot be said by its type."""
     if not isinstance(one.get("type"), str) or "const" in one:
         return node
     enum = {"enum": [*one["enum"], None]} if isinstance(one.get("enum"), list) else {}
@@ -114,7 +114,7 @@ def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """A schema with its direct subschemas changed; values such as defaults and enums stay."""
+    """Return a schema with its direct subschemas changed; values such as defaults and enums stay."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
@@ -129,7 +129,7 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str,
 
 
 def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with its `#/$defs/…` references replaced by what they refer to.
+    """Return a schema with its `#/$defs/…` references replaced by what they refer to.
 
     Recursive definitions stay under `$defs`; a schema that would grow too large or too deep stays as it is.
     """
@@ -170,10 +170,10 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """A `context_schema` in which references between keys, and to `definitions`, are such to `$defs`.
+    """Return a `context_schema` in which references between keys, and to `definitions`, are such to `$defs`.
 
-    The schema of a key stands alone where its values are checked, with `$defs` beside it. The second is the names that
-    `$defs` has more, with where each stood; without any, the schema is given back as it is.
+    The schema of a key stands alone where its values are checked, with `$defs` beside it. The second value maps
+    each further name in `$defs` to where it stood. Without such names, the schema is given back as it is.
     """
     older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
     added: dict[str, Any] = {}
@@ -210,7 +210,7 @@ def _named(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
 
 
 def _unsettled(schema: Any) -> Any:
-    """The schema of a key without the settings of that key, which are not those of the keys that refer to it."""
+    """Return the schema of a key without the key's own settings, which keys that refer to it do not share."""
     if not isinstance(schema, dict):
         return schema
     return {word: value for word, value in schema.items() if not word.startswith("x-")}

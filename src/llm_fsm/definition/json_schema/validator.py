@@ -1,7 +1,7 @@
 """JSON Schemas of single values, compiled once: what a context key or an answer may hold.
 
-Draft 2020-12 unless the schema says otherwise; formats are checked, times as ISO 8601 has them: people and
-models say them without seconds and offset, which RFC 3339 asks for. References stay inside the document: nothing
+Draft 2020-12 holds unless the schema says otherwise. Formats are checked, times as ISO 8601 has them. People and
+models say times without seconds and offset, which RFC 3339 asks for. References stay inside the document: nothing
 is ever fetched.
 """
 
@@ -85,7 +85,7 @@ class Shape(NamedTuple):
         return None
 
     def begun(self, value: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """The parts of a refused object that may wait for those that it lacks; and why others may not.
+        """Return the parts of a refused object that may wait for those that it lacks; and why others may not.
 
         None may where more than a part is at fault.
         """
@@ -116,7 +116,7 @@ def _told(error: Any) -> str:
 
 
 def _listed(error: Any) -> str:
-    """A message with the values that it only counts, so far as there is room for them; null says "not mentioned"."""
+    """Return a message with the values that it only counts, as far as there is room, and without null."""
     message: str = error.message
     options = [json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())]
     options = [option for option in options if option != "null"]
@@ -134,13 +134,13 @@ def _listed(error: Any) -> str:
 
 
 def _short(message: str) -> str:
-    """A message without the middle of the value that it begins with, where that is long."""
+    """Return a message without the middle of the value that it begins with, where that is long."""
     left_out = len(message) - 2 * _HALF
     return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}" if left_out > _HALF else message
 
 
 def _plain(message: str) -> str:
-    """A message in words that a user reads, too, where it names types and formats by their names in schemas."""
+    """Return a message in words that a user reads, too, where it names types and formats by their names in schemas."""
     if typed := _TYPED.search(message):
         value = message[: typed.start()]
         kinds = " or ".join(_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES)
@@ -197,7 +197,7 @@ def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = No
 
 
 def types_of(schema: Mapping[str, Any]) -> set[str]:
-    """The types that a schema names; none where it takes all."""
+    """Return the types that a schema names; none where it takes all."""
     written = schema.get("type")
     return {written} if isinstance(written, str) else set(map(str, written)) if isinstance(written, list) else set()
 

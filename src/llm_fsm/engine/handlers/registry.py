@@ -92,7 +92,7 @@ class Handler:
     states: tuple[str, ...] = ()
 
     def wants(self, occasion: Occasion) -> bool:
-        """True if this handler runs on an occasion at one of its points.
+        """Return true if this handler runs on an occasion at one of its points.
 
         Raises:
             TypeError: A predicate returns something to await, which would count as true.

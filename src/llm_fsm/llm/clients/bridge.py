@@ -1,4 +1,4 @@
-"""A model of the engine made of a chat client, so that what it is asked is on record, limited and journalled."""
+"""A model of the engine made of a chat client, whose requests are so on record, limited and journalled."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _chat(client: Any, request: LLMRequest) -> ModelReply:
 
 
 def _tools(client: Any, specs: tuple[ToolSpec, ...]) -> list[Any]:
-    """The tools in the client's own form, where it has one."""
+    """Return the tools in the client's own form, where it has one."""
     form = getattr(client, "format_tools", None)
     made = form([ClientTool(spec) for spec in specs]) if callable(form) else None
     return made if isinstance(made, list) else [to_openai(spec) for spec in specs]

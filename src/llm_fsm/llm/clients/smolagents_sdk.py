@@ -62,7 +62,7 @@ class SmolAgentsClient(BaseLLMClient):
         return LLMResponse(text, calls, "tool_calls" if calls else "stop", usage)
 
     def _message(self, plain: dict[str, Any]) -> Any:
-        """A message of smolagents. It has no messages of the role `tool`, so a result is told as the user's words."""
+        """Return a message of smolagents, which tells a tool's result as the user's words, having no role `tool`."""
         role, text = plain["role"], plain["content"]
         if role == "tool":
             role, text = "user", f"Result of the call {plain.get('tool_call_id', '')}:\n{text}"

@@ -73,7 +73,7 @@ class _Arriving:
             self._first = await self._next()
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where none comes for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text; TimeoutError where none comes for `idle_timeout` seconds."""
         piece = self._first
         while True:
             if piece:
@@ -141,7 +141,7 @@ class LiteLLM:
         self._modes: dict[str, ReplyModes] = {}
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """The form that the provider's strict schemas take, as far as it is known."""
+        """Return the form that the provider's strict schemas take, as far as it is known."""
         provider = direct(provider_of(model or self._model))
         return "object" if provider is not None and provider.optional_keys else "list"
 
@@ -234,7 +234,7 @@ class LiteLLM:
         return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
     async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
-        """A reply of which the first piece has come."""
+        """Return a reply of which the first piece has come."""
         with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
@@ -322,7 +322,7 @@ def _unreached(error: Exception) -> str | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error, what it came from, and so on."""
+    """Return the error, what it came from, and so on."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
@@ -354,7 +354,7 @@ def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> d
 
 
 def _plain(error: Exception) -> str:
-    """The message without the class names that litellm puts before it."""
+    """Return the message without the class names that litellm puts before it."""
     body = getattr(error.__cause__ or error.__context__, "body", None)  # of an error in a stream that is a bare text
     text = body if isinstance(body, str) and body.strip() else str(getattr(error, "message", None) or error)
     while True:

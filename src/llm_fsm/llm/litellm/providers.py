@@ -37,7 +37,7 @@ _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
 
 def provider_of(model: str) -> str:
-    """The provider that a model's name says or is known by; "" where only litellm can tell."""
+    """Return the provider that a model's name says or is known by; "" where only litellm can tell."""
     if "/" in model:
         name = model.split("/", 1)[0].lower()
         return ALIASES.get(name, name)
@@ -73,10 +73,10 @@ def takes_marks(model: str) -> bool:
 
 
 def marked(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with the mark by which Claude's providers cache a prompt: after the system message, and after the
-    last exchange of the history.
+    """Return a message with the mark by which Claude's providers cache a prompt.
 
-    What is cached ends where a part ends, so each exchange is a part: the next prompt begins with the same parts.
+    The mark is after the system message, and after the last exchange of the history. What is cached ends where a part
+    ends, so each exchange is a part. The next prompt begins with the same parts.
     """
     text = message["content"]
     if not isinstance(text, str):

@@ -254,7 +254,7 @@ def _numbers_of(text: str) -> list[Any]:
 
 
 def _name(key: str, schema: Schema, text: str) -> str:
-    """Return the name that is all that a text says, perhaps after "I'm" and the like; "" if it is none."""
+    """Return the name that a text consists of, perhaps after "I'm" and the like; "" if there is none."""
     if "name" not in label(key, schema).lower():
         return ""
     plain = re.sub(r"^[\s,;]+|[\s,;.!]+$|\s+and\s*$", "", text.replace("’", "'"))

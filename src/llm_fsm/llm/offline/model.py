@@ -1,8 +1,8 @@
 """A partner without a language model: it takes what is certain, and says what it did not understand.
 
 Values come from the message as a whole, or from typed words in it (see `extract`). A move is taken if the values open
-it, if the message is nothing but its name, or if it is nothing but a yes, a no or a word of leaving that one move's
-description answers. The words are the definition's own (see `wording`). It understands English only.
+it, or if the message is nothing but its name. A mere yes, no or word of leaving takes the one move whose description
+answers it. The words are the definition's own (see `wording`). It understands English only.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _pattern(view: TurnView) -> str | None:
 
 
 def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
-    """Return the first way that an update opens; else the state's only one, if the update is all that it asks for."""
+    """Return the first way that an update opens, else the only one, if the update is all that it asks for."""
     after = {**view.context, **update, **view.system}
     before = {**view.context, **view.system}
     standing = [choice for choice in view.choices if _holds(choice, after)]

@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions, directly over HTTP.
 
-One request is `POST {base_url}/chat/completions`. The key goes to this address only, redirects are not
-followed, and nothing about the conversation but its messages is sent. The environment names the proxy.
+One request is `POST {base_url}/chat/completions`. The key goes to this address only, and redirects are not
+followed. Nothing about the conversation but its messages is sent. The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class CompatLLM:
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """The form that the provider's strict schemas take."""
+        """Return the form that the provider's strict schemas take."""
         return "object" if self._habits.optional_keys else "list"
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
@@ -128,20 +128,20 @@ class CompatLLM:
                     raise
 
     def _name(self, request: LLMRequest) -> str:
-        """The model's name as its provider knows it."""
+        """Return the model's name as its provider knows it."""
         name = request.model or self._model
         _, slash, rest = name.partition("/")
         return rest if slash and provider_of(name) == (self._provider or "openai") else name
 
     def _priced(self, reply: ModelReply, model: str) -> ModelReply:
-        """The reply with its cost by the price list, where the provider reports none."""
+        """Return the reply with its cost by the price list, where the provider reports none."""
         if reply.cost or not self._habits.prices:
             return reply
         cost = cost_of(self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
         return structs.replace(reply, cost=cost) if cost else reply
 
     def _limit(self, request: LLMRequest, model: str) -> str:
-        """The name under which the limit of tokens is sent; "" where there is none."""
+        """Return the name under which the limit of tokens is sent; "" where there is none."""
         if request.max_tokens is None:
             return ""
         return _NEWER_LIMIT if model in self._renamed else _LIMIT
@@ -201,7 +201,7 @@ class CompatLLM:
         yield reply
 
     async def _open(self, body: bytes, asked: Asked, seconds: float) -> Arrival:
-        """A reply of which the first piece has come."""
+        """Return a reply of which the first piece has come."""
         arriving: Arrival | None = None
         try:
             async with asyncio.timeout(seconds):
@@ -263,7 +263,7 @@ class CompatLLM:
         return post
 
     async def _rejected(self, response: Answer, asked: Asked) -> Any:
-        """The completion in an answer whose status says that it has none. Raises ModelError where that is so."""
+        """Return the completion in an answer whose status says that it has none. Raises ModelError where that is so."""
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         found = rejected_words(body) if response.status == 400 else None
         if found is None:
@@ -317,7 +317,7 @@ class CompatLLM:
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
     def _named(self, error: ModelError, status: int = 200, asked: Asked | None = None) -> ModelError:
-        """An error of what an answer holds, with the address that gave it, its status, and what it rejects."""
+        """Return an error of what an answer holds, with the address that gave it, its status, and what it rejects."""
         said = str(error)
         if said.startswith(SOMEBODY):
             said = said.removeprefix(SOMEBODY)
@@ -344,7 +344,7 @@ def _body(
     stream: bool = False,
     usage: bool = False,
 ) -> bytes:
-    """The request's JSON, with the temperature `heat`; `marks`: with marks for what is to be cached.
+    """Return the request's JSON, with the temperature `heat`; `marks`: with marks for what is to be cached.
 
     It is put together by hand because the schema's text is made already.
     """
@@ -380,7 +380,7 @@ def _system(content: str) -> str:
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:
-    """The address to post to, and the one to show."""
+    """Return the address to post to, and the one to show."""
     fault = f"base_url {base_url!r} is no http:// or https:// address, such as http://localhost:11434/v1"
     try:
         parts = urlsplit(base_url.strip())

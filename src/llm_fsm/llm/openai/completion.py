@@ -35,7 +35,7 @@ THOUGHTS = ("reasoning_content", "reasoning")
 
 
 def parse_payload(body: bytes) -> Any:
-    """The JSON of an answer with status 200. Raises ModelError if it is none."""
+    """Return the JSON of an answer with status 200. Raises ModelError if it is none."""
     try:
         try:
             return value_of(body)
@@ -48,7 +48,7 @@ def parse_payload(body: bytes) -> Any:
 def read_completion(
     payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
 ) -> ModelReply:
-    """The reply in a chat completion. Raises ModelError if it is none.
+    """Return the reply in a chat completion. Raises ModelError if it is none.
 
     `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
     """
@@ -81,14 +81,14 @@ def read_completion(
 
 
 def no_completion(what: str) -> ModelError:
-    """The error for an answer that is no chat completion: the server may be starting, or be another one."""
+    """Return the error for an answer that is no chat completion: the server may be starting, or be another one."""
     return ModelError(
         f"{SOMEBODY} answered 200 with {what}, not a chat completion", retryable=True, status=200
     )
 
 
 def provider_fault(fault: object) -> ModelError:
-    """The error for what stands under "error" in an answer with status 200."""
+    """Return the error for what stands under "error" in an answer with status 200."""
     if isinstance(fault, dict) and isinstance(fault.get("error"), dict):
         fault = fault["error"]
     named = [fault.get(name) for name in _CODES] if isinstance(fault, dict) else []
@@ -101,7 +101,7 @@ def provider_fault(fault: object) -> ModelError:
 
 
 def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> ModelError:
-    """The error for a choice that ends with one, wherever that is told."""
+    """Return the error for a choice that ends with one, wherever that is told."""
     return provider_fault(choice.get("error") or fault_in(payload) or "the reply broke off")
 
 
@@ -116,7 +116,7 @@ def fault_in(payload: Mapping[str, Any]) -> object:
 
 
 def rejected_words(said: str) -> dict[str, Any] | None:
-    """A completion of what a model wrote, where its provider finds no JSON in that and answers with an error.
+    """Return a completion of what a model wrote, where its provider finds no JSON in that and answers with an error.
 
     None for any other error.
     """
@@ -179,7 +179,7 @@ def _text(message: Mapping[str, Any], mode: Mode) -> str:
 
 
 def _words(message: Mapping[str, Any]) -> str:
-    """The content, or what a model says when it declines."""
+    """Return the content, or what a model says when it declines."""
     content = content_text(message.get("content"))
     if content:
         return content
@@ -197,7 +197,7 @@ def _thought_aloud(message: Mapping[str, Any]) -> str:
 
 
 def content_text(content: Any) -> str:
-    """The words of a message's content: a text, or parts of which some are words."""
+    """Return the words of a message's content: a text, or parts of which some are words."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -208,7 +208,7 @@ def content_text(content: Any) -> str:
 
 
 def _part(part: Any) -> str:
-    """The words of one content part; thoughts, images and the like have none."""
+    """Return the words of one content part; thoughts, images and the like have none."""
     if isinstance(part, str):
         return part
     if isinstance(part, dict) and part.get("type", "text") in {"text", "output_text"}:
@@ -218,7 +218,7 @@ def _part(part: Any) -> str:
 
 
 def _arguments(message: Mapping[str, Any]) -> str:
-    """The arguments of the call of our function, else of the first call."""
+    """Return the arguments of the call of our function, else of the first call."""
     calls = message.get("tool_calls")
     wrapped = calls if isinstance(calls, list) else []
     found = [call.get("function") for call in wrapped if isinstance(call, dict)]
@@ -234,7 +234,7 @@ def _count(value: Any) -> int:
 
 
 def _cached(usage: Mapping[str, Any]) -> int:
-    """The tokens that came from a cache, by whichever name: OpenAI's and most others', DeepSeek's, Moonshot's."""
+    """Return the tokens from a cache, by the name of OpenAI and most others, of DeepSeek, or of Moonshot."""
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     if isinstance(details, dict) and details.get("cached_tokens") is not None:
         return _count(details["cached_tokens"])

@@ -1,11 +1,11 @@
 """POST requests to one address, over connections that are kept.
 
 aiohttp's `TCPConnector` resolves names, connects and does TLS, and its parser reads the answers. The head of all
-requests is written once. An aiohttp session would write it anew for each, and handle cookies, redirects and traces,
-which takes a quarter of the time of a turn.
+requests is written once. An aiohttp session would write it anew for each, and handle cookies, redirects and traces.
+That takes a quarter of the time of a turn.
 
 A proxy is read from the environment once. `trust_env` of an aiohttp session would read it in a thread for each
-request, and would refuse a request with a key to a host that `.netrc` names.
+request. It would also refuse a request with a key to a host that `.netrc` names.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Answer:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     async def read(self, limit: int) -> bytes:
-        """The body, or its beginning of at least `limit` bytes when it is longer."""
+        """Return the body, or its beginning of at least `limit` bytes when it is longer."""
         body = await self.content.readany()
         if self.content.at_eof():
             return body
@@ -110,7 +110,7 @@ class Post:
         """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError.
 
         A server may close a connection that was kept just as it is used again. Then the same is sent once more, over a
-        new one and at once: it did not fail, so nothing is to be waited for.
+        new one and at once. It did not fail, so nothing is to be waited for.
         """
         connection = self._taken()
         while True:
@@ -153,7 +153,7 @@ class Post:
         await self._connector.close()
 
     async def _connected(self) -> Connection:
-        """A new connection."""
+        """Return a new connection."""
         async with asyncio.timeout(None) as waiting:
             self._connecting.add(waiting)
             try:
@@ -162,7 +162,7 @@ class Post:
                 self._connecting.discard(waiting)
 
     def _end(self, answer: Answer, connection: Connection) -> None:
-        """An answer is done with."""
+        """Let go of an answer, and keep its connection if the answer was read to its end."""
         self._arriving.discard(answer)
         if answer.content.at_eof():
             self._keep(connection)
@@ -170,7 +170,7 @@ class Post:
             connection.close()
 
     def _taken(self) -> Connection | None:
-        """The connection that was used last, if it can be used again: an older one has likely been closed."""
+        """Return the connection that was used last, if it can be used again: an older one has likely been closed."""
         while self._kept:
             since, connection = self._kept.pop()
             if _is_good(connection) and self._time() - since < _IDLE:

@@ -1,4 +1,4 @@
-"""An answer over HTTP while it arrives, in chunks or as a whole, by what it is and not by what its headers say."""
+"""An answer over HTTP while it arrives, in chunks or as a whole; its headers do not decide which."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Arrival:
         self.reply(attempts=0, seconds=0.0)
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where nothing of it comes for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text; TimeoutError where nothing of it comes for `idle_timeout` seconds."""
         pieces, until = self._first, math.inf
         now = asyncio.get_running_loop().time
         silent = now()
@@ -127,7 +127,7 @@ class Arrival:
         return await self._read(received)
 
     async def _read(self, received: bytes) -> list[str]:
-        """The pieces of text in what was received."""
+        """Return the pieces of text in what was received."""
         self._size += len(received)
         if self._size > MAX_STREAM:
             raise no_completion(f"more than {MAX_STREAM} bytes")
@@ -141,7 +141,7 @@ class Arrival:
         return pieces
 
     def reply(self, *, attempts: int, seconds: float) -> ModelReply:
-        """The whole answer. Raises ModelError."""
+        """Return the whole answer. Raises ModelError."""
         return read_completion(
             self._chunks.completion() if self._whole is None else self._whole,
             model=self.asked.model,

@@ -49,8 +49,8 @@ LAST = 5.0
 class EventLines:
     """The data of server-sent events, from bytes in pieces of any size.
 
-    An error that a server tells in another way is given as data, too: as an event of that name, in a field of that
-    name (llama.cpp), or in lines that are no field (Ollama).
+    An error that a server tells in another way is given as data, too. It may be an event of that name, in a field of
+    that name (llama.cpp), or in lines that are no field (Ollama).
     """
 
     __slots__ = ("_data", "_failed", "_odd", "_rest")
@@ -62,7 +62,7 @@ class EventLines:
         self._failed = False
 
     def feed(self, received: bytes) -> Iterator[str]:
-        """The data of each event that is complete now."""
+        """Yield the data of each event that is complete now."""
         self._rest.append(received)
         if b"\n" not in received and b"\r" not in b"".join(self._rest[-2:]):
             return
@@ -73,7 +73,7 @@ class EventLines:
             yield from self._take(line)
 
     def end(self) -> Iterator[str]:
-        """The data of a last event that no empty line closed."""
+        """Yield the data of a last event that no empty line closed."""
         yield from self._take(b"".join(self._rest).rstrip(b"\r"))
         yield from self._take(b"")
 
@@ -235,7 +235,7 @@ class Chunks:
         return piece
 
     def _call_of(self, part: Mapping[str, Any], touched: Container[int]) -> int:
-        """Return the number of the call that a part belongs to, by its index, else by its id, else the last one.
+        """Return the number of a part's call: by its index, else by its id, else the last one.
 
         `touched`: the calls that other parts of the same delta belong to.
         """
@@ -256,7 +256,7 @@ class Chunks:
         """Return true if a part begins another call than the one that it would go on with.
 
         `listed`: both stand in one delta, and have no index. Some servers repeat the name, or make a new id, with
-        each part: as long as the arguments are not whole, that is the same call.
+        each part. As long as the arguments are not whole, that is the same call.
         """
         known, id = self._calls[key], part.get("id")
         name, arguments = _name_and_arguments(part)
@@ -354,7 +354,7 @@ def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _apart(lines: list[str]) -> list[str]:
-    """The data in lines: of one event, or of one in each from a server that closes none."""
+    """Return the data in lines: of one event, or of one in each from a server that closes none."""
     said = "\n".join(lines)
     if _is_object(said) or not all(line == _DONE or _is_object(line) for line in lines):
         return [said]
@@ -362,7 +362,7 @@ def _apart(lines: list[str]) -> list[str]:
 
 
 def _is_object(said: str) -> bool:
-    """True for an object in JSON, and for a list of one, in which Google tells errors."""
+    """Return true for an object in JSON, and for a list of one, in which Google tells errors."""
     found = _read(said)
     return isinstance(found[0] if isinstance(found, list) and len(found) == 1 else found, dict)
 
@@ -376,7 +376,7 @@ def _read(said: str) -> Any:
 
 
 def _is_whole(text: str) -> bool:
-    """True for a text that is JSON."""
+    """Return true for a text that is JSON."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -385,7 +385,7 @@ def _is_whole(text: str) -> bool:
 
 
 def is_events(received: bytes) -> bool:
-    """True where an answer begins as server-sent events do, whatever its headers say."""
+    """Return true where an answer begins as server-sent events do, whatever its headers say."""
     return _EVENTS.match(received[:BEGINNING].lstrip().removeprefix(BOM_UTF8).lstrip()) is not None
 
 
@@ -396,7 +396,7 @@ def is_told(received: bytes) -> bool:
 
 
 def gathered(body: bytes) -> Any:
-    """The JSON of a completion, one in chunks that nobody asked for included. Raises ModelError."""
+    """Return the JSON of a completion, one in chunks that nobody asked for included. Raises ModelError."""
     if body.startswith(b"{") or not is_events(body):
         try:
             return parse_payload(body)

@@ -16,14 +16,17 @@ MALFORMED = "malformed_call"
 
 
 def tool_fields(request: LLMRequest) -> dict[str, Any]:
-    """The fields that offer the request's tools; {} when there are none."""
+    """Return the fields that offer the request's tools; {} when there are none."""
     if not request.tools:
         return {}
     return {"tools": [to_openai(spec) for spec in request.tools]}
 
 
 def message_json(message: LLMMessage) -> dict[str, Any]:
-    """A message as servers take it. They parse the arguments of past calls, so ones that are none are wrapped."""
+    """Return a message as servers take it.
+
+    They parse the arguments of past calls, so ones that are none are wrapped.
+    """
     if not message.tool_calls:
         return message.to_dict()
     sound = tuple(_sound(call) for call in message.tool_calls)
@@ -39,7 +42,7 @@ def _sound(call: ToolCall) -> ToolCall:
 
 
 def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """The calls in the message of a completion, the old form `function_call` included.
+    """Return the calls in the message of a completion, the old form `function_call` included.
 
     Ids that are missing or used twice are made; arguments given as an object become its text. A call that names
     no function is called `MALFORMED`.
