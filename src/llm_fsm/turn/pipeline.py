@@ -1,7 +1,8 @@
-"""The order of one turn, from a message, an opening, an answer or a time that is due to the words of the turn.
+"""The order of one turn, from what comes in to the words of the turn.
 
-`message` is the usual turn: its lines are in the order in which things happen. `decide` asks the model about the
-message, `transitions` makes moves, `tasks` and `tool_loop` do the work, and `response` finds the words.
+What comes in is a message, an opening, an answer or a time that is due. `message` is the usual turn: its lines are in
+the order in which things happen. `decide` asks the model about the message, and `transitions` makes moves. `tasks` and
+`tool_loop` do the work, and `response` finds the words.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a conversation begins. `state` None: the definition's initial state.
+    """The beginning of a conversation. `state` None: the definition's initial state.
 
     `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
     `shared`: values that states share; `memory`: buckets, {"0": text}. `hold`: begin only; the run goes on in a
@@ -91,7 +92,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What the program does between messages, at `time`: it says `text`, or changes keys and the state.
+    """An act of the program between messages, at `time`: it says `text`, or changes keys and the state.
 
     `context`: values by key, None deletes one. They were checked.
     """
@@ -105,7 +106,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What somebody answered, at `time`, to the pause that the session holds; it fits the pause's schema."""
+    """An answer that somebody gave, at `time`, to the pause of the session; it fits the pause's schema."""
 
     value: Any
     time: float
@@ -213,7 +214,7 @@ def update(turn: TurnState, given: Update) -> Run:
 
 
 def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
-    """What the program's values change in the definition that was started, which may wait for another one."""
+    """Return the changes by the program's values in the started definition, which may wait for another one."""
     found = accept_host(turn.root.keys, turn.session.root_context(), context)
     if not turn.session.flow:
         return found
@@ -269,7 +270,7 @@ def answer(turn: TurnState, given: Answer) -> Run:
 
 
 def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
-    """An answer as it may be shown and kept: without what goes to secret keys."""
+    """Return an answer as it may be shown and kept: without what goes to secret keys."""
     keys = turn.machine.keys
     if pause.call is None or pause.what not in turn.tools.policies:
         return masked(keys, turn.state.definition.output, value)
@@ -282,7 +283,7 @@ def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
 def _put_in(
     turn: TurnState, document: Mapping[str, Any], kind: str, call: Mapping[str, Any] | None, value: Any
 ) -> Mapping[str, Any]:
-    """A loop that waits, with the answer in it."""
+    """Return a loop that waits, with the answer in it."""
     if document["asked_for"] == "execute" or call is None:
         return {**document, "answers": [*document["answers"], value]}
     messages = model.request(turn, (), None)
@@ -292,7 +293,7 @@ def _put_in(
 
 
 def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
-    """What the answer to a wait state writes, and where it leads."""
+    """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
     for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, "answer"):
         turn.emit(event)
@@ -305,7 +306,10 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
 
 
 def due(turn: TurnState, time: float) -> Run:
-    """What is due at `time`: of a pause, or of a question that nobody answers; its expiry, or else its reminders."""
+    """Do what is due at `time` for a pause, or for a question that nobody answers.
+
+    Reminders are given only where nothing has expired.
+    """
     pause, state = turn.session.pause, turn.state.definition
     if pause is None:
         if turn.session.silence is not None:
@@ -400,7 +404,8 @@ def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | No
     """Find the definition that says what happens when nobody says anything.
 
     Returns:
-        The definition, the session as that one knows it, and its place on the stack; None if it is the shipped one.
+        The definition, the session as that one knows it, and its place on the stack. The place is None for the
+        shipped definition.
     """
     session = turn.session
     if "silence" in turn.machine.own_patterns:
@@ -464,7 +469,7 @@ def _finish(turn: TurnState) -> Run:
 
 
 def _begins_afresh(turn: TurnState) -> bool:
-    """True where the next prompt has another system message than the state that this turn began in, or summary."""
+    """Return true where the next prompt has another system message, or summary, than this turn began with."""
     before, now = turn.initial_session, turn.session
     begun = before.state != ""  # not where a conversation begins
     other = begun and _system(turn, turn.root.of(before), before.state) is not _system(
@@ -474,12 +479,12 @@ def _begins_afresh(turn: TurnState) -> bool:
 
 
 def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage:
-    """The system message of a state."""
+    """Return the system message of a state."""
     return machine.question(state, turn.form_of(machine.states[state].model.name)).messages[0]
 
 
 def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
-    """The words of the turn; what the history will show of it holds no value of a secret key."""
+    """Return the event of the turn's words; what the history will show of it holds no value of a secret key."""
     user = turn.session.user_input
     secrets = turn.secrets()
     return ev.BotSaid(
@@ -492,12 +497,12 @@ def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
 
 
 def initial_memory(background: Mapping[str, Any] | None, buckets: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The memory of a new conversation. Raises ValueError for a background or buckets that do not fit."""
+    """Return the memory of a new conversation. Raises ValueError for a background or buckets that do not fit."""
     document = {} if background is None else Background.from_dict(background).to_dict()
     held = dict(Memory.from_dict(buckets or {}).to_dict())
     return {**held, "background": document} if document else held
 
 
 def initial_shared(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The shared values of a new run. Raises ValueError for what has no JSON form."""
+    """Return the shared values of a new run. Raises ValueError for what has no JSON form."""
     return dict(result_value(dict(values or {})))

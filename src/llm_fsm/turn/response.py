@@ -1,4 +1,4 @@
-"""What is said in a turn: by a model that is asked for words, by the definition where no model's words will do."""
+"""The words of a turn: those of a model, or of the definition where no model's words will do."""
 
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 
 
 def last_words(turn: TurnState, back: int = 0) -> str:
-    """What was said in the current flow, so many exchanges back from the misses, as far as the history keeps it."""
+    """Return what was said in the current flow, `back` exchanges before the misses.
+
+    It is "" where the history does not reach so far.
+    """
     session = turn.session
     back += 1 + _missed(turn)
     return session.window[-back][1] if back <= len(session.window) else ""
 
 
 def _missed(turn: TurnState) -> int:
-    """How many messages in a row were not understood in this state just before this one."""
+    """Count the messages in a row that were not understood in this state just before this one."""
     session = turn.session
     if session.misses is None or session.misses[1] < session.turn - 1:
         return 0
@@ -59,14 +62,14 @@ def _missed(turn: TurnState) -> int:
 
 
 def last_question(turn: TurnState) -> str:
-    """What was said last in this state that asks something; what was said last at all, where nothing does."""
+    """Return the last words in this state that ask something, else the last words of all."""
     since = min(turn.session.turns_in_state - _missed(turn), len(turn.session.window))
     said = map(partial(last_words, turn), range(since))
     return next(filter(asks, said), "") or last_words(turn)
 
 
 def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
-    """The keys that the user was asked for here, before this turn."""
+    """Return the keys that the user was asked for here, before this turn."""
     session = turn.session
     known = {key for key, (turn, _) in session.origins.items() if turn < session.turn}
     return tuple(key for key in turn.state.collects if not (key in known and has(session.context, key)))
@@ -129,7 +132,10 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
 
 
 def open_patterns(turn: TurnState, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of some repair patterns that can do something now: there is no answer to correct before one is given."""
+    """Return the repair patterns of `names` that can do something now.
+
+    There is no answer to correct before one is given.
+    """
     session = turn.session
     known = bool(session.flow) or any(map(turn.machine.keys.is_free, session.context))
     begun = known or bool(session.window)
@@ -138,12 +144,12 @@ def open_patterns(turn: TurnState, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _further(turn: TurnState) -> tuple[str, ...]:
-    """What else the next turn here may name: words are asked for with its schema, which a cache may then serve."""
+    """Return what else the next turn here may name. Words are asked for with its schema, which a cache may serve."""
     return available_moves(turn.machine, turn.session, asides(turn.root, turn.session)).further
 
 
 def _heard(turn: TurnState, *, words_only: bool) -> str | None:
-    """The user's message: without secrets of flows that were left, and for words alone without any."""
+    """Return the user's message: without secrets of flows that were left, and for words alone without any."""
     user = turn.session.user_input
     if user is None or not (words_only or turn.left_secrets):
         return user
@@ -152,7 +158,7 @@ def _heard(turn: TurnState, *, words_only: bool) -> str | None:
 
 
 def _refused(turn: TurnState, scope: Scope | None) -> list[Mapping[str, Any]]:
-    """What a prompt tells of refused values, and of parts of objects that are collected here and wait for others.
+    """Return what a prompt tells of refused values, and of parts of collected objects that wait for others.
 
     `scope`: what alone may be shown.
     """
@@ -167,7 +173,10 @@ def _refused(turn: TurnState, scope: Scope | None) -> list[Mapping[str, Any]]:
 
 
 def refusals(turn: TurnState) -> list[tuple[str, str]]:
-    """Values that were refused, and why; of a list or an object nothing is kept, but for parts that wait."""
+    """Return the refused values with the reasons.
+
+    Of a refused list or object nothing is kept, but for parts that wait.
+    """
     keys, begun = turn.machine.keys, turn.session.begun
     notes = {key: why for key, why in turn.session.notes if key in begun}
     return [
@@ -178,7 +187,7 @@ def refusals(turn: TurnState) -> list[tuple[str, str]]:
 
 
 def _outcome(turn: TurnState) -> str:
-    """What the last work of this turn in the definition at work came to, as JSON without secrets; else ""."""
+    """Return the result of the last work of this turn in the definition at work, as JSON without secrets; else ""."""
     for event in reversed(turn.events):
         if isinstance(event, ev.TaskPassed):
             return escaped(shortened(redacted(turn.secrets(), turn.session.input)))
@@ -188,7 +197,7 @@ def _outcome(turn: TurnState) -> str:
 
 
 def _further_lines(turn: TurnState, context: Mapping[str, Any]) -> Mapping[str, str]:
-    """What the system message of a large machine does not list, and is known: a line for each such key.
+    """Return a line for each known key that the system message of a large machine does not list.
 
     `context`: what is shown of it. Where a state narrows that, the lines are those of bounded keys, without values.
     """
@@ -203,7 +212,7 @@ def _further_lines(turn: TurnState, context: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _tool_results(turn: TurnState) -> list[Mapping[str, Any]]:
-    """What tools gave in the last turns before this one, without secrets."""
+    """Return what tools gave in the last turns before this one, without secrets."""
     session = turn.session
     shown = [one for one in session.tool_results if session.turn - KEPT_TURNS <= one[0] < session.turn]
     found: list[Mapping[str, Any]] = redacted(
@@ -213,7 +222,7 @@ def _tool_results(turn: TurnState) -> list[Mapping[str, Any]]:
 
 
 def _earlier(turn: TurnState) -> str:
-    """Answers that a correction may change in the definitions that wait for this one, with values; dots for secrets."""
+    """Return the answers of waiting definitions that a correction may change, with values; dots for secrets."""
     session = turn.session
     lines: dict[str, str] = {}
     for place in session.callers() if turn.has("correct") else ():
@@ -226,7 +235,10 @@ def _earlier(turn: TurnState) -> str:
 
 
 def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
-    """What a repair pattern says in a state; English words of its own only where they are not foreign."""
+    """Return what a repair pattern says in a state.
+
+    It uses English words of its own only where they are not foreign.
+    """
     return words_of(piece, state, {**data, "_english": turn.machine.english})
 
 
@@ -236,13 +248,13 @@ def _say_cannot_go_on(turn: TurnState) -> None:
 
 
 def say_stopped(turn: TurnState) -> None:
-    """Nothing where a run has done its work, an apology where it cannot go on."""
+    """Say nothing where a run has done its work, and apologise where it cannot go on."""
     if turn.stopped not in _SPOKEN and not turn.machine.alone:
         _say_cannot_go_on(turn)
 
 
 def say_paused(turn: TurnState) -> None:
-    """What a user is told who waits with the run, where nothing was said yet."""
+    """Tell a user who waits with the run what it waits for, where nothing was said yet."""
     pause = turn.session.pause
     if pause is None or turn.machine.alone or turn.words:
         return
@@ -275,18 +287,18 @@ def complete_words(turn: TurnState, arrival: Arrival = ORDINARY, *, spoken_for: 
 
 
 def _asks_itself(turn: TurnState) -> bool:
-    """True where the question that is open needs no further call: it is said, or the purpose asks it."""
+    """Return true where the open question needs no further call: it is said, or the purpose asks it."""
     return asks(turn.state.definition.purpose) or any(map(asks, turn.words))
 
 
 def not_answered(turn: TurnState, message: str, *passed: str) -> str:
-    """A message without its questions, if they are nearer to one that was passed by than to the open one."""
+    """Return a message without its questions, if they are nearer to a passed question than to the open one."""
     question, still = question_in(message), open_question(turn)
     return told_in(message) if any(is_nearer(question, one, still) for one in passed) else message
 
 
 def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> Run:
-    """One call for words alone: nothing else in its reply counts."""
+    """Ask the model for words alone: nothing else in its reply counts."""
     available = model.no_moves(turn)
     request = turn_request(turn, available, words_only=True, greeting=asked_for == "greeting")
     for _ in range(2):
@@ -316,21 +328,24 @@ def plain_question(turn: TurnState, *, sorry: bool) -> str:
 
 
 def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
-    """A plain sentence for this state. `telling`: with a purpose that does not ask, too."""
+    """Return a plain sentence for this state. `telling`: with a purpose that does not ask, too."""
     wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
     english = turn.machine.english  # else there is no neutral sentence beside it
     return own_question(purpose if telling or not english or asks(purpose) else "", wanted, english=english)
 
 
 def open_question(turn: TurnState, asked: str = "") -> str:
-    """What is asked here: the fixed reply, the question in what was said last, a purpose that asks, what is missing."""
+    """Return what is asked here.
+
+    It is the fixed reply, the question in what was said last (`asked`), a purpose that asks, or what is missing.
+    """
     if turn.state.fixed is not None:
         return own_words(turn.machine, turn.state, turn.session)
     return question_in(asked) or _question(turn, turn.state.definition.purpose)
 
 
 def ask_again(turn: TurnState, asked: str) -> None:
-    """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
+    """Say the open question, unless the words of this turn ask something already. `asked`: what was asked last."""
     if turn.state.fixed is not None or any(map(asks, turn.words)):
         return
     question = open_question(turn, asked)
@@ -341,7 +356,7 @@ def ask_again(turn: TurnState, asked: str) -> None:
 
 
 def ends_in(turn: TurnState, question: str, words: str) -> bool:
-    """True where words ask something, or end in the question or the purpose, which ask without a mark, too."""
+    """Return true where words ask something, or end in the question or the purpose, which ask without a mark, too."""
     ends = filter(None, (question, sentence(turn.state.definition.purpose)))
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
@@ -365,7 +380,7 @@ def complain(turn: TurnState) -> None:
 
 
 def last_resort(turn: TurnState) -> None:
-    """What the definition says when nothing was understood, or its own question."""
+    """Say what the definition says when nothing was understood, or its own question."""
     turn.fallback = True
     complain(turn)
     words = turn.state.model.on_failure

@@ -1,8 +1,9 @@
-"""Where a move comes to rest.
+"""The place where a move comes to rest.
 
 A transition names a state. The machine may go on from there by itself: through states that decide, automatic
-transitions, states whose questions are answered, the ends of digressions, and subflows. `rest` follows all of it
-without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named target.
+transitions and states whose questions are answered. The ends of digressions and subflows lead on, too. `rest` follows
+all of it without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named
+target.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _is_answered(session: Session, state: CompiledState) -> bool:
 
 
 def _has_given(session: Session, state: CompiledState) -> bool:
-    """True for a subflow whose output is known, and not older than what it was given."""
+    """Return true for a subflow whose output is known, and not older than what it was given."""
     output, given = state.definition.output, state.definition.input.values()
     if state.kind != "subflow" or not output or not all(has(session.context, key) for key in output):
         return False

@@ -4,7 +4,7 @@
     while step.effect is not None:
         step = advance(step, result)        # the shell performs step.effect
 
-A step is used once, because the course of a turn behind it is a generator; the same message and the same
+A step is used once, because the course of a turn behind it is a generator. The same message and the same
 results give the same steps again.
 """
 
@@ -27,7 +27,7 @@ from llm_fsm.turn.turn_state import FormOf, Run, TurnState, as_object
 
 
 class Step(NamedTuple):
-    """Where a turn stands. `events`: what happened since the step before; `effect` None: the turn is over."""
+    """The place where a turn stands. `events`: what happened since the step before; `effect` None: the turn is over."""
 
     session: Session
     events: tuple[ev.Event, ...]
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCapabilities:
-    """What a host brings to every turn: which points have handlers, its tools, whether summaries are wanted.
+    """The means of a host in every turn: the points that have handlers, its tools, whether summaries are wanted.
 
     `form_of`: the form of a reply that the model of this name takes; None is the machine's own model.
     """
@@ -50,7 +50,7 @@ class HostCapabilities:
     form_of: FormOf = as_object
 
     def turn(self, machine: CompiledMachine, session: Session) -> TurnState:
-        """A turn of this host that has not begun."""
+        """Return a turn of this host that has not begun."""
         return TurnState(
             machine, session, self.points, self.tools, summaries=self.summaries, form_of=self.form_of
         )
@@ -106,22 +106,22 @@ def begin_due(machine: CompiledMachine, session: Session, time: float, capabilit
 
 
 def advance(step: Step, result: Result) -> Step:
-    """The next step, given what the effect of this one brought back."""
+    """Return the next step, given what the effect of this one brought back."""
     return _next(step.turn, step.run, result)
 
 
 def request_for(machine: CompiledMachine, session: Session, capabilities: HostCapabilities) -> LLMRequest:
-    """What the model would be asked about the message that the session holds."""
+    """Return what the model would be asked about the message that the session holds."""
     turn = capabilities.turn(machine, session)
     return response.turn_request(turn, decide.available_here(turn), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:
-    """A step beside the turn: what becomes of the reply that `step` asks for, of which only the move is known.
+    """Try beside the turn what becomes of the reply that `step` asks for. Only its move is known.
 
-    Its effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
-    are no more, `turn.promise` holds the words that stand before those of the reply, or None where its words
-    must not be shown.
+    The effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
+    are no more, `turn.promise` holds the words that stand before those of the reply. It is None where the words of
+    the reply must not be shown.
     """
     if not isinstance(step.effect, AskModel):
         raise TypeError(f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back")
@@ -141,7 +141,7 @@ def _next(turn: TurnState, run: Run, result: Result | None) -> Step:
 def apologise(
     machine: CompiledMachine, session: Session, heard: UserMessage, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
-    """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
+    """Record the turn of a message that could not be handled, when an ERROR handler gave the words to show."""
     turn = _BARE.turn(machine, session)
     why = redacted(turn.secrets(), str(error))
     turn.emit(heard.event())

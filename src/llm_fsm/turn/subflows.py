@@ -1,7 +1,7 @@
-"""How a run goes into another flow and comes back: subflows with a context of their own, and digressions.
+"""The ways of a run into another flow and back: subflows with a context of their own, and digressions.
 
 What it comes back to is the session's stack. A subflow ends in a final state of its definition, or with a task
-that leads nowhere; a digression in any state that leads nowhere.
+that leads nowhere. A digression ends in any state that leads nowhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 
 def count_step(turn: TurnState) -> bool:
-    """Count one move without the user. False when the limit of such moves is reached, which ends the run."""
+    """Count one move without the user. Return false when the limit of such moves is reached, which ends the run."""
     most = turn.root.limits.auto_steps
     if turn.auto_steps + turn.spent_before.get("auto_steps", 0) >= most:
         turn.stopped = "limited"
@@ -58,7 +58,7 @@ def begin(turn: TurnState) -> Run:
 
 
 def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | None]:
-    """Come back to the topmost place; the move that follows a subflow, None where nothing does yet.
+    """Come back to the topmost place. Return the move that follows a subflow, None where nothing does yet.
 
     A flow that was cancelled gives nothing back.
     """
@@ -86,7 +86,7 @@ def give_back(turn: TurnState, how: str = "final") -> None:
 
 
 def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]:
-    """Find the move that follows a cancelled flow: by its label, or by a condition on what the flow gives back.
+    """Find the move that follows a cancelled flow, by its label or by a condition on what it gives back.
 
     Nothing is begun by a way on that says neither.
     """
@@ -170,11 +170,11 @@ def hand_on(turn: TurnState, before: Session) -> None:
 
 
 def keep_secrets(turn: TurnState) -> None:
-    """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
+    """Remember the secrets of the flow that is about to be left. No history of this turn shows them."""
     turn.left_secrets |= {*turn.machine.keys.secret_values(turn.session.context)}
 
 
 def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:
-    """Who wrote what a name refers to; what nobody knows of counts as a model's, which may write least."""
+    """Return who wrote what a name refers to; the unknown counts as a model's, which may write least."""
     _, source = origins.get(name) or origins.get(name.split(".", 1)[0]) or (0, "model")
     return source

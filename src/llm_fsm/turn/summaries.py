@@ -19,7 +19,7 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 
 def summarise_left(turn: TurnState) -> Run:
-    """Summarise the state that is about to be left, and in the same call what the history is soon to lose."""
+    """Summarise the state that is about to be left, and in the same call what the history soon loses."""
     settings = turn.machine.definition.history
     gone = surplus(turn.session.window, settings, afresh=True) if settings.strategy == "summary" else 0
     if (yield from summarise(turn, turn.state.id, _left_behind(turn, gone))) and gone:
@@ -27,7 +27,7 @@ def summarise_left(turn: TurnState) -> Run:
 
 
 def _left_behind(turn: TurnState, gone: int) -> Any:
-    """What happened in the state that is about to be left, for a summary. `gone`: the exchanges that go with it."""
+    """Return what happened in the state that is about to be left. `gone`: the exchanges that go with it."""
     state, window, news = turn.state.definition, turn.session.window, _events_since(turn)
     since = len(window) if len(news) < len(turn.events) else max(gone, len(window) - 3)
     happened = {
@@ -42,7 +42,7 @@ def _left_behind(turn: TurnState, gone: int) -> Any:
 
 
 def _events_since(turn: TurnState) -> list[ev.Event]:
-    """What happened in this turn and is not in the summary yet: each definition has one of its own."""
+    """Return the events of this turn that are not in the summary yet; each definition has one of its own."""
     begin, known = 0, turn.initial_session.summary
     for place, event in enumerate(turn.events, start=1):
         if isinstance(event, ev.FlowPushed | ev.FlowReturned):
@@ -53,9 +53,9 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
 
 
 def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
-    """One call for a summary and a to-do list, and another one where its reply is none.
+    """Make one call for a summary and a to-do list, and another one where its reply is none.
 
-    A reply that lacks one of them leaves that as it was. False where there is no summary.
+    A reply that lacks one of them leaves that as it was. Return false where there is no summary.
     """
     messages = summary_messages(turn.machine, turn.session, happened)
     about = {
@@ -98,7 +98,7 @@ def _keep_todo(turn: TurnState, todo: tuple[str, ...]) -> None:
 
 
 def _told(event: ev.Event) -> dict[str, Any] | None:
-    """What a summary is told of an event; None for what it need not know."""
+    """Return what a summary is told of an event; None for what it need not know."""
     match event:
         case ev.ToolReturned():
             result = event.error if event.error is not None else shortened(event.result, 1000)

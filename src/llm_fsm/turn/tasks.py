@@ -1,8 +1,8 @@
 """The course of a task state: attempts, key results, feedback, and where its output leads.
 
 Each attempt begins from the same context, memory and shared values: what a failed one changed is taken back.
-An output counts when every key result passes; which move follows is read from the output (`_transition`, or
-the output itself, against the labels `on`), else from the conditions.
+An output counts when every key result passes. The output then names the move that follows, by `_transition` or as a
+whole, against the labels `on`. Else the conditions decide.
 """
 
 from __future__ import annotations
@@ -43,17 +43,21 @@ _EMPTY = "the answer was empty"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an attempt handed in; `fault` says why it is none."""
+    """The output of an attempt; `fault` says why it is none."""
 
     value: Any = None
     fault: str | None = None
 
 
 def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator[Effect, Result, Move | None]:
-    """Work on the task of the current state to its end, and give the move that follows.
+    """Work on the task of the current state to its end, and return the move that follows.
 
-    `waiting`: the loop in which an attempt paused, with the answer put in. None: `stopped` or the pause says
-    why the run goes no further.
+    Args:
+        turn: The turn, in a task state.
+        waiting: The loop in which an attempt paused, with the answer put in.
+
+    Returns:
+        The move. None if the run goes no further: `stopped` or the pause says why.
     """
     state = turn.state
     most = state.definition.max_retries + 1
@@ -88,7 +92,7 @@ def _give_up(turn: TurnState, attempt: int, name: str, reason: str) -> None:
 
 
 def _ask_model(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
-    """The model-and-tools loop of an attempt."""
+    """Run the model-and-tools loop of an attempt."""
     tools = tool_loop.offered(turn)
     messages = task_messages(turn.machine, turn.session, tools=bool(tools))
     loop = Loop("task", model.request(turn, messages, None, tools=tools), model.no_moves(turn))
@@ -104,7 +108,7 @@ def _ask_model(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[
 
 
 def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
-    """The registered function of an attempt."""
+    """Run the registered function of an attempt."""
     if waiting is None and turn.limit_reached():
         turn.stopped = "limit"
         return Output()
@@ -174,7 +178,7 @@ def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any])
 
 
 def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, list[dict[str, str]]]:
-    """What failed, by name; nothing when the output is accepted. A judge is asked last, if all else passed."""
+    """Return what failed, by name; nothing when the output is accepted. A judge is asked last, if all else passed."""
     if output.fault is not None:
         return [{"name": "output", "reason": cut(output.fault, _REASON_CHARS)}]
     checks = turn.state.checks
@@ -192,7 +196,7 @@ def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, list[di
 
 
 def _failures(turn: TurnState, checks: Iterable[Check], found: Mapping[str, Verdict]) -> list[dict[str, str]]:
-    """Note every verdict; those that did not pass, in the order of the definition."""
+    """Note every verdict, and return those that did not pass, in the order of the definition."""
     failed: list[dict[str, str]] = []
     for check in checks:
         if check.name not in found:  # a judge is not asked about what has failed already
@@ -221,7 +225,7 @@ def _by_functions(
 
 
 def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Effect, Result, Mapping[str, Verdict]]:
-    """One call for all; a second one where the first was nonsense. What is not clear fails."""
+    """Ask a judge in one call for all; a second one where the first was nonsense. What is not clear fails."""
     size = len(json.dumps(output))
     if size > MAX_JUDGED_CHARS:
         reason = f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
@@ -245,7 +249,7 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
 
 
 def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | None]:
-    """The move that a registered function picks, by its label or by the state that it leads to."""
+    """Return the move that a registered function picks, by its label or by the state that it leads to."""
     state = turn.state
     data = {"output": output, "context": dict(turn.session.context), "input": turn.session.input}
     found = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
@@ -273,7 +277,7 @@ def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Re
 
 
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
-    """What follows when no attempt passed."""
+    """Return the move that follows when no attempt passed."""
     then = turn.state.definition.on_exhausted
     turn.emit(ev.TaskExhausted(state=turn.state.id, then=then, output=output))
     if then == "raise":
@@ -285,7 +289,7 @@ def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move |
 
 
 def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
-    """The move that an output leads to; None ends the run: passed where there are no transitions."""
+    """Return the move that an output leads to. None ends the run: passed where there are no transitions."""
     moves = turn.state.moves
     if turn.state.definition.route is not None:
         return (yield from _routed(turn, turn.state.definition.route, output))

@@ -1,8 +1,8 @@
 """The model-and-tools loop: the model is asked until it answers without calling tools.
 
-A call runs only if the state lists its tool; what it brings back goes to the model as JSON, and to the
+A call runs only if the state lists its tool. What it brings back goes to the model as JSON, and to the
 context through the tool's declared `output` alone. Where a person must be asked, the loop stops in the
-middle, with everything it needs in the session, and goes on there when the answer comes.
+middle. The session then holds everything that it needs to go on there when the answer comes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ OUTCOME: Mapping[str, Any] = {
 class Loop:
     """One question to the model and the calls that its last reply asks for.
 
-    `keys`: call id to idempotency key; `answers`: to what a person answered; `done`: to the outcome, one of
-    {"value"}, {"error"} and {"unknown"}. `tries`: replies that did not stand.
+    `keys`: call id to idempotency key. `answers`: call id to what a person answered. `done`: call id to the outcome,
+    one of {"value"}, {"error"} and {"unknown"}. `tries`: replies that did not stand.
     """
 
     __slots__ = ("answers", "asked_for", "calls", "done", "keys", "look", "refused", "request", "tries")
@@ -67,7 +67,7 @@ class Loop:
         self.done: dict[str, dict[str, Any]] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """All that the loop needs to go on later, as JSON."""
+        """Return all that the loop needs to go on later, as JSON."""
         return {
             "asked_for": self.asked_for,
             "messages": [
@@ -121,7 +121,7 @@ class Loop:
         self.calls = ()
 
     def content(self, id: str) -> str:
-        """What the model reads of one outcome, as JSON in which no character can close the markup around it."""
+        """Return what the model reads of one outcome, as JSON in which no character can close the markup around it."""
         outcome = self.done[id]
         if "error" in outcome:
             return escaped({"error": outcome["error"]})
@@ -132,7 +132,7 @@ class Loop:
 
 
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
-    """The tools that the model is told of in this state."""
+    """Return the tools that the model is told of in this state."""
     memory = buckets.SPECS if turn.state.definition.memory else ()
     return (*turn.tools.specs(turn.state.id), *memory)
 
@@ -140,7 +140,7 @@ def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
 def run(
     turn: TurnState, loop: Loop, renew: Callable[[TurnState, Loop], None] | None = None
 ) -> Generator[Effect, Result, ModelReply | None]:
-    """The first reply without calls; None when a limit or a pause comes first."""
+    """Return the first reply without calls; None when a limit or a pause comes first."""
     while True:
         if loop.calls:
             if not (yield from _run_batch(turn, loop)):
@@ -157,7 +157,7 @@ def run(
 
 
 def _exceeds_limit(turn: TurnState, calls: int) -> bool:
-    """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""
+    """Return true, and note it, when the limit of tool calls does not allow so many more; else count them."""
     most = turn.machine.limits.tool_calls
     if turn.used()["tool_calls"] + calls > most:
         turn.emit(ev.LimitReached(limit="tool_calls", value=most))
@@ -167,7 +167,7 @@ def _exceeds_limit(turn: TurnState, calls: int) -> bool:
 
 
 def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
-    """Bring the calls of a batch to their ends; False when a person must be asked first."""
+    """Bring the calls of a batch to their ends; return false when a person must be asked first."""
     ready: dict[str, PlannedCall] = {}
     own: dict[str, Mapping[str, Any]] = {}
     for call in loop.calls:
@@ -197,12 +197,12 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
 
 
 def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
-    """True for a memory tool where there are any: it is performed here."""
+    """Return true for a memory tool where there are any: it is performed here."""
     return turn.state.definition.memory and call.name in buckets.NAMES
 
 
 def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
-    """The arguments of a call that may run; None when it is refused."""
+    """Return the arguments of a call that may run; None when it is refused."""
     reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.state.id, call.name)
     if reason is None:
         try:
@@ -219,13 +219,13 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
 
 
 def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Why a person need not be asked about a call: it could not be made. The call itself finds out the rest."""
+    """Return why a call could not be made, before a person is asked about it. The call itself finds out the rest."""
     terms = turn.tools.policies.get(name)
     return terms.fault(arguments) if terms is not None and terms.approval else None
 
 
 def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
-    """The call as the host can run it."""
+    """Return the call as the host can run it."""
     key = loop.keys.get(call.id)
     if key is None:
         number = len(turn.events) + len(loop.keys)
@@ -260,7 +260,7 @@ def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: Map
 
 
 def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
-    """True unless a person said no."""
+    """Return true unless a person said no."""
     if not turn.tools.policies[planned.name].approval or planned.id not in loop.answers:
         return True
     answer = loop.answers.pop(planned.id)
@@ -302,7 +302,7 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
 
 
 def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
-    """What the output of a tool takes from its result, or from a person's answer to its break."""
+    """Return what the output of a tool takes from its result, or from a person's answer to its break."""
     terms, owner = turn.tools.policies[name], turn.machine.keys.sources
     if not terms.breaking and not terms.approval:
         return terms.output
@@ -311,7 +311,7 @@ def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
 
 
 def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
-    """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
+    """Return the result of a tool, or an answer to it, without secrets, wherever in it they stand."""
     mapping = output_taken(turn, name, source)
     secrets = {*secrets_in(turn.machine.keys, mapping, value), *turn.secrets()}
     shown, known = masked(turn.machine.keys, mapping, value), turn.machine.definition.canonical
@@ -326,7 +326,7 @@ def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
 
 
 def _must_ask(turn: TurnState, loop: Loop) -> bool:
-    """True when the run now waits: for the outcome of a lost call, or at a break."""
+    """Return true when the run now waits: for the outcome of a lost call, or at a break."""
     for call in _unanswered(loop):
         if "unknown" in loop.done[call.id]:
             _pause_at(turn, loop, "unknown_outcome", call.id, OUTCOME)
@@ -382,5 +382,5 @@ def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any],
 
 
 def memory_of(document: Mapping[str, Any]) -> Memory:
-    """The buckets of a session's memory; its background stands beside them."""
+    """Return the buckets of a session's memory; its background stands beside them."""
     return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

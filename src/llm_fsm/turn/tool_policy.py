@@ -1,7 +1,7 @@
-"""On what terms a definition uses a tool: what it says itself, laid over what the host said.
+"""The terms on which a definition uses a tool: its own, laid over those of the host.
 
-`ToolPolicy` are all that the core knows of a tool. The host makes them once for each tool of a definition
-(`llm_fsm.tools.toolbox`); the core plans calls by them.
+`ToolPolicy` is all that the core knows of a tool. The host makes it once for each tool of a definition
+(`llm_fsm.tools.toolbox`); the core plans calls by it.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class ToolPolicy:
         return self.spec.name
 
     def usable_in(self, state: str) -> bool:
-        """True when its scope includes the state."""
+        """Return true when its scope includes the state."""
         return self.scope is None or state in self.scope
 
     def fault(self, arguments: Mapping[str, Any]) -> str | None:
-        """Why a call with these arguments could not be made; None where nothing is known against it."""
+        """Return why a call with these arguments could not be made; None where nothing is known against it."""
         return None if self.fits is None else self.fits(arguments)
 
     def plan(self, *, id: str, arguments: Mapping[str, Any], key: str) -> PlannedCall:
-        """A call on these terms. `id`: the model's; `key`: the idempotency key."""
+        """Return a call on these terms. `id`: the model's; `key`: the idempotency key."""
         return PlannedCall(
             id=id,
             name=self.name,
@@ -73,7 +73,7 @@ class ToolPolicy:
 
 
 def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
-    """The terms of the tool `name` of a definition: what `ref` says counts, for the rest the tool's `own`."""
+    """Return the terms of the tool `name` of a definition: what `ref` says counts, for the rest the tool's `own`."""
     return replace(
         own,
         spec=structs.replace(own.spec, name=name),

@@ -1,4 +1,4 @@
-"""What a tool gave back, as JSON; and the rule by which a long result is shortened for a model."""
+"""The results of tools as JSON, and the rule by which a long result is shortened for a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ResultFault(ValueError):
 def tool_result(value: object) -> Any:
     """Convert what a tool gave to JSON. The tool has acted by then, so nothing here fails.
 
-    A part without a JSON form, or a result that is too large or contains itself, is replaced by words that say so.
+    A part without a JSON form is replaced by words that say so. So is a result that is too large or contains itself.
     """
     try:
         return result_value(value)
@@ -113,7 +113,9 @@ def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
 
 
 def _too_large(value: object) -> str | None:
-    """Return the size of what is plainly too large, before any work is spent on it; a circle weighs without end.
+    """Return the size of what is plainly too large, before any work is spent on it.
+
+    A circle weighs without end.
 
     Every value takes at least two characters, its own and a comma or bracket, but for one.
     """
@@ -140,11 +142,11 @@ def _too_large(value: object) -> str | None:
 
 
 def shortened(value: Any, limit: int = SHORT) -> Any:
-    """A JSON value whose compact JSON text has at most `limit` characters (at least 200); itself if it fits.
+    """Return a value whose compact JSON text has at most `limit` characters (at least 200); itself if it fits.
 
-    First long strings are cut, each ending in a mark that says how many characters are missing: to half of
-    the limit, to a quarter and so on, down to 200 characters. If that does not do, lists and objects keep
-    their first members, and a last one says how many are missing.
+    First long strings are cut to half of the limit, to a quarter and so on, down to 200 characters. Each ends in a
+    mark that says how many characters are missing. If that does not do, lists and objects keep their first members.
+    A last member says how many are missing.
     """
     if limit < _LEAST:
         raise ValueError(f"a result is shortened to {_LEAST} characters or more, not {limit}")
@@ -167,7 +169,7 @@ def _size(value: Any) -> int:
 
 
 def _cut(text: str, limit: int) -> str:
-    """The beginning of a text, with a mark: at most `limit` characters as JSON."""
+    """Return the beginning of a text, with a mark: at most `limit` characters as JSON."""
     low, high = 0, min(len(text), limit)
     while low < high:
         middle = (low + high + 1) // 2
@@ -193,7 +195,7 @@ def _with_short_strings(value: Any, longest: int) -> Any:
 
 
 def _beginning(value: Any, limit: int) -> Any:
-    """The first members of a list or object that fit, and how many are missing."""
+    """Return the first members of a list or object that fit, and how many are missing."""
     if isinstance(value, list):
         kept, rest = _first([("", item) for item in value], limit, 0)
         return [*(item for _, item in kept), *([f"… [{rest} items missing]"] if rest else [])]

@@ -1,4 +1,4 @@
-"""How a run goes on by itself: through autos, deciding states and tasks, to the first state that waits."""
+"""The moves that a run makes by itself: through autos, deciding states and tasks, to the first state that waits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def follow(
 ) -> Generator[Effect, Result, Arrival]:
     """Make a move that the user wants, and go on to where it comes to rest.
 
-    It does not lead straight back to the question that it left, unless the message answers the one that it leads to.
+    It does not lead straight back to the question that it left, unless the message answers the new one.
     """
     left = turn.here
     arrival = yield from enter(turn, move, by, given)
@@ -91,7 +91,7 @@ def settle(
 
 
 def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Go one step on without the user; None where the run waits or goes no further."""
+    """Go one step on without the user; return None where the run waits or goes no further."""
     state = turn.state
     by = state.kind if state.kind in ("decide", "task") else "auto"
     if state.kind == "final":
@@ -114,7 +114,7 @@ def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
 
 
 def go(turn: TurnState, move: Move | None, by: str) -> Generator[Effect, Result, Arrival | None]:
-    """Make the move, if there is one. A flow that has passed comes back. None where the run goes no further."""
+    """Make the move, if there is one. A flow that has passed comes back. Return None where the run goes no further."""
     if move is not None:
         return (yield from step(turn, move, by))
     if turn.stopped == "passed" and turn.session.stack:
@@ -124,7 +124,7 @@ def go(turn: TurnState, move: Move | None, by: str) -> Generator[Effect, Result,
 
 
 def _call(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Begin the flow of the current state; None when the limit of such moves is reached."""
+    """Begin the flow of the current state; return None when the limit of such moves is reached."""
     if not subflows.count_step(turn):
         return None
     yield from subflows.begin(turn)
@@ -133,7 +133,7 @@ def _call(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
 
 
 def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, Arrival | None]:
-    """Come back from a flow or a digression; None where the run goes no further."""
+    """Come back from a flow or a digression; return None where the run goes no further."""
     if not subflows.count_step(turn):
         return None
     before, frame = turn.session, turn.session.stack[-1]
@@ -148,7 +148,7 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
 
 
 def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival | None]:
-    """One move without the user; None when the limit of such moves is reached."""
+    """Make one move without the user; return None when the limit of such moves is reached."""
     if not subflows.count_step(turn):
         return None
     return (yield from enter(turn, move, by))
@@ -196,7 +196,7 @@ def enter(
 
 
 def _answers_at_once(turn: TurnState, move: Move) -> bool:
-    """True for a digression that is told of at once, which leaves its state for no further message."""
+    """Return true for a digression that is told of at once, which leaves its state for no further message."""
     there = turn.machine.states.get(move.target) if move.caller is None else None
     return move.returns and there is not None and there.kind == "final"
 
@@ -215,7 +215,7 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
 
 
 def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arrival]:
-    """Back on the way, unless an answer that was changed meanwhile leads back to where it is decided again."""
+    """Go on the way, unless an answer that was changed meanwhile leads back to where it is decided again."""
     session, reopened = turn.session, Arrival(frame=frame, back=True)
     changed = tuple(
         key for key, value in frame.before.items() if session.context.get(key) != value and not key.startswith("_")
@@ -230,7 +230,7 @@ def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, Arri
 
 
 def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, Result, bool]:
-    """As `reconsider`, for the definitions that wait: where one of them is led another way, its flow is left."""
+    """Reconsider the definitions that wait: where one of them is led another way, its flow is left."""
     for place, changed, found in outside(turn.root, before, turn.session) if turn.has("correct") else ():
         if found is not None:
             while len(turn.session.stack) > place:
@@ -241,7 +241,7 @@ def _reconsider_callers(turn: TurnState, before: Session) -> Generator[Effect, R
 
 
 def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, named: bool, last: str = "") -> Run:
-    """To where the way is decided again, without what was collected on the way that is no longer taken.
+    """Go to where the way is decided again, without what was collected on the way no longer taken.
 
     `last`: the transition out of the current state, if that is done with.
     """
@@ -259,7 +259,7 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
 
 
 def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
-    """To an earlier state, whose answers under these keys are open again."""
+    """Go to an earlier state, whose answers under these keys are open again."""
     yield from apply_update(turn, {CLEAR: list(keys)})
     skipped = tuple(key for key in keys if key in turn.session.skipped)
     if skipped:
@@ -321,7 +321,7 @@ def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -
 
 
 def _repeats(turn: TurnState, state: str, given: Any) -> bool:
-    """True, and noted, when this task made the same of the same before: no progress."""
+    """Return true, and note it, when this task made the same of the same before: no progress."""
     session = turn.session
     whole = [session.flow, state, session.context, given, session.input, session.memory, session.shared]
     digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The state of a turn under way: the session so far, the events, what will be said, and what was used.
+"""The state of a turn under way: the session, the events, what will be said, and what was used.
 
 Every function of a turn takes a `TurnState` first. `emit` is the only way in which the session changes.
 """
@@ -38,7 +38,7 @@ FormOf = Callable[[str | None], ReplyForm]
 
 
 def as_object(model: str | None) -> ReplyForm:  # noqa: ARG001
-    """The form of a reply for a model of which nothing else is known here."""
+    """Return the form of a reply for a model of which nothing else is known here."""
     return "object"
 
 
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """How the run came to the state where it is.
+    """The way in which the run came to the state where it is.
 
     `frame` is the place that a digression came back to. `back` is true after such a return, also if an answer that
     had changed led to an earlier state instead. `passed` is true if states were passed whose questions were answered.
