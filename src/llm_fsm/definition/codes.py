@@ -1,7 +1,7 @@
 """The findings that are made while a document is read: name, code and level, and how one is made.
 
-All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and JSON, S form,
-F graph, C decision, K data flow, W words, T work, P properties, M older forms, R running.
+All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and JSON, S form, F graph,
+C decision, K data flow. Also W words, T work, P properties, M older forms, R running.
 """
 
 from __future__ import annotations

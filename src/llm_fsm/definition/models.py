@@ -1,8 +1,8 @@
 """The models of a definition file: what an author may write, key by key.
 
-These models are the one source of the format: the loader validates with them and the published
-JSON Schema is generated from them. They hold data only; `llm_fsm.turn.compiled` makes a definition
-ready to run. Every model is frozen. Unknown keys are kept out here and reported by the loader.
+These models are the one source of the format. The loader validates with them, and the published JSON Schema is
+generated from them. They hold data only; `llm_fsm.turn.compiled` makes a definition ready to run. Every model is
+frozen. Unknown keys are kept out here and reported by the loader.
 """
 
 from __future__ import annotations

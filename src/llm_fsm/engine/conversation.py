@@ -267,7 +267,7 @@ class AsyncConversation:
 
         After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
         HandlerError at END_CONVERSATION comes after the turn is stored. If a store's server is gone for good, the
-        result is unknown; with a `request_id`, the message is then answered once.
+        result is unknown. With a `request_id`, the message is then answered once.
 
         Args:
             text: The message, or one of the `choices` of the turn before. A choice needs no model to be read, where its

@@ -1,7 +1,7 @@
 """Calls that must not run twice, within a function that runs again.
 
 A question of the function is recognised by its words. If they changed, for example because they contain the time, the
-model is asked anew and may repeat calls that are on record under the old question. Such calls are matched by their
+model is asked anew. It may then repeat calls that are on record under the old question. Such calls are matched by their
 tool and arguments: each call on record stands for one new call.
 """
 

@@ -1,7 +1,7 @@
 """Explain a turn: the model's words, the candidate moves, and the values that their conditions read.
 
-Nothing of this is recorded. It is computed again from the session before the turn and from the turn's events, on the
-same compiled machine, so that the explanation and the machine cannot disagree. Secrets are masked.
+Nothing of this is recorded. It is computed again from the session before the turn and from the turn's events. The
+compiled machine is the same, so the explanation and the machine cannot disagree. Secrets are masked.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A turn that acts writes every result to the journal as it arrives. After a crash, the same message begins the turn
 again, and recorded results are read instead of fetched. The first entry is the message itself; a different message
-voids the journal. While a turn only talks, its entries wait: a model's words can be fetched again, and a write that
-never happens costs nothing. Tool calls are stored under their idempotency keys, because the calls of a batch may end
-in any order. A call that must not run twice is also recorded before it begins.
+voids the journal. While a turn only talks, its entries wait. A model's words can be fetched again, and a write that
+never happens costs nothing. Tool calls are stored under their idempotency keys, because the calls of a batch may end in
+any order. A call that must not run twice is also recorded before it begins.
 """
 
 from __future__ import annotations

@@ -332,7 +332,7 @@ class AsyncMachine:
     ) -> Turn:
         """Like `run`, but only past one task: to the border of the next state, where the run is saved.
 
-        With the id of a run that exists the next step is taken; its task is given `input`, None: what the task before
+        With the id of a run that exists, the next step is taken. Its task is given `input`; None: what the task before
         put out. Raises as `run` does.
         """
         start = _Start(input, context, background, state, shared, memory)

@@ -1,7 +1,7 @@
 """Stream the words of a turn as soon as its move has been checked.
 
-A refused move never shows a word. Words are provisional until the turn is saved. If the turn ends with other words (a
-reply breaks off, or a limit is reached after the move), the words are withdrawn and replaced.
+A refused move never shows a word. Words are provisional until the turn is saved. If the turn ends with other words,
+the shown words are withdrawn and replaced. This happens if a reply breaks off, or a limit is reached after the move.
 """
 
 from __future__ import annotations

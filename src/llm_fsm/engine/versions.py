@@ -1,8 +1,8 @@
 """The definition versions of a machine: a conversation runs on the version that it is pinned to.
 
-A session names its definition by SHA-256, and the store keeps the definitions of its sessions. The policy decides
-what happens to a conversation of another version than the machine's. `pin` plays it to its end on its own version,
-`migrate` carries it over by a map of states and keys if possible, and `reject` refuses it.
+A session names its definition by SHA-256, and the store keeps the definitions of its sessions. The policy decides what
+happens to a conversation of another version than the machine's. `pin` plays it to its end on its own version. `migrate`
+carries it over by a map of states and keys if possible. `reject` refuses it.
 """
 
 from __future__ import annotations

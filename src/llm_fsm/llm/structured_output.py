@@ -183,10 +183,10 @@ class ReplyModes:
     ) -> T:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
-        A server may fail (500) without a reason in a form that it has never answered: the next form is tried once.
-        A step is remembered once a plainer request was answered; after a failure, once that has happened twice.
-        Without a schema only the prompt's words say the form. After a rejected temperature, `ask` is called again
-        and leaves it out; it stays out if that was answered. Raises what `ask` raises for another reason.
+        If a server fails (500) without a reason in a form that it has never answered, the next one is tried once. A
+        step is remembered once a plainer request was answered; after a failure, once that has happened twice. Without a
+        schema only the prompt's words say the form. After a rejected temperature, `ask` is called again and leaves it
+        out; it stays out if that was answered. Raises what `ask` raises for another reason.
         """
         modes, step, left_out = self._modes(model, schema, tools), 0, False
         failed: ModelError | None = None

@@ -1,6 +1,6 @@
 """HTTP connections that must send the head of a request in time, and not too much of it.
 
-uvicorn has a time-out for idle connections alone: a client that sends one byte of a header now and then would keep its
+uvicorn has a time-out for idle connections alone. A client that sends one byte of a header now and then would keep its
 connection for ever.
 """
 

@@ -32,7 +32,7 @@ _HEADERS = [
 class Guard:
     """An ASGI application in front of another one.
 
-    `hosts`: names that the Host header may have besides addresses and `localhost`; None: any, for a server with
+    `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name, for a server with
     tokens, which no foreign page can make a browser send. `origins`: those whose pages may call the server.
     """
 

@@ -120,7 +120,7 @@ def add_token(
 ) -> str:
     """Make a token, write its hash to the file, and give the token itself, which is kept nowhere.
 
-    Raises ConfigurationError for a name that is none or is taken, and for a file that cannot be read or written.
+    Raises ConfigurationError for a name that is none or is taken, and for an unreadable or unwritable file.
     """
     place = Path(path)
     known: Iterable[Token] = Tokens.from_file(place).known if place.exists() else ()

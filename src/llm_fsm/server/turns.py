@@ -1,8 +1,8 @@
-"""Turns that go on though their client has left: each is followed by whoever asks, from any of its events on.
+"""Turns that go on though their client has left: any caller can follow one from any of its events.
 
-A streamed turn runs in a task of its own and keeps its events for a while after it is over. A client that comes back
-with the same request id hears the rest. Where nothing is kept any more, or in another process, the store has the turn,
-and the engine gives it again.
+A streamed turn runs in its own task, and keeps its events for a while after it is over. A client that comes back with
+the same request id hears the rest. If nothing is kept any more, or in another process, the engine gives the turn again
+from the store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The exchanges that prompts show.
 
 The history grows to twice `max_exchanges` and is then cut back in one block. Between two cuts the prompt is
-append-only, so that the provider's prompt cache can serve it. The token budget is the harder bound: if not even
+append-only, so that the provider's prompt cache can serve it. The token budget is the harder bound. If not even
 `max_exchanges` fit, fewer are kept, and these are cut in blocks too.
 """
 

@@ -1,7 +1,7 @@
 """Check that a session and its turn records fit together.
 
-Reading checks types (see `llm_fsm.session.serialization.read`). This module checks the rest for conversations that
-are imported or examined: the state of a paused tool loop, and that the records lead to the session.
+Reading checks types (see `llm_fsm.session.serialization.read`). This module checks the rest for conversations that are
+imported or examined. It checks the state of a paused tool loop, and that the records lead to the session.
 """
 
 from __future__ import annotations

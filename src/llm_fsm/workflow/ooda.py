@@ -1,4 +1,4 @@
-"""Observe, orient, decide, act: a loop over the model of one state, and the same as a workflow of its own."""
+"""Observe, orient, decide, act: a loop over the model of one state, and the same loop as a workflow."""
 
 from __future__ import annotations
 

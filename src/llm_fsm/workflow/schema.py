@@ -27,8 +27,9 @@ _LAMBDA = "<lambda>"
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """Return a workflow as JSON data, from which `workflow_from_json` makes the same one.
 
-    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names, a lambda by
-    that of its place: `state` for what a state executes, `state.name` for a key result, `state.route` for a transition.
+    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names, and a lambda
+    by the name of its place. That is `state` for what a state executes, `state.name` for a key result, `state.route`
+    for a transition.
     """
     states = {}
     for name, spec in workflow.states.items():

@@ -246,7 +246,7 @@ class Workflow:
         self._begun = True
 
     def _take_up(self, turns: Iterable[Iterable[ev.Event]], *, waits: bool) -> None:
-        """Read from the store how far a run is; what an earlier run put out, of which the context tells, stays."""
+        """Read from the store how far a run is; outputs of an earlier run in the context stay."""
         known = [event for events in turns for event in events]
         passed = sum(isinstance(event, ev.TaskPassed) for event in known)
         self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]

@@ -37,8 +37,8 @@ class Delivery:
     """One event for a sink. `event` is {"type": …, …} as in turn records, with dots for values of secret keys.
 
     `record` counts the records of the conversation from 1, `index` the events of the record from 0. `key` consists of
-    the conversation, the record and the index, so it is the same if the event is delivered again. `definition` is the
-    machine's name, `kind` the kind of turn, and `state` the state after the turn.
+    conversation, record and index, so it is the same if the event is delivered again. `definition` is the machine's
+    name, `kind` the kind of turn, and `state` the state after the turn.
     """
 
     key: str

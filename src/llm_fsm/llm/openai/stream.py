@@ -49,8 +49,8 @@ LAST = 5.0
 class EventLines:
     """The data of server-sent events, from bytes in pieces of any size.
 
-    An error that a server tells in another way is given as data, too. It may be an event of that name, in a field of
-    that name (llama.cpp), or in lines that are no field (Ollama).
+    An error that a server tells in another way is given as data, too. It may be an event or a field of that name
+    (llama.cpp), or stand in lines that are no field (Ollama).
     """
 
     __slots__ = ("_data", "_failed", "_odd", "_rest")
