@@ -347,7 +347,7 @@ def _own_times(turn: TurnState) -> State | None:
 
 
 def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
-    """Nobody answers a state that says itself what then: ask again, or go where it leads on a time-out."""
+    """Handle silence in a state with times of its own: ask again, or go where it leads on a time-out."""
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
         asked = response.last_question(turn)
@@ -370,7 +370,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
 
 
 def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
-    """Nobody says anything: remind, go where the definition's own state leads, or close."""
+    """Handle silence elsewhere: remind, go where the definition's own state leads, or close."""
     closes = silence.closes is not None and silence.closes <= time
     piece, whose, place = _silence_source(turn)
     plan = piece.states["silence"]
@@ -484,7 +484,7 @@ def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage
 
 
 def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
-    """Return the event of the turn's words; what the history will show of it holds no value of a secret key."""
+    """Return the event of the turn's words; what the history shows of it holds no secret value."""
     user = turn.session.user_input
     secrets = turn.secrets()
     return ev.BotSaid(

@@ -187,7 +187,7 @@ def refusals(turn: TurnState) -> list[tuple[str, str]]:
 
 
 def _outcome(turn: TurnState) -> str:
-    """Return the result of the last work of this turn in the definition at work, as JSON without secrets; else ""."""
+    """Return the result of this turn's last work in the definition at work, as JSON without secrets; else ""."""
     for event in reversed(turn.events):
         if isinstance(event, ev.TaskPassed):
             return escaped(shortened(redacted(turn.secrets(), turn.session.input)))
@@ -337,7 +337,7 @@ def _question(turn: TurnState, purpose: str, *, telling: bool = False) -> str:
 def open_question(turn: TurnState, asked: str = "") -> str:
     """Return what is asked here.
 
-    It is the fixed reply, the question in what was said last (`asked`), a purpose that asks, or what is missing.
+    It is the fixed reply, the question in the last words (`asked`), a purpose that asks, or what is missing.
     """
     if turn.state.fixed is not None:
         return own_words(turn.machine, turn.state, turn.session)

@@ -1,7 +1,7 @@
 """The place where a move comes to rest.
 
 A transition names a state. The machine may go on from there by itself: through states that decide, automatic
-transitions and states whose questions are answered. The ends of digressions and subflows lead on, too. `rest` follows
+transitions and answered states. The ends of digressions and subflows lead on, too. `rest` follows
 all of it without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named
 target.
 """

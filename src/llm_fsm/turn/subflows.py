@@ -75,7 +75,7 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
 
 
 def give_back(turn: TurnState, how: str = "final") -> None:
-    """Be back at the topmost place, with what the flow gives back."""
+    """Come back to the topmost place, with what the flow gives back."""
     session, left = turn.session, turn.machine
     leave(turn, how)
     values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
@@ -112,7 +112,7 @@ def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]
 
 
 def leave(turn: TurnState, how: str) -> None:
-    """Be back at the topmost place, and take nothing along."""
+    """Come back to the topmost place, and take nothing along."""
     session, frame = turn.session, turn.session.stack[-1]
     keep_secrets(turn)
     turn.emit(

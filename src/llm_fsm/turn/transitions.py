@@ -301,7 +301,7 @@ def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:
 
 
 def _come_back_to(turn: TurnState, place: int) -> Frame:
-    """Be back at a place on the stack that a digression left open, whatever lies above it."""
+    """Come back to a place on the stack that a digression left open, whatever lies above it."""
     frame = turn.session.stack[place]
     state, here = frame.saved["state"], turn.session.state
     turn.emit(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place, history=True))

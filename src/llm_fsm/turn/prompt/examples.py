@@ -24,7 +24,7 @@ _MOST_KEYS = 3
 
 
 class ExampleState(NamedTuple):
-    """A state of which replies can be shown: the keys that it asks for, and where its first own transition leads."""
+    """A state of which replies can be shown: the keys that it asks for, and its first own transition's target."""
 
     id: str
     asks: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""What of a machine stands in the system message and the schema of the prompts of one state.
+"""The parts of a machine that stand in the system message and the schema of the prompts of one state.
 
 What a provider has cached of one turn should serve the next, in whatever state that is. A small machine therefore
-has one system message with the words of all its states and all its keys, and one schema. A larger one is divided
-into regions, in the order of its definition, so that a turn costs as much among a thousand states as among ten; all
-states of a region have the same system message and the same schema, but for those with a `reasoning` of their own.
+has one schema, and one system message with the words of all states and all keys. A larger one is divided
+into regions, in the order of its definition. A turn then costs as much among a thousand states as among ten. All
+states of a region share a system message and a schema, except those with their own `reasoning`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Region:
     """States that have one system message.
 
     `shown`: those whose words it has, where global transitions lead among them. `keys`: those that it lists.
-    `named`: the states that the schema of a reply lets it name; `name`: the schema's own, "" where it serves all
+    `named`: the states that the schema of a reply lets it name. `name`: the schema's own, "" where it serves all
     states of the machine.
     """
 
@@ -66,7 +66,7 @@ class Region:
 
 
 def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tuple[Region, ...]:
-    """The regions of a machine. `keys`: all that a reply may write; `whole`: as if the machine were small."""
+    """Return the regions of a machine. `keys`: all that a reply may write; `whole`: as if the machine were small."""
     few_keys = whole or len(keys) <= MOST_KEYS
     few_states = whole or len(definition.states) <= MOST_STATES
     every = tuple(_named(definition, definition.states)) if few_states else ()
@@ -85,10 +85,10 @@ def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tupl
 
 
 def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list[tuple[str, ...]]:
-    """The states in groups of about the same size, divided where few transitions lead across.
+    """Divide the states into groups of about the same size, where few transitions lead across.
 
-    By dynamic programming over the first so many states: a group costs what it is off the size that all should have,
-    and is the cheaper the more transitions stay within.
+    This is dynamic programming over the first so many states. A group costs what it is off the size that all should
+    have. It is the cheaper the more transitions stay within.
     """
     again = _said_again(definition)
     sizes = [
@@ -127,7 +127,7 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
 
 
 def _said_again(definition: Definition) -> dict[str, int]:
-    """Tokens of the instructions of states that one before them has, too, as a region says them once."""
+    """Count the tokens of instructions that an earlier state has, too, as a region says them once."""
     speaking = {
         state_id: instructions_of(state)
         for state_id, state in definition.states.items()
@@ -137,7 +137,7 @@ def _said_again(definition: Definition) -> dict[str, int]:
 
 
 def _links(definition: Definition) -> Counter[tuple[int, int]]:
-    """How many transitions there are between two states, by their places; a final state is asked for nothing."""
+    """Count the transitions between two states, by their places; a final state is asked for nothing."""
     place = {state_id: number for number, state_id in enumerate(definition.states)}
     found: Counter[tuple[int, int]] = Counter()
     for state_id, state in definition.states.items():
@@ -149,9 +149,9 @@ def _links(definition: Definition) -> Counter[tuple[int, int]]:
 
 
 def _offered(definition: Definition) -> tuple[str, ...]:
-    """Where global transitions lead, as far as words of the size of a region go.
+    """Return where global transitions lead, as far as words of the size of a region go.
 
-    A digression is answered by the reply that names it, so that one has to know all that its state knows.
+    A digression is answered by the reply that names it. That reply has to know all that its state knows.
     """
     found: dict[str, int] = {}
     for transition in sorted(definition.global_transitions, key=lambda transition: transition.priority):
@@ -170,17 +170,17 @@ def _tokens(state: State) -> int:
 
 
 def _own(state: State) -> Iterator[str]:
-    """The keys that a state collects, and those that its conditions read."""
+    """Yield the keys that a state collects, and those that its conditions read."""
     yield from state.required_context_keys
     yield from demanded(state.transitions)
 
 
 def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
-    """The keys of some states, of their global transitions, and of what lies directly behind them.
+    """Return the keys of some states, of their global transitions, and of what lies directly behind them.
 
-    What follows them comes as far as there is room: lists and objects that a fixed reply reads out (what is read out is
-    what is corrected there, and what the schema lacks can be written as text alone), and what is collected behind
-    global transitions, which a message that opens one may tell.
+    What follows them comes as far as there is room. First come lists and objects that a fixed reply reads out. What is
+    read out is what is corrected there, and what the schema lacks can be written as text alone. Then comes what is
+    collected behind global transitions, which a message that opens one may tell.
     """
     found: dict[str, None] = {}
     targets: dict[str, None] = {}
@@ -201,7 +201,7 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
 
 
 def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """The lists and objects that fixed replies of some states read out; one too many does no harm."""
+    """Yield the lists and objects that fixed replies of some states read out; one too many does no harm."""
     schemas = definition.key_schemas
     for state_id in states:
         for expression in _EXPRESSION.findall(definition.states[state_id].reply or ""):
@@ -211,7 +211,7 @@ def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
 
 
 def demanded(transitions: Iterable[Transition]) -> Iterator[str]:
-    """The keys that conditions read."""
+    """Yield the keys that conditions read."""
     for transition in transitions:
         for condition in transition.conditions:
             yield from condition.requires_context_keys
@@ -220,7 +220,7 @@ def demanded(transitions: Iterable[Transition]) -> Iterator[str]:
 
 
 def _named(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """Every state that a reply in some of the states may name, in the definition's order."""
+    """Return every state that a reply in some of the states may name, in the definition's order."""
     everywhere = {transition.target_state for transition in definition.global_transitions}
     named: set[str] = set()
     for state_id in states:

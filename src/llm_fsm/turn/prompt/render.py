@@ -1,9 +1,9 @@
-"""What the model reads. The words are in `prompts/*.j2`; here is what goes into them, and how it is escaped.
+"""The prompts that a model reads. The words are in `prompts/*.j2`; here they are filled in, and data is escaped.
 
 The system message is the same in every turn of a machine. The user message begins with the history, which
-is append-only between trims, and ends with what changes most, so that a provider's prompt cache can serve
-the start. Everything that comes from people, models, tools and context stands as JSON strings in which no
-character can close the markup around it; nothing is rewritten or filtered.
+is append-only between trims. It ends with what changes most, so that a provider's prompt cache can serve
+the start. Everything that comes from people, models, tools and context stands as JSON strings. No character
+in them can close the markup around it. Nothing is rewritten or filtered.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Prompts:
 
     @cached_property
     def retry(self) -> Template:
-        """What a second try is told."""
+        """The words that a second try is told."""
         return self.environment.from_string(self.sources["retry"])
 
     @cached_property
@@ -93,7 +93,7 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
 
 
 def _filled(template: Template, values: dict[str, Any]) -> str:
-    """A template with its values alone; `render` would copy all that jinja2 offers to templates before each turn."""
+    """Fill a template with its values alone; `render` would copy all that jinja2 offers before each turn."""
     return "".join(template.root_render_func(template.new_context(values, shared=True)))
 
 
@@ -105,7 +105,7 @@ def transition_item(
     data: Mapping[str, Any] | None = None,
     speaks: bool = False,
 ) -> str:
-    """One entry of <transitions> as JSON. What its description says, `there` does not say again.
+    """Return one entry of <transitions> as JSON. What its description says, `there` does not say again.
 
     `data`: what conditions read; those that hold are left out, and keys that are known. None shows all.
     `speaks`: the target has a fixed reply.
@@ -127,20 +127,20 @@ def transition_item(
 
 
 def branch_item(move: Move) -> str:
-    """A move that the program makes by itself as JSON: when, in words, else its conditions."""
+    """Return a move that the program makes by itself as JSON: when, in words, else its conditions."""
     when = {"if": clean(move.description)} if move.description else checked(move)
     return escaped({"to": move.target, **when})
 
 
 def checked(move: Move) -> dict[str, Any]:
-    """What a prompt says of the conditions of a move that the program takes by itself."""
+    """Return what a prompt says of the conditions of a move that the program takes by itself."""
     return _conditions(guard for guard in move.guards if not guard.judged)
 
 
 def _conditions(
     guards: Iterable[Guard], *, described: bool = False, data: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
+    """Return what a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
     conditions = []
     for guard in guards:
         if data is not None and not guard.judged and guard.settled(data):
@@ -158,7 +158,7 @@ def _conditions(
 
 
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
-    """A key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
+    """Return a key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
     kind, inner = schema.get("type"), mapped(schema, lean)
     parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
     if "enum" in schema:
@@ -171,7 +171,7 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
 
 
 def _choices(values: Iterable[Any], labels: Mapping[str, Any]) -> str:
-    """The values of an enum, each with its words where it has some."""
+    """Return the values of an enum, each with its words where it has some."""
     shown = []
     for value in values:
         words = labels.get(value if isinstance(value, str) else escaped(value))
@@ -180,12 +180,12 @@ def _choices(values: Iterable[Any], labels: Mapping[str, Any]) -> str:
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
-    """True when a key takes less than every value of its type."""
+    """Return true when a key takes less than every value of its type."""
     return "enum" in schema or any(word in schema for word in _KEY_WORDS)
 
 
 def is_whole(schema: Mapping[str, Any]) -> bool:
-    """True when a key takes lists or objects, of which a reply sends all."""
+    """Return true when a key takes lists or objects, of which a reply sends all."""
     return schema.get("type") in ("array", "object") or "items" in schema or "properties" in schema
 
 
@@ -195,7 +195,7 @@ def _plain(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemParts:
-    """What a system message says, beside the definition's own name, description and persona.
+    """The parts of a system message, beside the definition's own name, description and persona.
 
     Attributes:
         keys: The key list.
@@ -227,7 +227,7 @@ class SystemParts:
 
 
 def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: SystemParts) -> str:
-    """The system message of some states, without the day."""
+    """Return the system message of some states, without the day."""
     return prompts.system.render(
         name=clean(definition.name),
         description=clean(definition.description),
@@ -271,7 +271,7 @@ def moment(time: float, zone: str) -> str:
 
 @lru_cache(maxsize=64)
 def _local(minute: int, zone: str) -> tuple[str, str]:
-    """The day and the minute in a time zone."""
+    """Return the day and the minute in a time zone."""
     at = datetime.fromtimestamp(minute * 60, UTC).astimezone(zone_of(zone))
     where = zone if zone and at.tzinfo is not UTC else "UTC"
     day = f"{at.year:04}-{at.month:02}-{at.day:02}"
@@ -303,12 +303,12 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
     said: str,
     outcome: str,
 ) -> tuple[str, dict[str, int]]:
-    """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
+    """Return the user message of one call, and the estimated tokens of each section after the `fixed` ones.
 
-    `items` are entries of <transitions>; `valid` the states that may be named, where no entries say it; `now`: the
-    minute, where it matters; `speaks`: the state has a fixed reply; `keys` the lines of keys that the system message
-    does not list; `earlier` those of answers from before a flow.
-    `said`: the words of this turn that stand before those that are asked for; `outcome`: what they tell of, as JSON.
+    `items`: entries of <transitions>. `valid`: the states that may be named, where no entries say it. `now`: the
+    minute, where it matters. `speaks`: the state has a fixed reply. `keys`: the lines of keys that the system message
+    does not list. `earlier`: those of answers from before a flow. `said`: the words of this turn that stand before
+    those that are asked for. `outcome`: what they tell of, as JSON.
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
@@ -340,12 +340,15 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
 
 
 def own_sizes(request: LLMRequest) -> Mapping[str, int]:
-    """Estimated tokens of the parts of a question, tools apart: those that it tells, else of its two messages."""
+    """Return the estimated tokens of a question's parts, tools apart: those that it tells, else of its two messages."""
     return request.sizes or {item.role: estimate(item.content) for item in request.messages[:_FIRST]}
 
 
 def call_sizes(request: LLMRequest) -> Mapping[str, int]:
-    """Estimated tokens of the parts of one call: `own_sizes`, its tools, and their calls and results so far."""
+    """Return the estimated tokens of the parts of one call.
+
+    They are `own_sizes`, its tools, and their calls and results so far.
+    """
     parts = own_sizes(request)
     if request.tools:
         parts = {**parts, "tools": sum(estimate(tool.text) for tool in request.tools)}
@@ -357,9 +360,9 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
 
 
 def moved_on(asked: str, later: str) -> str:
-    """The user message of a call with the state, context and menu of a later one.
+    """Return the user message of a call with the state, context and menu of a later one.
 
-    Put together from both, since after a pause no session knows any more what the user had said and what came before
+    It is put together from both. After a pause no session knows any more what the user had said, and what came before
     it. Data cannot be taken for the tags, of which it has no bracket.
     """
     known, place, said = "</further_context_keys>\n", "<current_state>\n", "<user_input>\n"
@@ -371,8 +374,9 @@ def moved_on(asked: str, later: str) -> str:
 def second_try(
     prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str
 ) -> tuple[LLMMessage, LLMMessage]:
-    """A refused reply and the line that follows it; `valid` are the states that may be named, where that matters.
+    """Return a refused reply and the line that follows it.
 
+    `valid`: the states that may be named, where that matters.
     `unmet`: the state that the reply named, where a value that it left out may still open it.
     """
     line = prompts.retry.render(
@@ -394,7 +398,7 @@ class Section:
 
 
 def sections(text: str) -> tuple[Section, ...]:
-    """The outermost sections of a rendered prompt, in order."""
+    """Return the outermost sections of a rendered prompt, in order."""
     found = []
     for match in _SECTION.finditer(text):
         name = match.group(1) or match.group(3)

@@ -1,4 +1,4 @@
-"""What prompts say of a state: its line in <states>, and the glimpse that other states' prompts have of it."""
+"""The words of prompts on a state: its line in <states>, and its glimpse in other states' prompts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class StateWords:
 
 
 def state_words(state_id: str, state: State) -> StateWords:
-    """The words of a state; its instructions of all kinds are joined."""
+    """Return the words of a state; its instructions of all kinds are joined."""
     texts = {
         "id": state_id,
         "description": clean(state.description) if state.description != state.purpose else "",
@@ -79,20 +79,20 @@ def state_words(state_id: str, state: State) -> StateWords:
 
 
 def instructions_of(state: State) -> str:
-    """The instructions of a state, those of all kinds."""
+    """Return the instructions of a state, those of all kinds."""
     kinds = (state.instructions, state.extraction_instructions, state.response_instructions)
     return clean("\n".join(text for text in kinds if text))
 
 
 def name_tokens(state_id: str) -> int:
-    """Estimated tokens of <current_state> with no more than the state's id in it."""
+    """Return the estimated tokens of <current_state> with no more than the state's id in it."""
     return estimate(state_id) + 2 * TAGS
 
 
 def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str) -> str:
-    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON.
+    """Return a state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON.
 
-    One that works neither speaks nor lets a reply choose where it leads, so that only its purpose is said; one that
+    One that works neither speaks nor lets a reply choose where it leads. Only its purpose is said then. One that
     decides has branches in place of transitions.
     """
     works = kind in WORKS
@@ -106,9 +106,9 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
 
 
 def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
-    """What <states> says of some states: a line for each that has words.
+    """Return what <states> says of some states: a line for each that has words.
 
-    What several of them have in their instructions, as `shared` finds it, gets one line, with the ids of all of them.
+    What `shared` finds in the instructions of several of them gets one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
     kinds = {state_id: definition.kind_of(state_id) for state_id in words}
@@ -129,7 +129,7 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
 
 
 def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """What is left of the instructions of each state without what `shared` finds, and what that is."""
+    """Return what is left of the instructions of each state without what `shared` finds, and what that is."""
     sharing = shared(instructions)
     ends = {state_id: text for text, ids in sharing.items() for state_id in ids}
     own = {state_id: text.removesuffix(ends.get(state_id, "")).rstrip() for state_id, text in instructions.items()}
@@ -137,9 +137,9 @@ def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """What several states have word for word at the end of their instructions, or as all of them, to those states.
+    """Return the words that end the instructions of several states, or are all of them, with those states.
 
-    An end counts from a sentence or line that stands for itself, if it is long enough to say all that it means.
+    An end counts from a sentence or line that stands for itself. It must be long enough to say all that it means.
     """
     having: dict[str, list[str]] = {}
     alike = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
@@ -159,7 +159,7 @@ def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def _ends(text: str) -> Iterator[str]:
-    """The ends of a text that may stand on their own: the last few."""
+    """Yield the ends of a text that may stand on their own: the last few."""
     for match in [*_BREAK.finditer(text, 0, max(0, len(text) - _SHARED_CHARS))][-_MOST_ENDS:]:
         before, gap, end = text[: match.start()], match.group(), text[match.end() :]
         line = before.rpartition("\n")[2].lstrip()
@@ -174,7 +174,7 @@ def _ends(text: str) -> Iterator[str]:
 
 
 def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
-    """The final states of a definition, which ends no conversation where it is `called`.
+    """Return the final states of a definition, which ends no conversation where it is `called`.
 
     Those that are come to on no way but through a digression only end that. `asides`: states that come back although
     no transition says so.
@@ -194,7 +194,7 @@ def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -
 
 
 def _mark(state_id: str, endings: Endings) -> str:
-    """What is said of a final state behind its name: nobody says goodbye in the answer of a digression."""
+    """Return what is said of a final state behind its name: nobody says goodbye in the answer of a digression."""
     return " (final)" if state_id in endings.ends else f" (then back to {_BACK})" if state_id in endings.answers else ""
 
 
@@ -220,12 +220,12 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
 
 
 def _indented(text: str) -> str:
-    """The lines of a text beneath its first one; a list within a list stays one, as its lines may depend on it."""
+    """Indent the lines of a text beneath its first one. A list within a list stays one, as lines may depend on it."""
     return "\n  ".join(line.rstrip() for line in cleandoc(text).splitlines() if line.strip())
 
 
 def _short(text: str) -> str:
-    """The beginning of a text, up to a space near the end if there is one, and to no part of an expression."""
+    """Return the beginning of a text, up to a space near the end, and to no part of an expression."""
     line = " ".join(clean(text).split())
     if len(line) <= _GLIMPSE_CHARS:
         return line
@@ -239,10 +239,10 @@ def _short(text: str) -> str:
 def glimpse(
     definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
 ) -> dict[str, Any]:
-    """What another state's prompt shows of this one: what it is there for, asks and says.
+    """Return what another state's prompt shows of this one: what it is there for, asks and says.
 
-    Instructions that the state `seen_from` has word for word, or ends with, too, are not said again, nor keys that
-    the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
+    Instructions that the state `seen_from` has word for word, or ends with, too, are not said again. Neither are keys
+    that the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
@@ -270,7 +270,7 @@ def glimpse(
 
 
 def _without_end_of(words: str, here: State) -> str:
-    """Instructions without what those of another state have, too, as all of them or at their end."""
+    """Return instructions without what those of another state have, too, as all of them or at their end."""
     last = words[-_SHARED_CHARS:]
     theirs = [text for text in (here.response_instructions, here.instructions) if text and text.endswith(last)]
     known = {end for text in theirs for end in (text, *_ends(text))}
@@ -279,13 +279,13 @@ def _without_end_of(words: str, here: State) -> str:
 
 
 def _names_all(text: str, words: Iterable[str]) -> bool:
-    """True when each of the words stands in the text, as a whole and whatever its case."""
+    """Return true when each of the words stands in the text, as a whole and whatever its case."""
     said = f" {_NO_WORD.sub(' ', text.casefold())} "
     return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in said for word in words)
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """A glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
+    """Return a glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
     if not shown.keys() <= {"purpose", "instructions", "collects"}:
         return shown
     collected = shown.get("collects")

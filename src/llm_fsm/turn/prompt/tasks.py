@@ -1,6 +1,6 @@
-"""What the model reads where it works: the brief of a task, of the judge of its output, of the summariser.
+"""The prompts of work: the brief of a task, of the judge of its output, of the summariser.
 
-The words are in `prompts/task.j2`, `judge.j2` and `summary.j2`, each with a block for the system message and
+The words are in `prompts/task.j2`, `judge.j2` and `summary.j2`. Each has a block for the system message and
 one for the user message. Whatever comes from people, models, tools and context stands as escaped JSON.
 """
 
@@ -42,7 +42,7 @@ def _shown(machine: CompiledMachine, session: Session, state: CompiledState) -> 
 
 
 def _given(session: Session) -> str:
-    """What a task was given: nothing where it follows a conversation."""
+    """Return what a task was given: nothing where it follows a conversation."""
     return "" if session.input is None else escaped(shortened(session.input, MAX_INPUT_CHARS))
 
 
@@ -52,12 +52,12 @@ def _background(session: Session) -> str:
 
 
 def buckets_of(session: Session) -> dict[str, Any]:
-    """What a prompt shows of the working memory: the buckets that hold something."""
+    """Return what a prompt shows of the working memory: the buckets that hold something."""
     return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
 
 
 def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) -> Messages:
-    """The brief of an attempt: what is to be done, with what, and what failed before."""
+    """Return the brief of an attempt: what is to be done, with what, and what failed before."""
     plan = machine.states[session.state]
     definition, state = machine.definition, plan.definition
     feedback = () if session.work is None else session.work.feedback
@@ -92,7 +92,7 @@ def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) ->
 
 
 def judge_messages(machine: CompiledMachine, session: Session, checks: Sequence[Check], output: Any) -> Messages:
-    """The question whether an output meets the criteria of these checks."""
+    """Return the question whether an output meets the criteria of these checks."""
     state = machine.states[session.state]
     objective = state.definition.purpose or state.definition.description or state.id
     return _messages(
@@ -109,9 +109,9 @@ def judge_messages(machine: CompiledMachine, session: Session, checks: Sequence[
 
 
 def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySchema:
-    """The form of a judge's reply on these checks: the same for all tasks, as it stands before all that is cached.
+    """Return the form of a judge's reply on these checks.
 
-    Of many names it has only those of the checks.
+    It is the same for all tasks, as it stands before all that is cached. Of many names it has only those of the checks.
     """
     judged = (check.name for state in machine.states.values() for check in state.checks if check.by == "judge")
     names = list(dict.fromkeys(judged))
@@ -129,7 +129,7 @@ def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySc
 
 
 def summary_messages(machine: CompiledMachine, session: Session, happened: Any) -> Messages:
-    """The request for a summary of what happened, on top of the one that there is."""
+    """Return the request for a summary of what happened, on top of the one that there is."""
     return _messages(
         machine.prompts.summary,
         {},

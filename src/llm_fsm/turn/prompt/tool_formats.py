@@ -1,7 +1,7 @@
 """Tools as the providers' own interfaces take them.
 
 Sources: OpenAI "Function calling" (chat completions), Anthropic "Tool use" (messages), Google "Function
-calling" (Gemini API, whose schemas are a part of OpenAPI 3.0).
+calling" (Gemini API). Schemas of the last are a part of OpenAPI 3.0.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _GOOGLE_FORMATS = frozenset({"date-time", "float", "double", "int32", "int64"})
 
 
 def to_openai(spec: ToolSpec) -> dict[str, Any]:
-    """One entry of `tools` of a chat completion."""
+    """Return one entry of `tools` of a chat completion."""
     return spec.to_dict()
 
 
 def to_anthropic(spec: ToolSpec) -> dict[str, Any]:
-    """One entry of `tools` of a message."""
+    """Return one entry of `tools` of a message."""
     return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
 def to_google(spec: ToolSpec) -> dict[str, Any]:
-    """One function declaration. A function without parameters has no `parameters`."""
+    """Return one function declaration. A function without parameters has no `parameters`."""
     declaration: dict[str, Any] = {"name": spec.name, "description": spec.description}
     if spec.parameters.get("properties"):
         declaration["parameters"] = google_schema(spec.parameters)
@@ -41,7 +41,7 @@ def to_google(spec: ToolSpec) -> dict[str, Any]:
 
 
 def formatted(specs: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
-    """What a provider's `tools` parameter takes. Raises ValueError for an unknown format."""
+    """Return what a provider's `tools` parameter takes. Raises ValueError for an unknown format."""
     render: Callable[[ToolSpec], dict[str, Any]] | None = {
         "openai": to_openai,
         "anthropic": to_anthropic,
@@ -54,7 +54,7 @@ def formatted(specs: Iterable[ToolSpec], form: Format) -> list[dict[str, Any]]:
 
 
 def google_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema in the words that Google's interface knows; what it cannot say is left out.
+    """Return a JSON Schema in the words that Google's interface knows; what it cannot say is left out.
 
     References that are left, which are recursive ones, become plain objects.
     """

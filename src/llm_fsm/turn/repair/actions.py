@@ -1,7 +1,7 @@
-"""What repair patterns do: to the place where a conversation is, to its answers, and which words say so.
+"""The acts of repair patterns on the place and the answers of a conversation, and the words that say so.
 
 The words come from the pattern's definition (see `turn.repair.patterns`). None of them needs a further model call,
-unless it comes back into another definition, whose questions the model has not seen.
+unless it comes back into another definition. The model has not seen the questions of that one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
 
 
 def _way_on(turn: TurnState) -> Move | None:
-    """The way on where the message has answered the open question."""
+    """Return the way on where the message has answered the open question."""
     return way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
 
 
@@ -68,13 +68,13 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
 
 
 def _claims_too_much(turn: TurnState, name: str) -> bool:
-    """True where the words of a correction would announce a change that was refused."""
+    """Return true where the words of a correction would announce a change that was refused."""
     corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
     return name == "correct" and bool(turn.session.notes) and not corrected
 
 
 def _answer_aside(turn: TurnState, name: str, message: str) -> None:
-    """Patterns that change nothing: words, and what is open stays so."""
+    """Answer by a pattern that changes nothing: say its words, and what is open stays so."""
     turn.emit(ev.Repaired(pattern=name))
     if name == "repeat":
         last, asked = response.last_words(turn), response.open_question(turn)
@@ -92,7 +92,7 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
 
 
 def _say(turn: TurnState, name: str, state: str | None = None, **data: Any) -> None:
-    """What a pattern says in one of its states, the first one if none is named."""
+    """Say what a pattern says in one of its states; in the one where it ends if none is named."""
     piece = turn.machine.patterns[name]
     turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
@@ -204,7 +204,7 @@ def _back(turn: TurnState, message: str) -> Run:
 
 
 def _question_before(turn: TurnState) -> tuple[str, tuple[str, ...]]:
-    """Return the state that asked before, and the keys of its last answer; "" if there is none to go back to."""
+    """Return the state that asked before, and the keys of its last answer; "" if there is none."""
     session, machine = turn.session, turn.machine
     if keys := _last_answer(session, turn.state):
         return turn.state.id, keys
@@ -273,21 +273,21 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
 
 
 def _waits_for_yes(turn: TurnState) -> bool:
-    """True where a way on depends on a yes or a no that nobody has said."""
+    """Return true where a way on depends on a yes or a no that nobody has said."""
     keys, context = turn.machine.keys, turn.session.context
     asked = [key for key in keys.offered if _yes_or_no(keys.schema(key)) and not has(context, key)]
     return any(reads(move, asked) for move in own_moves(turn.state))
 
 
 def _yes_or_no(schema: Mapping[str, Any]) -> bool:
-    """True for the schema of a key that takes true or false."""
+    """Return true for the schema of a key that takes true or false."""
     kind = schema.get("type", ())
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(isinstance(one, bool) for one in values)
 
 
 def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
-    """Not understood: rephrase, then offer what is possible, then give up."""
+    """Answer a message that was not understood: rephrase, then offer what is possible, then give up."""
     session = turn.session
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
     count = session.misses[0] + 1 if session.misses is not None and in_row else 1
@@ -321,7 +321,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
 
 
 def _say_given_up(turn: TurnState) -> None:
-    """The apology of the definition, if it has one, else that of the pattern."""
+    """Say the apology of the definition, if it has one, else that of the pattern."""
     if (apology := turn.state.model.on_failure) is not None:
         turn.say("notice", apology)
     else:
@@ -339,7 +339,7 @@ def _go_to(turn: TurnState, pattern: str) -> Run:
 
 
 def _choices(turn: TurnState) -> str:
-    """What is possible here, in the words of the definition; without words around them, each a point of a list."""
+    """Return what is possible here, in the definition's words; without words around them, each a point of a list."""
     data = turn.session.data()
     open_moves = [move for move in own_moves(turn.state) if verdict(move, data).holds]
     said = (

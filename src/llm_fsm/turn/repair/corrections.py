@@ -1,4 +1,4 @@
-"""What follows in a turn from answers that were changed: where the way depends on them, it is decided again."""
+"""The effects of changed answers in a turn: where the way depends on them, it is decided again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDS = ("cancel", "restart", "handover")
 def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
     """Note which earlier answers a reply changed, and go back where the way depends on them.
 
-    True when that was all; False where what the reply picks is to be looked at still.
+    Return true when that was all; false where what the reply picks is to be looked at still.
     """
     if (yield from _correct_outside(turn, reply, before)):
         return True
@@ -56,7 +56,7 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
 
 
 def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Change answers of the definitions that wait for this one; the rest of the update.
+    """Change answers of the definitions that wait for this one; return the rest of the update.
 
     What this one was given of them changes with them.
     """
@@ -76,7 +76,7 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
-    """Note which answers of waiting definitions a reply changed; True when that led back to one of them."""
+    """Note which answers of waiting definitions a reply changed; return true when that led back to one of them."""
     named = reply.target == "correct"
     for place, changed, found in () if reply.target in _ENDS else outside(turn.root, before, turn.session):
         if found is None:
@@ -90,7 +90,7 @@ def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generato
 
 
 def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, str]:
-    """End the flow at work if the reply picks its end; the transition that follows then, else ""."""
+    """End the flow at work if the reply picks its end; return the transition that follows then, else ""."""
     move = judge(own_moves(turn.state), reply.target, turn.session.data())
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""
@@ -111,7 +111,7 @@ def _go_back(
 ) -> Generator[Effect, Result, bool]:
     """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
 
-    False, and nothing said, where the new way leads to the same place, and the reply picks a way on from there.
+    Return false and say nothing where the new way leads back here, and the reply picks a way on.
     """
     named, here, earlier = reply.target == "correct", turn.session.state, turn.said
     asked = response.open_question(turn, response.last_question(turn))
@@ -136,12 +136,12 @@ def _go_back(
 
 
 def _is_aside(turn: TurnState, target: str) -> bool:
-    """True for the name of a digression, whose words hold wherever it was begun."""
+    """Return true for the name of a digression, whose words hold wherever it was begun."""
     return any(move.returns and move.target == target for move in turn.state.moves)
 
 
 def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message: str) -> None:
-    """Words of a pattern before what was said since; before a fixed reply only those of the model."""
+    """Say words of a pattern before what was said since; before a fixed reply only those of the model."""
     piece = turn.machine.patterns.get(pattern)
     if piece is not None and (message or turn.state.fixed is None):
         message = response.pattern_words(turn, piece, pattern, {"words": message})

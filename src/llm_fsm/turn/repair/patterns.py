@@ -1,7 +1,7 @@
 """Repair patterns: what people do in every conversation, whatever it is about. They correct, cancel, ask back.
 
 Each is a small definition of the same format (`patterns/*.json`). A model is told of it by one line, its name
-standing for a state; what it says by itself is the reply of the state in which it ends. A definition's own state
+standing for a state. What it says by itself is the reply of the state in which it ends. A definition's own state
 of that name takes its place. What a pattern does to a conversation is in `llm_fsm.turn.repair.actions`.
 """
 
@@ -25,17 +25,17 @@ COMES_BACK = frozenset({"correct", "digress", "clarify", "repeat", "skip", "cann
 
 
 def no_pieces(name: str) -> Definition:
-    """Where there are none."""
+    """Raise KeyError: there are none."""
     raise KeyError(name)
 
 
 def named(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that a model may name."""
+    """Return the patterns that a model may name."""
     return tuple(name for name in patterns if name not in UNNAMED)
 
 
 def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
-    """The state in which a piece ends; `data` are its keys."""
+    """Return the state in which a piece ends; `data` are its keys."""
     state = piece.states[piece.definition.initial_state]
     seen = set()
     while state.kind == "decide" and state.id not in seen:
@@ -48,7 +48,7 @@ def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
 
 
 def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
-    """What a piece says in a state."""
+    """Return what a piece says in a state."""
     fixed = piece.states[state].fixed
     try:
         return "" if fixed is None else fixed.render(dict(data)).strip()
@@ -57,5 +57,5 @@ def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str
 
 
 def lines(pieces: Mapping[str, CompiledMachine]) -> str:
-    """What a prompt says of patterns, a line for each."""
+    """Return what a prompt says of patterns, a line for each."""
     return "\n".join(f"{name}: {pieces[name].definition.description}" for name in named(pieces))

@@ -1,7 +1,7 @@
 """Sentences that ask, told apart from those that tell by their question marks.
 
-An open question is said again after a digression, or left out after a move. Nothing here understands a language: a
-sentence asks if it has a question mark of any script, and two sentences are compared letter by letter.
+An open question is said again after a digression, or left out after a move. Nothing here understands a language. A
+sentence asks if it has a question mark of any script. Two sentences are compared letter by letter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def asks(text: str) -> bool:
 
 
 def question_in(text: str) -> str:
-    """Return the sentences that ask in the last paragraph that has any; "" if none does, or the text was cut off."""
+    """Return the sentences that ask in the last paragraph that has any.
+
+    It is "" if none does, or the text was cut off.
+    """
     if text.endswith(TRUNCATED):
         return ""
     return next(filter(None, map(_asking, reversed(text.split("\n\n")))), "")

@@ -14,7 +14,7 @@ _WORDS = '"message"'
 
 
 def quoted(text: str) -> str:
-    """A reply with such digits in quotes, up to its words, in which nothing is looked for."""
+    """Return a reply with such digits in quotes, up to its words, in which nothing is looked for."""
     head, words, rest = text.partition(_WORDS)
     return _NUMERAL.sub(_in_quotes, head) + words + rest
 

@@ -1,7 +1,7 @@
 """From a model's text to a reply, or to one named fault.
 
-Strict JSON first; then the object inside fences, prose or a thinking block; then a reply that was cut
-off; then repair. Whatever comes in, the outcome is a `Reply` or a `ReplyError` with one of these faults:
+Strict JSON comes first, then the object inside fences, prose or a thinking block. Then come a reply that
+was cut off, and repair. Whatever comes in, the outcome is a `Reply` or a `ReplyError`. Its fault is one of
 `empty`, `too-long`, `not-json`, `not-object`, `too-deep`, `several-objects`, `duplicate-key`,
 `cut-off`, `no-target`, `no-message`.
 """
@@ -52,7 +52,7 @@ _ODD = ("{", "```", "<", "[", "◁")
 
 
 class Reply(NamedTuple):
-    """What the model wants. `message` is empty where it sent no words; `update` is as sent, unchecked.
+    """One reply of the model: what it wants. `message` is empty where it sent no words; `update` is as sent, unchecked.
 
     `update_fault` says why a `context_update` was not an object and so counts as empty.
     """
@@ -115,7 +115,7 @@ def only_object(text: str) -> dict[str, Any] | None:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Every complete JSON object that stands in a text, outermost ones only. Raises ReplyError, RecursionError."""
+    """Return every complete JSON object in a text, outermost ones only. Raises ReplyError, RecursionError."""
     found: list[dict[str, Any]] = []
     position = text.find("{")
     tries = 0
@@ -141,12 +141,12 @@ def _has_target(value: object) -> bool:
 
 
 def _is_flat(value: object) -> bool:
-    """True for a reply with all of it on one level."""
+    """Return true for a reply with all of it on one level."""
     return _has_target({"transition": value})
 
 
 def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The one object that is a reply, or holds one. Raises ReplyError when there are several different ones."""
+    """Return the one object that is a reply, or holds one. Raises ReplyError when there are several different ones."""
     replies = [item for item in objects if _has_target(item)]
     if not replies and not any(map(_is_flat, objects)):
         replies = [held for item in objects if (held := _held(item)) is not None]
@@ -158,7 +158,7 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
-    """The one reply in an object that is none: the call of a tool written out, or a schema filled in."""
+    """Return the one reply in an object that is a written-out call of a tool, or a filled-in schema."""
     if depth == _MAX_WRAPS or not _OWN_KEYS.isdisjoint(value):
         return None
     inner = [item for part in value.values() if (item := _object_in(part)) is not None]
@@ -168,7 +168,7 @@ def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
 
 
 def _object_in(value: object) -> dict[str, Any] | None:
-    """An object, as it is or as the JSON text of one; None for anything else."""
+    """Return an object, as it is or as the JSON text of one; None for anything else."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         with suppress(ValueError, ReplyError):
             value = decode(value.strip())
@@ -180,7 +180,7 @@ def _several() -> ReplyError:
 
 
 def _endings(text: str) -> list[tuple[str, str]]:
-    """A JSON text that stops too early, closed in each way that may be right, and what each of them leaves out.
+    """Return a JSON text that stops too early, closed in each way that may be right, with what each leaves out.
 
     Empty where nothing is open. What ends in the middle of an escape loses that. Raises ReplyError.
     """
@@ -206,7 +206,7 @@ def _endings(text: str) -> list[tuple[str, str]]:
 
 
 def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
-    """The complete part of a reply that ends in the middle, if its transition is complete; None where it is no JSON."""
+    """Return the complete part of a reply that ends in the middle, past its transition; None where it is no JSON."""
     for ending, left_out in endings:
         with suppress(ValueError):
             if (whole := decode(ending)) and _WORDS.search(left_out) is None:
@@ -215,7 +215,7 @@ def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
 
 
 def _uncut(value: Any) -> Any:
-    """A reply that ends in the middle, if that is not in its transition, or in words that end it. Raises ReplyError."""
+    """Return a reply cut off outside its transition, or in words that end its transition. Raises ReplyError."""
     if _has_target(value):
         parts = list(value["transition"])
         if list(value)[-1] != "transition" or ("context_update" in parts and parts[-1] == "message"):
@@ -241,7 +241,7 @@ def _repaired(text: str) -> Any:
 
 
 def _with_its_transition(value: Any, text: str) -> Any:
-    """A repaired reply with its transition as it was sent, where that is sound: repairing words changes no value."""
+    """Return a repaired reply with its transition as sent, where that is sound: repairing words changes no value."""
     places = list(_TRANSITION.finditer(text))
     if len(places) != 1 or not isinstance(value, dict) or "transition" not in value:
         return value
@@ -252,7 +252,7 @@ def _with_its_transition(value: Any, text: str) -> Any:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """An escape as the character itself where both mean the same: json_repair does not know all of them."""
+    """Return an escape as the character itself where both mean the same: json_repair does not know all."""
     escape = found.group()
     if escape == r"\/":
         return "/"
@@ -263,7 +263,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _find(text: str) -> Any:
-    """The JSON value that a text means. Raises ReplyError."""
+    """Return the JSON value that a text means. Raises ReplyError."""
     if text.startswith(("{", '"')):
         try:
             value = decode(text)
@@ -294,7 +294,7 @@ def _find(text: str) -> Any:
 
 
 def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
-    """The reply in a text that closes it once too often before its message, and is sound but for that."""
+    """Return the reply in a text that closes it once too often before its message, and is else sound."""
     if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data" or text[error.pos] != ",":
         return None
     with suppress(ValueError, ReplyError):
@@ -308,7 +308,7 @@ def _text(value: object) -> str:
 
 
 def _spoken(value: object) -> str:
-    """The words of a message, without a thought before them; of one that holds a reply once more, that one's."""
+    """Return the words of a message without a thought before them, or those of a reply within it."""
     text = _text(value)
     if not text.startswith(_ODD):
         return text
@@ -318,7 +318,7 @@ def _spoken(value: object) -> str:
 
 
 def _once_more(text: str) -> Mapping[str, Any] | None:
-    """A reply that stands where the words of one should, as much as came of it; None where there are words."""
+    """Return a reply that stands where words should, as much as came of it; None where there are words."""
     if not text.startswith(("{", "```")):
         return None
     whole = True
@@ -338,12 +338,12 @@ def _once_more(text: str) -> Mapping[str, Any] | None:
 
 
 def _words(found: Mapping[str, Any]) -> str:
-    """The words of a reply; those that stand in its transition, where it has none of its own."""
+    """Return the words of a reply; those that stand in its transition, where it has none of its own."""
     return _spoken(found.get("message")) or _spoken((_object_in(found.get("transition")) or {}).get("message"))
 
 
 def document(text: str) -> dict[str, Any]:
-    """The JSON object that a text means, a reply or not. Raises ReplyError."""
+    """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
         raise ReplyError("too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read")
     stripped = (joined(text) if (halved := may_be_halved(text)) else text).strip().lstrip("\ufeff")
@@ -359,7 +359,7 @@ def document(text: str) -> dict[str, Any]:
 
 
 def parse(text: str) -> Reply:
-    """The reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
+    """Return the reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
     found = document(text)
     if (transition := _move(found)) is None:
         found = _held(found) or found
@@ -374,7 +374,7 @@ def parse(text: str) -> Reply:
 
 
 def _move(found: dict[str, Any]) -> dict[str, Any] | None:
-    """The part of a reply that names its target; None where nothing does."""
+    """Return the part of a reply that names its target; None where nothing does."""
     transition = found.get("transition", found)
     if not isinstance(transition, dict):
         transition = _object_in(transition) or {}
@@ -383,7 +383,7 @@ def _move(found: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[str, Any], str | None]:
-    """The update of a reply that is none as it stands, and what is wrong with it.
+    """Return the update of a reply that is none as it stands, and what is wrong with it.
 
     One beside the transition counts only where it stands before the words: these are shown once the move was checked.
     """
@@ -399,7 +399,7 @@ def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[
 
 
 def parse_words(text: str) -> str:
-    """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
+    """Return the message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
     found = document(text)
     words = _words(found) or _words(_held(found) or {})
     if not words:

@@ -27,13 +27,13 @@ _LEADING = re.compile(
 
 
 def unthought(text: str) -> str:
-    """A text without the whole thoughts that it begins with."""
+    """Return a text without the whole thoughts that it begins with."""
     found = _LEADING.match(text)
     return text if found is None else text[found.end() :]
 
 
 def after_thoughts(text: str) -> str:
-    """What follows a model's thoughts, those too that its prompt had begun: only their end stands in the text."""
+    """Return what follows a model's thoughts, also those that its prompt had begun: only their end is in the text."""
     text = unthought(text)
     at, last = 0, text.rfind("{")
     while (end := ANY_END.search(text, at)) is not None and end.end() <= last:
@@ -45,5 +45,5 @@ def after_thoughts(text: str) -> str:
 
 
 def may_begin(text: str) -> bool:
-    """True for a text that is the beginning of the mark of a thought, and no more."""
+    """Return true for a text that is the beginning of the mark of a thought, and no more."""
     return any(tag.startswith(text.lower()) for tag in _TAGS)

@@ -1,8 +1,9 @@
 """A reply read while it arrives: its move as soon as that is complete, then its words as they come.
 
-Only a reply in the form that was asked for is read ahead: a JSON object, whatever words, code fence or thinking block
-stand before it, whose `transition` stands before its `message`. Of anything else nothing is given before the end,
-when `llm_fsm.turn.reply.parser` reads the whole. What is given is always decoded text of `message`, never JSON.
+Only a reply in the form that was asked for is read ahead. It is a JSON object whose `transition` stands before
+its `message`. Words, a code fence or a thinking block may stand before the object. Of anything else nothing is given
+before the end, when `llm_fsm.turn.reply.parser` reads the whole. What is given is always decoded text of `message`,
+never JSON.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 
 
 class ReplyReader:
-    """Takes a reply in pieces of any size, in time that grows with its length alone.
+    """A reader that takes a reply in pieces of any size, in time that grows with its length alone.
 
-    `head`: once the move is complete, a whole reply with that move and no words; None until then, and for ever
+    `head`: once the move is complete, a whole reply with that move and no words. It is None until then, and for ever
     where the reply has another form.
     """
 
@@ -59,7 +60,7 @@ class ReplyReader:
         self._step: Callable[[], bool] = self._opening
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; the words that came with it, which together are those `parser.parse` gives."""
+        """Take the next piece and return its words, which together are those that `parser.parse` gives."""
         self._text = self._text[self._at :] + piece
         self._at = 0
         while self._step():
@@ -86,7 +87,7 @@ class ReplyReader:
         return mended(given)
 
     def _certain(self, words: str) -> str:
-        """The words without what only those that follow can tell the meaning of, while there may be more of them."""
+        """Return the words without an end that only following ones explain, while there may be more of them."""
         if self._step == self._over:
             return words
         open_ = not self._said and words != "" and (_FENCE.fullmatch(words) or may_begin(words))
@@ -108,7 +109,7 @@ class ReplyReader:
         self._at = end
 
     def _opening(self) -> bool:
-        """What may stand before the object: a thought, then words without another bracket or tag."""
+        """Pass what may stand before the object: a thought, then words without another bracket or tag."""
         text = self._text
         space = _SPACE.match(text, self._at)
         at = self._at = self._at if space is None else space.end()
@@ -138,7 +139,7 @@ class ReplyReader:
         return True
 
     def _key(self) -> bool:
-        """The next key of the object, up to the first character of its value."""
+        """Take the next key of the object, up to the first character of its value."""
         found = _KEY.match(self._text, self._at)
         if found is None:
             return self._give_up() if len(self._text) - self._at > _MAX_KEY else False
@@ -231,7 +232,7 @@ class ReplyReader:
             self._at += length
 
     def _escape(self) -> tuple[int, str]:
-        """The escape that stands here, and its length: 0 where more text is needed, -1 where it is none."""
+        """Return the escape that stands here, and its length: 0 where more text is needed, -1 where it is none."""
         text, at = self._text, self._at
         if len(text) < at + 2:
             return 0, ""
