@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import structs
 
@@ -47,6 +47,7 @@ class _Loop(TypedDict):
     keys: Mapping[str, str]
     answers: Mapping[str, Any]
     done: Mapping[str, Mapping[str, Any]]
+    heard: NotRequired[tuple[str | None, list[tuple[str | None, str]]]]
 
 
 class _Answered(TypedDict):

@@ -83,7 +83,8 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
         return
     available = available_here(turn)
     turn.initial_session = turn.session
-    loop = Loop("turn", response.turn_request(turn, available, words_only=False), available)
+    heard = tool_loop.heard_by(turn.session)
+    loop = Loop("turn", response.turn_request(turn, available, words_only=False), available, heard)
     if waiting is not None:
         loop.take_up(waiting)
     while loop.tries < 2:
@@ -111,7 +112,7 @@ def _renew(turn: TurnState, loop: Loop) -> None:
     """Renew the available moves and the request, because values that tools wrote may open a move."""
     if loop.asked_for == "turn":
         available = available_here(turn)
-        loop.reopen(response.turn_request(turn, available, words_only=False), available)
+        loop.reopen(response.turn_request(turn, available, words_only=False, heard=loop.heard), available)
 
 
 def available_here(turn: TurnState) -> AvailableMoves:

@@ -86,7 +86,14 @@ def say_on_the_way(turn: TurnState) -> None:
         say_fixed(turn)
 
 
-def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool, greeting: bool = False) -> LLMRequest:
+def turn_request(
+    turn: TurnState,
+    available: AvailableMoves,
+    *,
+    words_only: bool,
+    greeting: bool = False,
+    heard: tool_loop.Heard | None = None,
+) -> LLMRequest:
     machine, session, state = turn.machine, turn.session, turn.state
     scope = state.definition.context_scope
     context = machine.keys.shown(session.context, None if scope is None else scope.read)
@@ -101,10 +108,10 @@ def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool
         machine.prompts,
         asked.sizes,
         StateWords(id=state.id, tokens=name_tokens(state.id)) if machine.prompts.whole else state.words,
-        session.window,
+        session.window if heard is None else heard.window,
         available.items,
         available.valid if machine.prompts.whole else (),
-        _heard(turn, words_only=words_only),
+        _heard(turn, session.user_input if heard is None else heard.user, words_only=words_only),
         now=moment(session.time, zone) if machine.tells_time else "",
         speaks=state.fixed is not None,
         open_patterns=open_patterns(turn, available.patterns),
@@ -148,9 +155,8 @@ def _further(turn: TurnState) -> tuple[str, ...]:
     return available_moves(turn.machine, turn.session, asides(turn.root, turn.session)).further
 
 
-def _heard(turn: TurnState, *, words_only: bool) -> str | None:
+def _heard(turn: TurnState, user: str | None, *, words_only: bool) -> str | None:
     """Return the user's message: without secrets of flows that were left, and for words alone without any."""
-    user = turn.session.user_input
     if user is None or not (words_only or turn.left_secrets):
         return user
     shown: str = redacted(turn.secrets() if words_only else sorted(turn.left_secrets, key=len, reverse=True), user)

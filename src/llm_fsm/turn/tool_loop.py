@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
+from llm_fsm.session.history import Exchange
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.serialization import read
+from llm_fsm.session.session import Session
 from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
-from llm_fsm.turn.prompt.render import moved_on
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
@@ -46,17 +47,37 @@ OUTCOME: Mapping[str, Any] = {
 """The answer about a call whose outcome is unknown: do it again, or what came of it."""
 
 
+class Heard(NamedTuple):
+    """The message of the user that a loop answers, and the exchanges before it."""
+
+    user: str | None
+    window: tuple[Exchange, ...]
+
+
+def heard_by(session: Session) -> Heard:
+    """Return the message of the turn under way; after a pause, that of the last exchange that has one."""
+    if session.user_input is not None:
+        return Heard(session.user_input, session.window)
+    for place in range(len(session.window) - 1, -1, -1):
+        if session.window[place][0] is not None:
+            return Heard(session.window[place][0], session.window[:place])
+    return Heard(None, session.window)
+
+
 class Loop:
     """One question to the model and the calls that its last reply asks for.
 
     `keys`: call id to idempotency key. `answers`: call id to what a person answered. `done`: call id to the outcome,
-    one of {"value"}, {"error"} and {"unknown"}. `tries`: replies that did not stand.
+    one of {"value"}, {"error"} and {"unknown"}. `tries`: replies that did not stand. `heard`: the message, of a turn.
     """
 
-    __slots__ = ("answers", "asked_for", "calls", "done", "keys", "look", "refused", "request", "tries")
+    __slots__ = ("answers", "asked_for", "calls", "done", "heard", "keys", "look", "refused", "request", "tries")
 
-    def __init__(self, asked_for: AskedFor, request: LLMRequest, available: AvailableMoves) -> None:
+    def __init__(
+        self, asked_for: AskedFor, request: LLMRequest, available: AvailableMoves, heard: Heard | None = None
+    ) -> None:
         self.asked_for = asked_for
+        self.heard = heard
         self.request = request
         self.look = available
         self.refused: tuple[str, ...] = ()
@@ -80,6 +101,7 @@ class Loop:
             "keys": dict(self.keys),
             "answers": dict(self.answers),
             "done": dict(self.done),
+            **({} if self.heard is None else {"heard": [self.heard.user, list(map(list, self.heard.window))]}),
         }
 
     def take_up(self, document: Mapping[str, Any]) -> Loop:
@@ -92,14 +114,14 @@ class Loop:
         self.keys = dict(document["keys"])
         self.answers = dict(document["answers"])
         self.done = dict(document["done"])
+        if "heard" in document:
+            self.heard = read(document["heard"], Heard, "a paused loop cannot be read: heard")
         return self
 
     def reopen(self, request: LLMRequest, available: AvailableMoves) -> None:
         """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
-        *system, user = request.messages
-        asked, *since = self.request.messages[len(system) :]
-        place = replace(asked, content=moved_on(asked.content, user.content))
-        self.request, self.look = replace(request, messages=(*system, place, *since)), available
+        since = self.request.messages[len(request.messages) :]
+        self.request, self.look = replace(request, messages=(*request.messages, *since)), available
 
     def begin(self, reply: ModelReply) -> None:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""

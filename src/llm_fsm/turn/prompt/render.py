@@ -359,18 +359,6 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
     return parts
 
 
-def moved_on(asked: str, later: str) -> str:
-    """Return the user message of a call with the state, context and menu of a later one.
-
-    It is put together from both. After a pause no session knows any more what the user had said, and what came before
-    it. Data cannot be taken for the tags, of which it has no bracket.
-    """
-    known, place, said = "</further_context_keys>\n", "<current_state>\n", "<user_input>\n"
-    begun = later[: later.index(known) + len(known)] if known in later else ""
-    past = asked[: asked.index(place)].rpartition(known)[2]
-    return begun + past + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
-
-
 def second_try(
     prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str
 ) -> tuple[LLMMessage, LLMMessage]:
