@@ -325,9 +325,9 @@ def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
     }  # fmt: skip
     program = machine(states, patterns=["skip"])
     done = say(program, at("ask", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nWhat now?")
+    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nShall I book it?")
     done = say(program, at("ask_all", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat now?")
+    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat to change?")
 
 
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:

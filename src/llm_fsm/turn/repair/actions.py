@@ -19,7 +19,7 @@ from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, reads, verdict
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
-from llm_fsm.turn.repair.questions import told_in
+from llm_fsm.turn.repair.questions import asks, told_in
 from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest, way_on
 from llm_fsm.turn.turn_state import ORDINARY, Run, TurnState
@@ -243,12 +243,8 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
         return
     if not targets:
         turn.emit(ev.Repaired(pattern="skip", how="needed"))
-        _say(
-            turn,
-            "skip",
-            needed=", ".join(keys) or "it",
-            question=response.open_question(turn, response.last_question(turn)),
-        )
+        asked = "" if asks(turn.state.definition.purpose) else response.last_question(turn)
+        _say(turn, "skip", needed=", ".join(keys) or "it", question=response.open_question(turn, asked))
         return
     if keys:
         turn.emit(ev.KeysSkipped(keys=keys))
