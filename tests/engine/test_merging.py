@@ -44,8 +44,9 @@ async def test_every_request_id_of_a_merged_turn_gives_that_turn_again() -> None
         await asyncio.gather(*(chat.send(text, request_id=name) for text, name in sent))
         again = [await chat.send(text, request_id=name) for text, name in sent]
         assert [(turn.text, turn.number) for turn in again] == [("first", 1)] * 3
-        with pytest.raises(ConversationConflict):
-            await chat.send("another", request_id="r2")
+        for other in ("another", "hello"):
+            with pytest.raises(ConversationConflict):
+                await chat.send(other, request_id="r2")
 
 
 async def test_one_id_for_two_messages_at_once_is_a_conflict_and_the_other_is_answered() -> None:

@@ -231,13 +231,13 @@ class State(_Model):
     choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
     """The user's choices here, as labels or as {label, value}; without it those of the one key that is asked for."""
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
-    """How the run ended, for a final state: `failed` or another word."""
+    """Outcome of the run in a final state: `failed` or another word."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
     """Context key to the JsonLogic rule that gives its value when the state is entered."""
     clear: list[str] = []
     """Context keys that are cleared when the state is entered."""
     ask: Literal["when_missing", "always"] = "when_missing"
-    """Whether the question is asked on arrival although all that the state collects is known."""
+    """`always` asks the question on arrival although all that the state collects is known."""
     context_scope: Scope | None = None
     """Narrows what the model is shown of the context."""
     model: ModelSettings = ModelSettings()

@@ -182,7 +182,7 @@ class AsyncConversation:
         self._session = session
         self.greeting = greeting
         self.choices = choices
-        """What the user can choose now, as of the last turn made here, or of `refresh`."""
+        """The choices that the user has now, as of the last turn made here, or of `refresh`."""
 
     def __repr__(self) -> str:
         return self._described(type(self).__name__)

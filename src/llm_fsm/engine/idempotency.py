@@ -43,8 +43,8 @@ async def message_again(store: Store, session: Session, heard: UserMessage, reco
     """
     record = parse(recorded)
     before = record.user_message
-    said = () if before is None else (before.text, *(text for _, text in before.merged))
-    if heard.text not in said:
+    said = () if before is None else before.merged or ((heard.request_id, before.text),)
+    if (heard.request_id, heard.text) not in said:
         what = "an answer" if before is None else "another message"
         raise ConversationConflict(
             f"request id {heard.request_id!r} was already used for {what}; use a new id for each message"

@@ -71,7 +71,7 @@ class TurnResult(NamedTuple):
     again: bool = False
     """True if it was returned before: the answer to a known request id."""
     choices: tuple[Choice, ...] = ()
-    """What the user can choose after it."""
+    """The choices that the user has after it."""
 
 
 class LoadedSession(NamedTuple):

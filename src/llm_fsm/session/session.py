@@ -160,11 +160,11 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     made: Mapping[str, tuple[str, str]] = {}
     """Key with `x-from` to the source that made it, and to the handler or the place of the `set`."""
     asides: int = 0
-    """How many of the messages in this state were for a digression."""
+    """Number of messages in this state that were for a digression."""
     fruitless: tuple[int, int] | None = None
-    """How many messages in a row brought nothing, and the last turn that was counted."""
+    """Number of messages in a row that brought nothing, and the last turn that was counted."""
     tool_results: tuple[tuple[int, str, Any], ...] = ()
-    """What tools gave in the last turns of a conversation: turn, name, result; a long result is the beginning of it."""
+    """Results of tools in the last turns: turn, name, result. Of a long result only the beginning is kept."""
     timezone: str = ""
     """The user's time zone as an IANA name; "" is that of the definition."""
     refusals: Mapping[str, tuple[int, int]] = {}

@@ -84,7 +84,7 @@ class CompiledState:
     """What prompts show of this one whose system message does not have its words."""
     model: ModelSettings
     assignment: Assignment | None = None
-    """What it sets and clears when it is entered."""
+    """The keys that it sets and clears when it is entered."""
     checks: tuple[Check, ...] = ()
     """The key results of a task."""
     calls: str = ""

@@ -20,10 +20,10 @@ from llm_fsm.workflow.bound_llm import text_of
 from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
 
 CALL_SECONDS = 600.0
-"""How long one call of a model may take."""
+"""Longest time of one call of a model."""
 
 LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
-"""What one step of a run may use."""
+"""Limits of one step of a run."""
 
 
 class Host:

@@ -13,7 +13,7 @@ from llm_fsm.workflow.validation import RuleValidator
 from llm_fsm.workflow.workflow import Workflow
 
 DONE = "TASK COMPLETE:"
-"""What the model begins its report with when nothing is left to do."""
+"""First words of the model's report when nothing is left to do."""
 
 PHASES = ("observe", "orient", "decide", "act")
 _ASKED = {

@@ -19,7 +19,7 @@ from llm_fsm.workflow.workflow import Workflow
 
 VERSION = "2.0"
 PASS_THROUGH = "pass_through"
-"""What stands for `execute` where a state's output is its input."""
+"""Name of the function of a state whose output is its input."""
 
 _LAMBDA = "<lambda>"
 
