@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from llm_fsm import Machine
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.documents.loader import load
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
+from llm_fsm.testing import ScriptedLLM
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
 from llm_fsm.turn.guards import reads, verdict
 from llm_fsm.turn.repair.patterns import named
@@ -93,3 +95,31 @@ def test_no_pattern_agrees_to_anything(name: str, state: str, pattern: str) -> N
     if pattern == "skip":
         assert PROMISE not in done.text
         assert done.session.skipped == ()
+
+
+@pytest.mark.parametrize("pattern", ["correct", "digress", "clarify", "repeat", "skip", "cannot_handle", "back"])
+@pytest.mark.parametrize("asks", ["method", "invoice"])
+@pytest.mark.parametrize(
+    ("name", "calls", "known"),
+    [
+        ("tickets", "payment", {"concert": "brass", "seats": 2, "guest": "Ada Byron"}),
+        ("membership", "fee", {"name": "Ada Byron", "age": 30, "days": 2}),
+    ],
+)
+def test_no_pattern_agrees_to_anything_inside_a_shipped_flow(
+    name: str, calls: str, known: dict[str, Any], asks: str, pattern: str
+) -> None:
+    path = FOLDER / f"{name}.json"
+    definition = {**load(path).model_dump(exclude_unset=True), "patterns": list(PATTERNS)}
+    replies = [reply(asks, "Gladly.", method="invoice", payer="Ada Byron"), reply(pattern, PROMISE)]
+    with Machine.from_dict(definition, file=path, model=ScriptedLLM(replies)) as made:
+        chat = made.start(known, state=calls, greet=False)
+        chat.send("By invoice.")
+        before = chat.state
+        turn = chat.send("Rather not.")
+    assert before in ("method", "invoice")
+    assert not turn.ended
+    if not (pattern in ("skip", "back") and before == "invoice"):
+        assert turn.state == before
+    if pattern == "skip":
+        assert PROMISE not in turn.text
