@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, Machine
+from llm_fsm import AsyncConversation, AsyncMachine, Conversation, Machine
+from llm_fsm.engine import machine as asynchronous
+from llm_fsm.engine import sync
 from llm_fsm.testing import ScriptedLLM, reply
 from llm_fsm.tools.registry import ToolRegistry
 
@@ -25,6 +29,43 @@ DOCUMENT: dict[str, Any] = {
     },
 }
 REPLY = reply("bye", "Thanks.", pin="s3cret")
+PIZZA: dict[str, Any] = {
+    "name": "pizza",
+    "initial_state": "order",
+    "context_schema": {"properties": {"size": {"enum": ["small", "large"]}}},
+    "states": {
+        "order": {
+            "purpose": "Learn the size",
+            "required_context_keys": ["size"],
+            "reply": "Which size?",
+            "transitions": [{"target_state": "done"}],
+        },
+        "done": {"kind": "final", "reply": "One pizza, {{size}}."},
+    },
+}
+"""The definition in the examples of docstrings."""
+TWINS = [
+    pytest.param(getattr(twin, name), method, id=f"{twin.__name__}.{name}")
+    for twin, cls in ((Machine, AsyncMachine), (Conversation, AsyncConversation))
+    for name, method in inspect.getmembers(cls, inspect.isroutine)
+    if not name.startswith("_") and inspect.isroutine(getattr(twin, name, None))
+]
+SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)
+EXAMPLES = [
+    pytest.param(test, id=test.name.rpartition("engine.")[2])
+    for module in (sync, asynchronous)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module)
+    if test.examples
+]
+
+
+def contract(function: Callable[..., Any]) -> tuple[str, dict[str, list[str]]]:
+    """The first paragraph of a docstring, and the names in its sections."""
+    first, *sections = SECTION.split(inspect.getdoc(function) or "")
+    named = dict(zip(sections[::2], sections[1::2], strict=True))
+    return first.split("\n\n")[0], {
+        section: re.findall(r"^    (\w+):", named.get(section, ""), re.MULTILINE) for section in ("Args", "Raises")
+    }
 
 
 def settings(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
@@ -46,6 +87,40 @@ def test_every_way_to_make_a_machine_has_the_same_typed_settings(cls: Any) -> No
 @pytest.mark.parametrize("name", ["on", "run", "step", "start", "run_due", "migrate", "answer"])
 def test_a_machine_takes_the_same_arguments_with_and_without_asyncio(name: str) -> None:
     assert settings(getattr(Machine, name)) == settings(getattr(AsyncMachine, name))
+
+
+@pytest.mark.parametrize(("function", "twin"), TWINS)
+def test_a_method_is_described_alike_with_and_without_asyncio(
+    function: Callable[..., Any], twin: Callable[..., Any]
+) -> None:
+    summary, sections = contract(function)
+    assert (summary.replace("AsyncMachine", "Machine"), sections) == contract(twin)
+    assert len(TWINS) > 25
+
+
+@pytest.mark.parametrize("function", [function for twins in TWINS for function in twins.values])
+def test_a_public_method_describes_its_arguments_and_result(function: Callable[..., Any]) -> None:
+    signature = inspect.signature(function)
+    described = contract(function)[1]["Args"]
+    if "The other arguments are the settings" in (function.__doc__ or ""):
+        assert described == [next(iter(signature.parameters))]
+    else:
+        assert described == [name for name in signature.parameters if name != "self"]
+    if signature.return_annotation not in (None, "None"):
+        assert "Returns:\n" in (function.__doc__ or "")
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_in_a_docstring_does_as_it_says(
+    example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pizza.json").write_text(json.dumps(PIZZA), encoding="utf-8")
+    with Machine.from_dict(PIZZA, model="offline") as machine:
+        example.globs = {**example.globs, "machine": machine}
+        said: list[str] = []
+        failed, _ = doctest.DocTestRunner().run(example, out=said.append)
+        assert failed == 0, "".join(said)
 
 
 def test_settings_reach_the_machine_from_a_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One conversation and its turns, as a caller holds them."""
+"""One conversation and its turns, as a caller sees them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from llm_fsm.turn.available import Ahead, ahead
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.pipeline import Update
 
-_SHOWN = 60  # characters of a turn's words in its `repr`
+_SHOWN = 60  # characters of a turn's text in its `repr`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Turn:
     """One turn as its caller sees it.
 
     Attributes:
-        text: The words of the turn.
+        text: The text that the user sees.
         state: Id of the state after the turn.
         previous_state: Id of the state in which the message arrived.
         moved: True if a transition was made.
@@ -43,12 +43,12 @@ class Turn:
         usage: Model calls, tokens, time and cost.
         events: All events of the turn.
         output: The output of the last task, or the last answer to a state that waits.
-        outcome: How the run ended or stands: passed (or a final state was reached), paused, exhausted, limited,
-            failed (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), the
-            `outcome` of the final state, or "".
+        outcome: The result of the run: passed (or a final state was reached), paused, exhausted, limited, failed
+            (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), or the
+            `outcome` of the final state. "" while the conversation goes on.
         conversation_id: Id of the conversation.
-        choices: What the user can choose now, for buttons; `send` takes one of them. Empty for turns read from the
-            record.
+        choices: The choices that the user has now, for buttons; `send` takes one of them. Turns that are read from
+            the record have none.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Turn:
     choices: tuple[Choice, ...] = ()
 
     def __repr__(self) -> str:
-        """Return what a person looks for first; values of the context, which may be secret, are not among it."""
+        """Show number, state and text, but no value of the context, which may be secret."""
         how = f", {self.outcome or 'ended'}" if self.ended or self.paused is not None else ""
         return f"<{type(self).__name__} {self.number} in state {self.state!r}{how}: {cut(self.text, _SHOWN)!r}>"
 
@@ -128,8 +128,11 @@ def turn_of(result: TurnResult) -> Turn:
 class TurnStream:
     """The events of one turn as they happen. After the last event, the turn is saved and `turn` is set.
 
-    Words arrive as `MessageDelta`, and are provisional until then. Leaving the loop early cancels the turn, unless it
-    is saved already: `refresh` shows which. You can iterate a stream once, because it is one message.
+    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels the turn, unless it
+    is saved already; `refresh` shows which. You can iterate over a stream once, because it is one message.
+
+    Raises:
+        RuntimeError: You iterate a second time.
     """
 
     def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
@@ -171,7 +174,11 @@ class TurnStream:
 
 
 class AsyncConversation:
-    """One conversation. `state`, `context` and `ended` are as of the last turn made here, or of `refresh`."""
+    """One conversation with a user: send messages, and read its state.
+
+    `state`, `context` and the other properties show the last turn made here, or the last `refresh`.
+    `AsyncMachine.start` and `AsyncMachine.resume` make conversations.
+    """
 
     __slots__ = ("__weakref__", "_engine", "_session", "choices", "greeting")
 
@@ -182,7 +189,7 @@ class AsyncConversation:
         self._session = session
         self.greeting = greeting
         self.choices = choices
-        """The choices that the user has now, as of the last turn made here, or of `refresh`."""
+        """The choices that the user has after the last turn made here, or after `refresh`."""
 
     def __repr__(self) -> str:
         return self._described(type(self).__name__)
@@ -221,7 +228,11 @@ class AsyncConversation:
         return dict(self._session.root_context())
 
     def data(self) -> dict[str, Any]:
-        """Return the values that conditions read: the context and the system names."""
+        """Return the values that conditions read.
+
+        Returns:
+            The context and the system names, by name.
+        """
         return self._session.data()
 
     @property
@@ -245,19 +256,27 @@ class AsyncConversation:
         return self._session.pause
 
     async def history(self) -> tuple[Message, ...]:
-        """Return the whole conversation so far; empty if it was deleted."""
+        """Return all messages so far.
+
+        Returns:
+            The messages, oldest first. They are empty if the conversation was deleted.
+        """
         return transcript(await self._engine.records(self.id))
 
     async def turns(self) -> tuple[Turn, ...]:
-        """Return every turn on record with its events, undone or not. Contexts are the current one."""
+        """Return every turn on record, undone or not.
+
+        Returns:
+            The turns, oldest first, with their events. The context of each is the current one.
+        """
         records, session = await self._engine.records(self.id), self._session
         return tuple(turn_of(TurnResult(record=record, session=session)) for record in records)
 
     async def refresh(self) -> None:
-        """Load changes of other processes.
+        """Load changes that other processes made.
 
         Raises:
-            ConversationNotFound: It was deleted.
+            ConversationNotFound: The conversation was deleted.
         """
         self._session = await self._engine.load(self.id)
         self.choices = await self._engine.choices(self._session)
@@ -270,15 +289,19 @@ class AsyncConversation:
         result is unknown. With a `request_id`, the message is then answered once.
 
         Args:
-            text: The message, or one of the `choices` of the turn before. A choice needs no model to be read, where its
-                value is certain.
-            request_id: Your id of the message. The same id gives the recorded turn.
+            text: The message, or one of the `choices` of the turn before. A choice whose value is certain needs no
+                model call.
+            request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded turn.
+
+        Returns:
+            The turn, with the answer in `text`.
 
         Raises:
-            ValueError: The message is empty or too long.
+            ValueError: The message is empty or too long, or the request id is wrong.
             ConversationEnded: The conversation is over.
-            ConversationNotFound: It was deleted.
-            ConversationConflict: The request id belongs to another message, or the definition changed.
+            ConversationNotFound: The conversation was deleted.
+            ConversationConflict: The request id belongs to another message, the definition changed, or the run waits
+                for an answer.
             ModelError: The model failed.
             HandlerError: A handler failed and stopped the turn.
             StoreError: The store failed.
@@ -306,7 +329,16 @@ class AsyncConversation:
         return turn_of(result)
 
     def stream(self, text: str | Choice, *, request_id: str | None = None) -> TurnStream:
-        """Like `send`, as a stream of events."""
+        """Send one message, and return the events of its turn as they happen.
+
+        Args:
+            text: The message, or one of the `choices` of the turn before.
+            request_id: Your id of the message. The same id gives the recorded turn and its events.
+
+        Returns:
+            The stream. Iterating over it sends the message, and raises the errors of `send`. Its `turn` is set after
+            the last event.
+        """
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
             return await self._taken(await self._send(text, request_id, sink))
@@ -314,16 +346,36 @@ class AsyncConversation:
         return TurnStream(run)
 
     async def answer(self, value: object, *, request_id: str | None = None) -> Turn:
-        """Answer the pause of the run, as it was at the last turn or `refresh`, and continue.
+        """Answer the pause of the run, and continue the run.
+
+        The pause is the one of the last turn made here, or of `refresh`.
+
+        Args:
+            value: The answer, a JSON value that fits the schema of `paused`.
+            request_id: Your id of the answer. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
 
         Raises:
             ValueError: The answer does not fit the schema of `paused`.
+            ConversationNotFound: The conversation was deleted.
             ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ModelError: The model failed. Nothing has changed, and you may answer again.
+            StoreError: The store failed.
         """
         return await self._answer(value, request_id, None)
 
     def stream_answer(self, value: object, *, request_id: str | None = None) -> TurnStream:
-        """Like `answer`, as a stream of events."""
+        """Answer the pause of the run, and return the events as they happen.
+
+        Args:
+            value: The answer, a JSON value that fits the schema of `paused`.
+            request_id: Your id of the answer. The same id gives the recorded turn and its events.
+
+        Returns:
+            The stream. Iterating over it gives the answer, and raises the errors of `answer`.
+        """
         return TurnStream(lambda sink: self._answer(value, request_id, sink))
 
     async def _answer(
@@ -349,19 +401,23 @@ class AsyncConversation:
     async def update(
         self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
     ) -> Turn:
-        """Change a conversation between messages, as for a webhook or an operator.
+        """Change a conversation between messages, for example from a webhook or for an operator.
 
-        What follows by itself happens: automatic transitions, deciding states, tasks. The words of the turn are fixed
-        replies alone, because nobody has asked anything.
+        Automatic transitions, deciding states and tasks run as after a message. The text of the turn holds only fixed
+        replies, because nobody asked anything.
 
         Args:
-            context: Values by key; None deletes a key. They have the source `host`.
+            context: Values by key; None deletes a key. Their source is `host`.
             state: Id of the state to move to. Digressions and flows are left.
             request_id: Your id of the update. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
 
         Raises:
             ValueError: A value is refused, there is no such state, or nothing is to be changed.
             ConversationEnded: The conversation is over.
+            ConversationNotFound: The conversation was deleted.
             ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
         """
         if not context and state is None:
@@ -370,34 +426,48 @@ class AsyncConversation:
         return await self._taken(await self._engine.update(self.id, given))
 
     async def say(self, text: str, *, request_id: str | None = None) -> Turn:
-        """Say something to the user between messages, also after the end. The words are said as they are.
+        """Say something to the user between messages, also after the end.
 
         Args:
-            text: The words.
-            request_id: Your id of the words. The same id gives the recorded turn.
+            text: The message to the user. It is not changed.
+            request_id: Your id of the message. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
 
         Raises:
             ValueError: The text is empty or too long.
+            ConversationNotFound: The conversation was deleted.
             ConversationConflict: The request id belongs to something else.
         """
         given = Update(time=self._engine.now(), text=checked_message(text), request_id=request_id)
         return await self._taken(await self._engine.update(self.id, given))
 
     async def end(self) -> None:
-        """Close the conversation for good. An interrupted turn that had acted is finished first.
+        """Close the conversation for good.
 
-        Raises as `send` does if that turn cannot be finished. The conversation is then unchanged.
+        An interrupted turn that had acted is finished first.
+
+        Raises:
+            ConversationNotFound: The conversation was deleted.
+            ModelError: The model failed while the interrupted turn was finished. The conversation is then unchanged.
+            HandlerError: A handler failed.
+            StoreError: The store failed.
         """
         self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
-        """Undo the last turn, as an event on record. Effects of its tools and handlers outside stay.
+        """Undo the last turn.
+
+        The undo is an event on record. Effects of the turn's tools and handlers outside stay.
 
         An interrupted turn that had acted is finished first, and is the last one. A conversation that had ended
         continues. Its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
         stays used: the same message gets the recorded answer.
 
         Raises:
-            ConversationConflict: There is no turn.
+            ConversationConflict: There is no turn, or the turn cannot be undone because its definition is unknown.
+            ConversationNotFound: The conversation was deleted.
+            StoreError: The store failed.
         """
         self._saw(await self._engine.undo(self.id))

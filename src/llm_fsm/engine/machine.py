@@ -57,42 +57,52 @@ class _Start(NamedTuple):
 
 
 class AsyncMachine:
-    """A definition, a model and a store, ready for conversations.
+    """A definition with a model and a store, ready for conversations.
 
     Args:
         definition: The definition.
         model: "provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
-            LLM_FSM_MODEL, or the definition's own.
-        base_url: An OpenAI-compatible server, which is asked directly.
+            LLM_FSM_MODEL, or the model that the definition names.
+        base_url: The URL of an OpenAI-compatible server. The machine calls it directly.
         api_key: The key of that server, or of the model's provider. No other host receives it.
         store: A URL (see `llm_fsm.stores.registry`) or a store. None is "memory".
         tools: Functions, or a ToolRegistry.
         functions: Functions for `execute` and for checks of key results.
         mcp: MCP servers by alias.
         handlers: Handlers made by `create_handler`.
-        sinks: Functions and addresses that receive events, at least once and in order; see
+        sinks: Functions and webhook URLs that receive events, at least once and in order; see
             `llm_fsm.engine.outbox.sinks`.
-        fallbacks: Models that are asked in order if one fails for good.
-        timeout: Seconds for a whole turn; for each model call of a run without a user. None: no limit.
-        merge_within: Seconds. Messages of one conversation that come within them are answered by one turn; each sender
-            gets that turn. A message waits so long before it is answered. None: each has a turn of its own.
-        error_mode: "continue" or "raise": whether a failing handler stops the turn.
-        summaries: False: neither states nor the history are summarised.
+        fallbacks: Models to call in this order if the one before fails for good.
+        timeout: Seconds for a whole turn. In a run without a user, it applies to each model call. None: no limit.
+        merge_within: Seconds. One turn answers all messages of a conversation that arrive within this time, and each
+            sender gets that turn. Every message waits this long for its answer. None: each message gets its own turn.
+        error_mode: "raise" stops the turn if a handler fails; "continue" goes on.
+        summaries: False turns off summaries of states and of the history.
         summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
             "background"}, and returns text or {"summary", "todo_list"}.
-        clock: Returns seconds since the epoch.
-        on_change: What happens to conversations of another definition version: "pin" (they finish on it), "reject",
-            "migrate", or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
+        clock: A function that returns seconds since the epoch.
+        on_change: The policy for conversations of another version of the definition. "pin" finishes them on their
+            version, "reject" refuses them, and "migrate" moves them to this version. A map {"states": {old: new},
+            "keys": {old: new, or None to drop}} also migrates them.
         flows: Definitions by the names that subflows call.
         file: The file that paths in subflows are relative to; see `from_file`.
-        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if
-            the provider caches prompts.
+        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if the
+            provider caches prompts.
 
     Raises:
         DefinitionError: The definition cannot be used.
         ConfigurationError: The model, the store or the key cannot be used.
         ValueError: A setting has a wrong value.
         TypeError: A setting has a wrong type.
+
+    Example:
+        >>> import asyncio
+        >>> async def order(message):
+        ...     async with AsyncMachine.from_file("pizza.json", model="offline") as machine:
+        ...         chat = await machine.start()
+        ...         return await chat.send(message)
+        >>> asyncio.run(order("large")).text
+        'One pizza, large.'
     """
 
     def __init__(
@@ -184,7 +194,22 @@ class AsyncMachine:
         flows: Mapping[str, Registered] | None = None,
         prompt: str = "state",
     ) -> Self:
-        """Make a machine from a definition file. The settings are those of the constructor."""
+        """Make a machine from a definition file.
+
+        The other arguments are the settings of `AsyncMachine`, which its docstring describes.
+
+        Args:
+            path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are relative to it.
+
+        Returns:
+            The machine.
+
+        Raises:
+            DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
+            ConfigurationError: The model, the store or the key cannot be used.
+            ValueError: A setting has a wrong value.
+            TypeError: A setting is unknown or has a wrong type.
+        """
         settings = dict(locals())
         del settings["cls"], settings["path"]
         return cls(load(path), file=path, **settings)
@@ -215,7 +240,22 @@ class AsyncMachine:
         file: str | Path | None = None,
         prompt: str = "state",
     ) -> Self:
-        """Make a machine from a definition as JSON data. The settings are those of the constructor."""
+        """Make a machine from a definition as JSON data.
+
+        The other arguments are the settings of `AsyncMachine`, which its docstring describes.
+
+        Args:
+            document: The definition as a mapping, as `json.load` returns it.
+
+        Returns:
+            The machine.
+
+        Raises:
+            DefinitionError: The definition cannot be used. The error has all findings.
+            ConfigurationError: The model, the store or the key cannot be used.
+            ValueError: A setting has a wrong value.
+            TypeError: A setting is unknown or has a wrong type.
+        """
         settings = dict(locals())
         del settings["cls"], settings["document"]
         return cls(load_dict(document).definition, **settings)
@@ -237,24 +277,27 @@ class AsyncMachine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
     ) -> AsyncConversation:
-        """Begin a conversation and greet (unless `greet` is False).
+        """Begin a conversation, and greet the user unless `greet` is False.
 
         Args:
-            context: First values of the context.
-            conversation_id: The id; None makes a new one.
-            greet: False begins without words.
+            context: The first values of the context, by key.
+            conversation_id: An id of 1 to 200 characters; None makes a new one.
+            greet: False begins without a message to the user.
             state: Id of the state to begin in; None is the initial state.
             background: The purpose of the work; see `llm_fsm.session.memory.Background`.
             on_event: A plain function of (conversation id, event). It receives the greeting's events as they happen,
-                and its words as `MessageDelta`.
-            history: What was said elsewhere before, as (role, text) pairs or messages; roles are user and assistant.
-                The last one is not the user's. Prompts show it, and `chat.history` begins with it.
-            timezone: The user's time zone as an IANA name, for dates and times in prompts; "" is the definition's.
+                and its text as `MessageDelta`.
+            history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
+                and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
+            timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
+
+        Returns:
+            The conversation. Its `greeting` is the first message to the user.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The context, the state, the history or the time zone is wrong.
-            DefinitionError: This version cannot run the machine.
+            ValueError: The id, the context, the state, the history or the time zone is wrong.
+            ConfigurationError: A tool or function that the definition names is missing.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
         """
@@ -273,10 +316,18 @@ class AsyncMachine:
         return AsyncConversation(self._engine, result.session, result.record.text, result.choices)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
-        """Resume a conversation, in any process, at any time. Due time-outs happen first.
+        """Resume a conversation, in any process, at any time.
+
+        Due time-outs happen first.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The conversation.
 
         Raises:
-            ConversationNotFound: There is none with this id.
+            ConversationNotFound: There is no conversation with this id.
             UnreadableError: A part of it is damaged.
         """
         await self._engine.resume_deliveries()
@@ -300,21 +351,26 @@ class AsyncMachine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Run a machine without a user as far as possible; see `Turn.outcome`.
+        """Run a machine without a user as far as possible.
 
         Args:
             input: The input of the first task, any JSON value.
-            context: First values of the context.
-            conversation_id: The id; None makes a new one. An id that exists resumes that run: after a crash without
-                repeating finished work. A run that waits or is over stays as it is.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run; None makes a new one. An id that exists resumes that run, after a crash
+                too, and repeats no finished work. A run that waits or is over stays as it is.
             background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
-            state: The state to begin in; None: the initial one.
+            state: Id of the state to begin in; None is the initial state.
             shared: Values that states share.
-            memory: Buckets that hold something, {"0": text}.
+            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
+
+        Returns:
+            The turn. Its `outcome` says how the run ended, or that it is paused.
 
         Raises:
             ConversationConflict: The run with this id began with another input.
+            ConfigurationError: A tool or function that the definition names is missing.
             ModelError: The model failed. Run the same id again to resume.
+            ValueError: The input or another value is wrong.
         """
         start = _Start(input, context, background, state, shared, memory)
         return await self._run(start, conversation_id, None)
@@ -330,16 +386,40 @@ class AsyncMachine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Like `run`, but only past one task: to the border of the next state, where the run is saved.
+        """Run one task, and stop before the next state.
 
-        With the id of a run that exists, the next step is taken. Its task is given `input`; None: what the task before
-        put out. Raises as `run` does.
+        The run is saved there. Call `step` with the id of a run to take its next step.
+
+        Args:
+            input: The input of the task, any JSON value. None takes the output of the task before.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run; None makes a new one.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+            state: Id of the state to begin in; None is the initial state.
+            shared: Values that states share.
+            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ConversationConflict: Another caller began the same run with another input.
+            ConfigurationError: A tool or function that the definition names is missing.
+            ModelError: The model failed. Take the same step again to resume.
+            ValueError: The input or another value is wrong.
         """
         start = _Start(input, context, background, state, shared, memory)
         return await self._run(start, conversation_id, None, step=True)
 
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
-        """(state, output) of every task that passed, oldest first; none for an id that is not known."""
+        """Return the outputs of all tasks that passed.
+
+        Args:
+            conversation_id: The id of the run.
+
+        Returns:
+            Pairs of state id and output, oldest first. They are empty for an unknown id.
+        """
         records = await self._engine.records(conversation_id)
         passed = (event for record in records for event in record.events if isinstance(event, TaskPassed))
         return tuple((event.state, event.output) for event in passed)
@@ -351,7 +431,17 @@ class AsyncMachine:
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
     ) -> TurnStream:
-        """Like `run`, as a stream of events."""
+        """Run a machine without a user, as a stream of events.
+
+        Args:
+            input: The input of the first task, any JSON value.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run, as for `run`.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+
+        Returns:
+            The stream. Iterating over it runs the machine, and raises the errors of `run`.
+        """
         start = _Start(input, context, background)
         return TurnStream(lambda sink: self._run(start, conversation_id, sink))
 
@@ -410,35 +500,74 @@ class AsyncMachine:
         request_id: str | None = None,
         step: bool = False,
     ) -> Turn:
-        """Answer the pause of a run. `pause` is its id; None: the current one.
+        """Answer the pause of a run, and continue the run.
 
-        `step`: go on no further than past this task. Raises as `AsyncConversation.answer` does.
+        Args:
+            conversation_id: The id of the run.
+            value: The answer, a JSON value that fits the schema of `paused`.
+            pause: The id of the pause; None takes the current one.
+            request_id: Your id of the answer. The same id gives the recorded turn.
+            step: True runs only the task that waits, and stops before the next state.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ValueError: The answer does not fit the schema of the pause.
+            ConversationNotFound: There is no conversation with this id.
+            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ModelError: The model failed. Nothing has changed, and you may answer again.
         """
         return turn_of(
             await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id, step=step)
         )
 
     async def export(self, conversation_id: str) -> str:
-        """Return a conversation as one JSON text. Raises ConversationNotFound, UnreadableError."""
+        """Export a conversation as one JSON text.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The JSON, with secrets; `take_in` reads it.
+
+        Raises:
+            ConversationNotFound: There is no conversation with this id.
+            UnreadableError: A part of it is damaged.
+        """
         return await export(self.store, conversation_id)
 
     async def take_in(self, text: str, conversation_id: str | None = None) -> str:
-        """Keep a conversation that `export` gave, under its own id or another one; gives the id.
+        """Import a conversation that `export` wrote.
 
-        Raises ValueError for a text that is none, ConversationConflict for an id that exists.
+        Args:
+            text: The exported JSON.
+            conversation_id: A new id; None keeps its own.
+
+        Returns:
+            The id of the conversation in this store.
+
+        Raises:
+            ValueError: The text is no exported conversation. The message says why.
+            ConversationConflict: The id exists.
+            StoreError: A newer version exported it.
         """
         return await import_conversation(self.store, text, conversation_id)
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
-        """Perform every time-out and reminder of this machine's conversations that is due.
+        """Fire every time-out and reminder of this machine's conversations that is due.
 
-        Undelivered events are also sent to sinks, in the background.
+        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also sends undelivered
+        events to sinks, in the background.
 
         Args:
             now: Seconds since the epoch; None is the current time.
 
         Returns:
-            The turns. A turn that fails stays due and does not delay others; the first error is raised at the end.
+            The turns. A turn that fails stays due and does not delay others.
+
+        Raises:
+            LLMFSMError: The first error of a turn that failed, after all others have run.
         """
         await self._engine.resume_deliveries(again=True)
         moment = self._now() if now is None else now
@@ -467,44 +596,69 @@ class AsyncMachine:
     # -- the store
 
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """List the conversations of the store in order of ids, in pages of `limit` after the id `after`."""
+        """List the conversations of the store in order of ids.
+
+        Args:
+            after: Start after this id; None starts at the first conversation.
+            limit: At most this many conversations. To read on, pass the last id as `after`.
+
+        Returns:
+            One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
+        """
         return await self.store.list(ListQuery(after=None if after is None else storable(after), limit=limit))
 
     async def definition_of(self, conversation_id: str) -> Definition:
-        """Return the definition that a conversation runs on; the machine's own if that is unknown.
+        """Return the definition that a conversation runs on.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The definition; the machine's own if the store does not have the conversation's.
 
         Raises:
-            ConversationNotFound: There is none with this id.
+            ConversationNotFound: There is no conversation with this id.
         """
         engine = self._engine
         found = await engine.versions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
-        """Carry a conversation over to this machine's definition, by the map of `on_change`. `dry_run`: only plan it.
+        """Move a conversation to this machine's definition, by the map of `on_change`.
+
+        Args:
+            conversation_id: Its id.
+            dry_run: True only plans the migration, and changes nothing.
 
         Returns:
-            The event; a sentence if the conversation stays with its own definition; None if it has this definition or
-            is over.
+            The event. A sentence if the conversation stays on its own definition: it says why. None if the conversation
+            is over or runs on this definition already.
 
         Raises:
-            ConversationNotFound: There is none with this id.
+            ConversationNotFound: There is no conversation with this id.
         """
         return await self._engine.migrate(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
         """Delete everything about a conversation.
 
+        Args:
+            conversation_id: Its id.
+
         Returns:
-            False if there was none.
+            True if there was such a conversation.
 
         Raises:
-            ValueError: The id can be none.
+            ValueError: The id is not a possible one.
         """
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
-        """Deliver events to sinks, as far as they take them at once. Then close all connections and files."""
+        """Close all connections and files.
+
+        Events that sinks have not received yet are sent first, if the sinks take them at once. Others stay in the
+        store. Closing twice does nothing.
+        """
         async with AsyncExitStack() as last:  # closes all, the last first, whatever is raised
             last.push_async_callback(self.store.close)
             last.push_async_callback(self._toolbox.aclose)
@@ -525,8 +679,12 @@ class AsyncMachine:
     def add_handler(self, handler: Handler) -> None:
         """Register a handler made by `create_handler`.
 
+        Args:
+            handler: The handler. It runs from the next turn on.
+
         Raises:
             ConfigurationError: It names an unknown state.
+            ValueError: It is no handler.
         """
         self._engine.add_handler(handler)
 
@@ -539,15 +697,18 @@ class AsyncMachine:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorate a function that runs at these points, in these states, for moves to these targets.
+        """Decorate a function that runs as a handler at these points.
 
         Args:
             points: Names of points; see `llm_fsm.turn.effects.Point`.
-            state: States in which it runs; None: all.
-            target: Targets of moves for which it runs; None: all.
-            priority: Lower runs first.
-            critical: A failure stops the turn.
-            timeout: Seconds that it may take.
+            state: Ids of states in which it runs; None: all.
+            target: Ids of target states of moves for which it runs; None: all.
+            priority: Handlers with a lower number run first.
+            critical: True stops the turn if the function fails.
+            timeout: Seconds that the function may take; None: the time of the turn.
+
+        Returns:
+            A decorator that registers the function and returns it.
 
         Raises:
             ValueError: A point is unknown, or the time-out is not above 0.
@@ -571,7 +732,18 @@ class AsyncMachine:
         return register
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Register a function as a tool, for definitions that name it. Options are those of `ToolRegistry.register`."""
+        """Register a function as a tool, for definitions that name it.
+
+        Args:
+            function: The function; None returns a decorator.
+            options: The options of `llm_fsm.tools.registry.make_tool`, such as `name` and `timeout`.
+
+        Returns:
+            The function, or a decorator that registers one.
+
+        Raises:
+            ValueError: Another tool has the name, or the function cannot be a tool.
+        """
         return (
             self.tools.register(**options) if function is None else self.tools.register(function, **options)
         )
@@ -579,8 +751,15 @@ class AsyncMachine:
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
         """Register a function for `execute` or for a check of a key result; see `llm_fsm.tools.task_functions`.
 
+        Args:
+            function: The function; None returns a decorator.
+            name: The name in definitions; None takes the function's own.
+
+        Returns:
+            The function, or a decorator that registers one.
+
         Raises:
-            ValueError: The name is taken.
+            ValueError: Another function has the name.
         """
         if function is None:
             return partial(self.functions.register, name=name)

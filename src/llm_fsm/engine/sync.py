@@ -1,7 +1,7 @@
-"""The front door without asyncio: the same words, waiting instead of awaiting.
+"""The front door without asyncio: its methods wait for their results.
 
-A facade and nothing more. Each machine keeps one event loop in a thread of its own. So turns of several
-threads run side by side, and connections are reused; see `llm_fsm.engine.portal`.
+It is a facade. Each machine keeps one event loop in its own thread. So turns of several threads run side by side,
+and connections are reused. See `llm_fsm.engine.portal`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,17 @@ from llm_fsm.turn.effects import Point
 
 
 class SyncStream:
-    """The events of one turn as they happen; `turn` is set after the last one."""
+    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is set.
+
+    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels the turn, unless it
+    is saved already; `Conversation.turns` shows which. You can iterate over a stream once, because it is one message.
+
+    Raises:
+        RuntimeError: You iterate a second time, or in another process after a fork.
+    """
 
     def __init__(self, machine: Machine, stream: TurnStream) -> None:
-        self._machine = machine  # as of `Conversation`
+        self._machine = machine  # keeps the machine open, as in `Conversation`
         self._portal = machine._portal
         self._stream = stream
 
@@ -44,14 +51,14 @@ class SyncStream:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn, once it is saved."""
+        """The turn; None until it is saved."""
         return self._stream.turn
 
     def __iter__(self) -> Iterator[Event]:
         events, forks = aiter(self._stream), self._portal.forks
 
         async def following() -> list[Event]:
-            """Return the next event and those since then, because a way to the loop takes longer than they do."""
+            """Return the next event and all that wait, because each trip to the loop costs more than an event."""
             try:
                 found = [await anext(events)]  # with a default, Python 3.11 dies where it is cancelled at its beginning
                 while self._stream._waiting:
@@ -77,13 +84,15 @@ class SyncStream:
 
 
 class Conversation:
-    """One conversation; its properties (`state`, `context` and so on) are read from the store each time.
+    """One conversation with a user: send messages, and read its state.
 
-    Where it was deleted meanwhile, reading it raises ConversationNotFound; `history` and `turns` are empty.
+    `state`, `context` and the other properties are read from the store each time. They raise ConversationNotFound if
+    the conversation was deleted; `history` and `turns` are then empty. `Machine.start` and `Machine.resume` make
+    conversations.
     """
 
     def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
-        self._machine = machine  # a machine that nobody holds closes itself
+        self._machine = machine  # a machine that nothing refers to closes itself
         self._portal = machine._portal
         self._conversation = conversation
 
@@ -93,7 +102,7 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """The id under which the conversation can be resumed; it never changes."""
+        """The id under which the conversation can be resumed. It never changes."""
         return self._conversation.id
 
     def __repr__(self) -> str:
@@ -111,21 +120,25 @@ class Conversation:
 
     @property
     def context(self) -> dict[str, Any]:
-        """A copy of what was collected; secrets included, system names not."""
+        """A copy of the outermost context, with secrets and without system names."""
         return self._fresh().context
 
     def data(self) -> dict[str, Any]:
-        """Return the data that conditions read: the context and the system names."""
+        """Return the values that conditions read.
+
+        Returns:
+            The context and the system names, by name.
+        """
         return self._fresh().data()
 
     @property
     def ended(self) -> bool:
-        """True when no further message can be sent."""
+        """True if no further message can be sent."""
         return self._fresh().ended
 
     @property
     def paused(self) -> Paused | None:
-        """The pause of the run; None while it waits for nothing but the user."""
+        """The pause of the run; None if it waits for nothing but the user."""
         return self._fresh().paused
 
     @property
@@ -135,51 +148,175 @@ class Conversation:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The working memory as JSON; see AsyncConversation.memory."""
+        """The working memory as JSON: bucket number to text, and `background`, without empty ones."""
         return self._fresh().memory
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The whole conversation so far."""
+        """All messages so far, oldest first."""
         return self._portal.run(self._conversation.history())
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Every turn on record, taken back or not, with its events; contexts are those of now."""
+        """Every turn on record, undone or not, with its events. The context of each is the current one."""
         return self._portal.run(self._conversation.turns())
 
     def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
-        """Take one message and answer it; errors as of AsyncConversation.send."""
+        """Send one message, and return the answer.
+
+        After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
+        HandlerError at END_CONVERSATION comes after the turn is stored. If a store's server is gone for good, the
+        result is unknown. With a `request_id`, the message is then answered once.
+
+        Args:
+            text: The message, or one of the `choices` of the turn before. A choice whose value is certain needs no
+                model call.
+            request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded turn.
+
+        Returns:
+            The turn, with the answer in `text`.
+
+        Raises:
+            ValueError: The message is empty or too long, or the request id is wrong.
+            ConversationEnded: The conversation is over.
+            ConversationNotFound: The conversation was deleted.
+            ConversationConflict: The request id belongs to another message, the definition changed, or the run waits
+                for an answer.
+            ModelError: The model failed.
+            HandlerError: A handler failed and stopped the turn.
+            StoreError: The store failed.
+
+        Example:
+            >>> chat = machine.start()
+            >>> chat.send("large", request_id="msg-17").text
+            'One pizza, large.'
+            >>> chat.send("large", request_id="msg-17").number  # the message is answered once
+            1
+        """
         return self._portal.run(self._conversation.send(text, request_id=request_id))
 
     def stream(self, text: str | Choice, *, request_id: str | None = None) -> SyncStream:
-        """Like `send`, as a stream of events."""
+        """Send one message, and return the events of its turn as they happen.
+
+        Args:
+            text: The message, or one of the `choices` of the turn before.
+            request_id: Your id of the message. The same id gives the recorded turn and its events.
+
+        Returns:
+            The stream. Iterating over it sends the message, and raises the errors of `send`. Its `turn` is set after
+            the last event.
+
+        Example:
+            >>> from llm_fsm.events import MessageDelta
+            >>> stream = machine.start().stream("large")
+            >>> [event.text for event in stream if isinstance(event, MessageDelta)]
+            ['One pizza, large.']
+            >>> stream.turn.state
+            'done'
+        """
         return SyncStream(self._machine, self._conversation.stream(text, request_id=request_id))
 
     def answer(self, value: object, *, request_id: str | None = None) -> Turn:
-        """Answer what the run waits for; errors as of AsyncConversation.answer."""
+        """Answer the pause of the run, and continue the run.
+
+        The pause is the one of the last turn or property that was read.
+
+        Args:
+            value: The answer, a JSON value that fits the schema of `paused`.
+            request_id: Your id of the answer. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ValueError: The answer does not fit the schema of `paused`.
+            ConversationNotFound: The conversation was deleted.
+            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ModelError: The model failed. Nothing has changed, and you may answer again.
+            StoreError: The store failed.
+        """
         return self._portal.run(self._conversation.answer(value, request_id=request_id))
 
     def stream_answer(self, value: object, *, request_id: str | None = None) -> SyncStream:
-        """Like `answer`, as a stream of events."""
+        """Answer the pause of the run, and return the events as they happen.
+
+        Args:
+            value: The answer, a JSON value that fits the schema of `paused`.
+            request_id: Your id of the answer. The same id gives the recorded turn and its events.
+
+        Returns:
+            The stream. Iterating over it gives the answer, and raises the errors of `answer`.
+        """
         return SyncStream(self._machine, self._conversation.stream_answer(value, request_id=request_id))
 
     def update(
         self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
     ) -> Turn:
-        """Change the conversation between messages; arguments and errors as of AsyncConversation.update."""
+        """Change a conversation between messages, for example from a webhook or for an operator.
+
+        Automatic transitions, deciding states and tasks run as after a message. The text of the turn holds only fixed
+        replies, because nobody asked anything.
+
+        Args:
+            context: Values by key; None deletes a key. Their source is `host`.
+            state: Id of the state to move to. Digressions and flows are left.
+            request_id: Your id of the update. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ValueError: A value is refused, there is no such state, or nothing is to be changed.
+            ConversationEnded: The conversation is over.
+            ConversationNotFound: The conversation was deleted.
+            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
+        """
         return self._portal.run(self._conversation.update(context, state, request_id=request_id))
 
     def say(self, text: str, *, request_id: str | None = None) -> Turn:
-        """Say something to the user between messages; errors as of AsyncConversation.say."""
+        """Say something to the user between messages, also after the end.
+
+        Args:
+            text: The message to the user. It is not changed.
+            request_id: Your id of the message. The same id gives the recorded turn.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ValueError: The text is empty or too long.
+            ConversationNotFound: The conversation was deleted.
+            ConversationConflict: The request id belongs to something else.
+        """
         return self._portal.run(self._conversation.say(text, request_id=request_id))
 
     def end(self) -> None:
-        """Close the conversation for good; errors as of AsyncConversation.end."""
+        """Close the conversation for good.
+
+        An interrupted turn that had acted is finished first.
+
+        Raises:
+            ConversationNotFound: The conversation was deleted.
+            ModelError: The model failed while the interrupted turn was finished. The conversation is then unchanged.
+            HandlerError: A handler failed.
+            StoreError: The store failed.
+        """
         self._portal.run(self._conversation.end())
 
     def undo(self) -> None:
-        """Take the last turn back, the end of the conversation too; errors as of AsyncConversation.undo."""
+        """Undo the last turn.
+
+        The undo is an event on record. Effects of the turn's tools and handlers outside stay.
+
+        An interrupted turn that had acted is finished first, and is the last one. A conversation that had ended
+        continues. Its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
+        stays used: the same message gets the recorded answer.
+
+        Raises:
+            ConversationConflict: There is no turn, or the turn cannot be undone because its definition is unknown.
+            ConversationNotFound: The conversation was deleted.
+            StoreError: The store failed.
+        """
         self._portal.run(self._conversation.undo())
 
 
@@ -188,9 +325,57 @@ def _close(machine: AsyncMachine, portal: Portal) -> None:
 
 
 class Machine:
-    """A definition, a model and a store, ready for conversations; arguments and errors as of AsyncMachine.
+    """A definition with a model and a store, ready for conversations.
 
-    One that is not closed closes itself when nothing refers to it any more, at the latest at exit.
+    Its methods wait for their results. You may call them from several threads; turns of different conversations run
+    side by side. A machine that you do not close closes itself when nothing refers to it any more, at the latest at
+    exit.
+
+    Args:
+        definition: The definition.
+        model: "provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
+            LLM_FSM_MODEL, or the model that the definition names.
+        base_url: The URL of an OpenAI-compatible server. The machine calls it directly.
+        api_key: The key of that server, or of the model's provider. No other host receives it.
+        store: A URL (see `llm_fsm.stores.registry`) or a store. None is "memory".
+        tools: Functions, or a ToolRegistry.
+        functions: Functions for `execute` and for checks of key results.
+        mcp: MCP servers by alias.
+        handlers: Handlers made by `create_handler`.
+        sinks: Functions and webhook URLs that receive events, at least once and in order; see
+            `llm_fsm.engine.outbox.sinks`.
+        fallbacks: Models to call in this order if the one before fails for good.
+        timeout: Seconds for a whole turn. In a run without a user, it applies to each model call. None: no limit.
+        merge_within: Seconds. One turn answers all messages of a conversation that arrive within this time, and each
+            sender gets that turn. Every message waits this long for its answer. None: each message gets its own turn.
+        error_mode: "raise" stops the turn if a handler fails; "continue" goes on.
+        summaries: False turns off summaries of states and of the history.
+        summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
+            "background"}, and returns text or {"summary", "todo_list"}.
+        clock: A function that returns seconds since the epoch.
+        on_change: The policy for conversations of another version of the definition. "pin" finishes them on their
+            version, "reject" refuses them, and "migrate" moves them to this version. A map {"states": {old: new},
+            "keys": {old: new, or None to drop}} also migrates them.
+        flows: Definitions by the names that subflows call.
+        file: The file that paths in subflows are relative to; see `from_file`.
+        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if the
+            provider caches prompts.
+
+    Raises:
+        DefinitionError: The definition cannot be used.
+        ConfigurationError: The model, the store or the key cannot be used.
+        ValueError: A setting has a wrong value.
+        TypeError: A setting has a wrong type.
+
+    Example:
+        >>> from llm_fsm import Machine
+        >>> with Machine.from_file("pizza.json", model="offline") as machine:
+        ...     chat = machine.start()
+        ...     turn = chat.send("large")
+        >>> turn.text
+        'One pizza, large.'
+        >>> turn.state, turn.ended
+        ('done', True)
     """
 
     def __init__(
@@ -249,7 +434,28 @@ class Machine:
         flows: Mapping[str, Registered] | None = None,
         prompt: str = "state",
     ) -> Self:
-        """Make a machine from a definition file. The settings are those of AsyncMachine."""
+        """Make a machine from a definition file.
+
+        The other arguments are the settings of `Machine`, which its docstring describes.
+
+        Args:
+            path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are relative to it.
+
+        Returns:
+            The machine.
+
+        Raises:
+            DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
+            ConfigurationError: The model, the store or the key cannot be used.
+            ValueError: A setting has a wrong value.
+            TypeError: A setting is unknown or has a wrong type.
+
+        Example:
+            >>> machine = Machine.from_file("pizza.json", model="offline", store="memory", timeout=60)
+            >>> machine.start().greeting
+            'Which size?'
+            >>> machine.close()
+        """
         settings = dict(locals())
         del settings["cls"], settings["path"]
         return cls(load(path), file=path, **settings)
@@ -280,7 +486,30 @@ class Machine:
         file: str | Path | None = None,
         prompt: str = "state",
     ) -> Self:
-        """Make a machine from a definition as JSON data. The settings are those of AsyncMachine."""
+        """Make a machine from a definition as JSON data.
+
+        The other arguments are the settings of `Machine`, which its docstring describes.
+
+        Args:
+            document: The definition as a mapping, as `json.load` returns it.
+
+        Returns:
+            The machine.
+
+        Raises:
+            DefinitionError: The definition cannot be used. The error has all findings.
+            ConfigurationError: The model, the store or the key cannot be used.
+            ValueError: A setting has a wrong value.
+            TypeError: A setting is unknown or has a wrong type.
+
+        Example:
+            >>> hello = {"purpose": "Greet", "kind": "final", "reply": "Hello!"}
+            >>> document = {"name": "greeter", "initial_state": "hello", "states": {"hello": hello}}
+            >>> machine = Machine.from_dict(document, model="offline")
+            >>> machine.start().greeting
+            'Hello!'
+            >>> machine.close()
+        """
         settings = dict(locals())
         del settings["cls"], settings["document"]
         return cls(load_dict(document).definition, **settings)
@@ -305,14 +534,57 @@ class Machine:
         history: Iterable[Any] | None = None,
         timezone: str = "",
     ) -> Conversation:
-        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `on_event` on any thread."""
+        """Begin a conversation, and greet the user unless `greet` is False.
+
+        Args:
+            context: The first values of the context, by key.
+            conversation_id: An id of 1 to 200 characters; None makes a new one.
+            greet: False begins without a message to the user.
+            state: Id of the state to begin in; None is the initial state.
+            background: The purpose of the work; see `llm_fsm.session.memory.Background`.
+            on_event: A plain function of (conversation id, event), called on another thread. It receives the greeting's
+                events as they happen, and its text as `MessageDelta`.
+            history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
+                and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
+            timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
+
+        Returns:
+            The conversation. Its `greeting` is the first message to the user.
+
+        Raises:
+            ConversationConflict: The id exists.
+            ValueError: The id, the context, the state, the history or the time zone is wrong.
+            ConfigurationError: A tool or function that the definition names is missing.
+            ModelError: The model failed. As after any error, nothing is stored.
+            TypeError: `on_event` is async. An error that it raises is raised.
+
+        Example:
+            >>> chat = machine.start({"size": "small"}, conversation_id="visitor-7", greet=False)
+            >>> chat.state, chat.context
+            ('order', {'size': 'small'})
+            >>> machine.resume("visitor-7").id
+            'visitor-7'
+        """
         started = self._machine.start(
             context, conversation_id, greet, state, background, on_event=on_event, history=history, timezone=timezone
         )
         return Conversation(self, self._portal.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:
-        """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
+        """Resume a conversation, in any process, at any time.
+
+        Due time-outs happen first.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The conversation.
+
+        Raises:
+            ConversationNotFound: There is no conversation with this id.
+            UnreadableError: A part of it is damaged.
+        """
         return Conversation(self, self._portal.run(self._machine.resume(conversation_id)))
 
     def run(
@@ -326,7 +598,27 @@ class Machine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Run a machine without a user as far as it goes; arguments and errors as of AsyncMachine.run."""
+        """Run a machine without a user as far as possible.
+
+        Args:
+            input: The input of the first task, any JSON value.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run; None makes a new one. An id that exists resumes that run, after a crash
+                too, and repeats no finished work. A run that waits or is over stays as it is.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+            state: Id of the state to begin in; None is the initial state.
+            shared: Values that states share.
+            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
+
+        Returns:
+            The turn. Its `outcome` says how the run ended, or that it is paused.
+
+        Raises:
+            ConversationConflict: The run with this id began with another input.
+            ConfigurationError: A tool or function that the definition names is missing.
+            ModelError: The model failed. Run the same id again to resume.
+            ValueError: The input or another value is wrong.
+        """
         running = self._machine.run(
             input, context, conversation_id, background, state=state, shared=shared, memory=memory
         )
@@ -343,14 +635,42 @@ class Machine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Run past one task, to the border of the next state; arguments and errors as of AsyncMachine.step."""
+        """Run one task, and stop before the next state.
+
+        The run is saved there. Call `step` with the id of a run to take its next step.
+
+        Args:
+            input: The input of the task, any JSON value. None takes the output of the task before.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run; None makes a new one.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+            state: Id of the state to begin in; None is the initial state.
+            shared: Values that states share.
+            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ConversationConflict: Another caller began the same run with another input.
+            ConfigurationError: A tool or function that the definition names is missing.
+            ModelError: The model failed. Take the same step again to resume.
+            ValueError: The input or another value is wrong.
+        """
         running = self._machine.step(
             input, context, conversation_id, background, state=state, shared=shared, memory=memory
         )
         return self._portal.run(running)
 
     def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
-        """(state, output) of every task that passed, oldest first; none for an id that is not known."""
+        """Return the outputs of all tasks that passed.
+
+        Args:
+            conversation_id: The id of the run.
+
+        Returns:
+            Pairs of state id and output, oldest first. They are empty for an unknown id.
+        """
         return self._portal.run(self._machine.outputs(conversation_id))
 
     def run_stream(
@@ -360,7 +680,17 @@ class Machine:
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
     ) -> SyncStream:
-        """Like `run`, as a stream of events."""
+        """Run a machine without a user, as a stream of events.
+
+        Args:
+            input: The input of the first task, any JSON value.
+            context: The first values of the context, by key.
+            conversation_id: The id of the run, as for `run`.
+            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
+
+        Returns:
+            The stream. Iterating over it runs the machine, and raises the errors of `run`.
+        """
         return SyncStream(self, self._machine.run_stream(input, context, conversation_id, background))
 
     def answer(
@@ -372,41 +702,139 @@ class Machine:
         request_id: str | None = None,
         step: bool = False,
     ) -> Turn:
-        """Answer what a run waits for; errors as of AsyncMachine.answer."""
+        """Answer the pause of a run, and continue the run.
+
+        Args:
+            conversation_id: The id of the run.
+            value: The answer, a JSON value that fits the schema of `paused`.
+            pause: The id of the pause; None takes the current one.
+            request_id: Your id of the answer. The same id gives the recorded turn.
+            step: True runs only the task that waits, and stops before the next state.
+
+        Returns:
+            The turn.
+
+        Raises:
+            ValueError: The answer does not fit the schema of the pause.
+            ConversationNotFound: There is no conversation with this id.
+            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ModelError: The model failed. Nothing has changed, and you may answer again.
+        """
         return self._portal.run(
             self._machine.answer(conversation_id, value, pause=pause, request_id=request_id, step=step)
         )
 
     def export(self, conversation_id: str) -> str:
-        """Return a conversation as one JSON text; see AsyncMachine.export."""
+        """Export a conversation as one JSON text.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The JSON, with secrets; `take_in` reads it.
+
+        Raises:
+            ConversationNotFound: There is no conversation with this id.
+            UnreadableError: A part of it is damaged.
+        """
         return self._portal.run(self._machine.export(conversation_id))
 
     def take_in(self, text: str, conversation_id: str | None = None) -> str:
-        """Keep a conversation that `export` gave; see AsyncMachine.take_in."""
+        """Import a conversation that `export` wrote.
+
+        Args:
+            text: The exported JSON.
+            conversation_id: A new id; None keeps its own.
+
+        Returns:
+            The id of the conversation in this store.
+
+        Raises:
+            ValueError: The text is no exported conversation. The message says why.
+            ConversationConflict: The id exists.
+            StoreError: A newer version exported it.
+        """
         return self._portal.run(self._machine.take_in(text, conversation_id))
 
     def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
-        """Fire every time-out and reminder that is due; errors as of AsyncMachine.run_due."""
+        """Fire every time-out and reminder of this machine's conversations that is due.
+
+        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also sends undelivered
+        events to sinks, in the background.
+
+        Args:
+            now: Seconds since the epoch; None is the current time.
+
+        Returns:
+            The turns. A turn that fails stays due and does not delay others.
+
+        Raises:
+            LLMFSMError: The first error of a turn that failed, after all others have run.
+        """
         return self._portal.run(self._machine.run_due(now))
 
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """List stored conversations in order of ids, in pages of `limit` after the id `after`."""
+        """List the conversations of the store in order of ids.
+
+        Args:
+            after: Start after this id; None starts at the first conversation.
+            limit: At most this many conversations. To read on, pass the last id as `after`.
+
+        Returns:
+            One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
+        """
         return self._portal.run(self._machine.conversations(after, limit))
 
     def definition_of(self, conversation_id: str) -> Definition:
-        """Return the definition that a conversation goes on by; see AsyncMachine.definition_of."""
+        """Return the definition that a conversation runs on.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            The definition; the machine's own if the store does not have the conversation's.
+
+        Raises:
+            ConversationNotFound: There is no conversation with this id.
+        """
         return self._portal.run(self._machine.definition_of(conversation_id))
 
     def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
-        """Carry a conversation over to this machine's definition; see AsyncMachine.migrate."""
+        """Move a conversation to this machine's definition, by the map of `on_change`.
+
+        Args:
+            conversation_id: Its id.
+            dry_run: True only plans the migration, and changes nothing.
+
+        Returns:
+            The event. A sentence if the conversation stays on its own definition: it says why. None if the conversation
+            is over or runs on this definition already.
+
+        Raises:
+            ConversationNotFound: There is no conversation with this id.
+        """
         return self._portal.run(self._machine.migrate(conversation_id, dry_run=dry_run))
 
     def delete(self, conversation_id: str) -> bool:
-        """Remove everything about a conversation; False if there was none."""
+        """Delete everything about a conversation.
+
+        Args:
+            conversation_id: Its id.
+
+        Returns:
+            True if there was such a conversation.
+
+        Raises:
+            ValueError: The id is not a possible one.
+        """
         return self._portal.run(self._machine.delete(conversation_id))
 
     def close(self) -> None:
-        """Free connections, files and the loop's thread; a second time does nothing."""
+        """Close all connections and files.
+
+        The machine's thread ends too. Events that sinks have not received yet are sent first, if the sinks take them at
+        once. Others stay in the store. Closing twice does nothing.
+        """
         self._closing()
 
     def __enter__(self) -> Self:
@@ -418,7 +846,15 @@ class Machine:
         self.close()
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler made with `create_handler`. Raises ConfigurationError where it names an unknown state."""
+        """Register a handler made by `create_handler`.
+
+        Args:
+            handler: The handler. It runs from the next turn on.
+
+        Raises:
+            ConfigurationError: It names an unknown state.
+            ValueError: It is no handler.
+        """
         self._machine.add_handler(handler)
 
     def on(
@@ -430,15 +866,53 @@ class Machine:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorate a function that runs at these points; arguments and errors as of AsyncMachine.on."""
+        """Decorate a function that runs as a handler at these points.
+
+        Args:
+            points: Names of points; see `llm_fsm.turn.effects.Point`.
+            state: Ids of states in which it runs; None: all.
+            target: Ids of target states of moves for which it runs; None: all.
+            priority: Handlers with a lower number run first.
+            critical: True stops the turn if the function fails.
+            timeout: Seconds that the function may take; None: the time of the turn.
+
+        Returns:
+            A decorator that registers the function and returns it.
+
+        Raises:
+            ValueError: A point is unknown, or the time-out is not above 0.
+            ConfigurationError: A state is unknown.
+        """
         return self._machine.on(
             *points, state=state, target=target, priority=priority, critical=critical, timeout=timeout
         )
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function as a tool, for definitions that name it; options as of `ToolRegistry.register`."""
+        """Register a function as a tool, for definitions that name it.
+
+        Args:
+            function: The function; None returns a decorator.
+            options: The options of `llm_fsm.tools.registry.make_tool`, such as `name` and `timeout`.
+
+        Returns:
+            The function, or a decorator that registers one.
+
+        Raises:
+            ValueError: Another tool has the name, or the function cannot be a tool.
+        """
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
 
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a key result's check; see `llm_fsm.tools.task_functions`."""
+        """Register a function for `execute` or for a check of a key result; see `llm_fsm.tools.task_functions`.
+
+        Args:
+            function: The function; None returns a decorator.
+            name: The name in definitions; None takes the function's own.
+
+        Returns:
+            The function, or a decorator that registers one.
+
+        Raises:
+            ValueError: Another function has the name.
+        """
         return self._machine.function(function, name=name)
