@@ -35,7 +35,7 @@ from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import rest
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import Part, Run, TurnState
+from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Part, Run, Stop, StoppableRun, TurnState
 
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
@@ -69,18 +69,21 @@ class Complaint(NamedTuple):
     unmet: bool = False
 
 
-def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None) -> Run:
+def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choice | None = None) -> StoppableRun:
     """Ask the model what to do with the message; once more if its reply does not stand.
 
     Args:
         turn: The turn.
         waiting: The loop in which the turn paused, with the answer put in; None where it did not pause.
         picked: The choice that the message is; None where it is none.
+
+    Returns:
+        Why the run goes no further. None if it waits for the user or for an answer.
     """
-    if picked is not None and (yield from _take_choice(turn, picked)):
-        return
-    if waiting is None and turn.machine.fast and (yield from _take_fast_path(turn)):
-        return
+    if picked is not None and (arrival := (yield from _take_choice(turn, picked))) is not None:
+        return arrival.stop
+    if waiting is None and turn.machine.fast and (arrival := (yield from _take_fast_path(turn))) is not None:
+        return arrival.stop
     available = available_here(turn)
     turn.initial_session = turn.session
     heard = tool_loop.heard_by(turn.session)
@@ -92,8 +95,8 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
         if reply is None:
             break
         complaint = yield from _take_reply(turn, reply, loop.look)
-        if complaint is None:
-            return
+        if not isinstance(complaint, Complaint):
+            return complaint
         loop.tries += 1
         loop.refused = (*loop.refused, complaint.reason)
         valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != complaint.target)
@@ -101,11 +104,11 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
         possible = valid if complaint.target else None  # else <transitions> and <open_patterns> say it all
         loop.request = model.second_try(turn, loop.request, reply.text, complaint.reason, valid=possible, unmet=unmet)
     if turn.paused:
-        return
+        return None
     if turn.has("cannot_handle"):
-        yield from actions.miss(turn, fallback=True)
-    else:
-        response.last_resort(turn)
+        return (yield from actions.miss(turn, fallback=True))
+    response.last_resort(turn)
+    return None
 
 
 def _renew(turn: TurnState, loop: Loop) -> None:
@@ -120,36 +123,36 @@ def available_here(turn: TurnState) -> AvailableMoves:
     return available_moves(turn.machine, turn.session, asides(turn.root, turn.session))
 
 
-def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
-    """Do without the model what a message says for certain; False where the model is to be asked."""
+def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
+    """Do without the model what a message says for certain; None where the model is to be asked."""
     found = certain_value(turn.root, turn.session, response.missing_keys(turn), turn.initial_session)
     if found is None:
-        return False
+        return None
     key, value = found
     return (yield from _take_value(turn, key, (ev.ContextSet(source="user", values={key: value}),)))
 
 
-def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, bool]:
-    """Do what the user chose, as far as that is certain; False where the model is to be asked."""
+def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, Arrival | None]:
+    """Do what the user chose, as far as that is certain; None where the model is to be asked."""
     here, key = turn.state, asked_key(turn.session, turn.state)
     if picked.value in {move.target for move in here.moves if isinstance(picked.value, str)}:
         move = _check_pick(turn, here, picked.value)
         if isinstance(move, Refusal) or any(guard.judged for guard in move.guards):
-            return False
+            return None
         if (yield from handlers.vetoed(turn, move)) is not None:
-            return False
+            return None
         turn.emit(ev.Recognised(key=""))
         return (yield from _go(turn, move, "user"))
     if not key:
-        return False
+        return None
     found = accept_reply(turn.machine.keys, turn.session.context, {key: picked.value}, turn.session.begun)
     if not all(isinstance(event, ev.ContextSet) for event in found):
-        return False
+        return None
     return (yield from _take_value(turn, key, found))
 
 
-def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generator[Effect, Result, bool]:
-    """Keep the value that the message gives for certain, and follow it; False where the model is to say."""
+def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generator[Effect, Result, Arrival | None]:
+    """Keep the value that the message gives for certain, and follow it; None where the model is to say."""
     here, before = turn.state, turn.session.data()
     turn.emit(ev.Recognised(key=key))
     for event in found:
@@ -159,21 +162,21 @@ def _take_value(turn: TurnState, key: str, found: Iterable[ev.Event]) -> Generat
     if move is None:
         by, move = "user", certain_move(here, before, turn.session.data())
         if move is None or (yield from handlers.vetoed(turn, move)) is not None:
-            return False
+            return None
     return (yield from _go(turn, move, by))
 
 
-def _go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, bool]:
+def _go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
     """Make a move that no words of a model go with."""
     arrival = yield from transitions.follow(turn, move, by)
     yield from response.complete_words(turn, arrival)
-    return True
+    return arrival
 
 
 def _take_reply(
     turn: TurnState, raw: ModelReply, available: AvailableMoves
-) -> Generator[Effect, Result, Complaint | None]:
-    """Do what a reply says, if it stands; else say why not."""
+) -> Generator[Effect, Result, Complaint | Stop | None]:
+    """Do what a reply says, if it stands; return why not, or why the run goes no further then."""
     try:
         reply = parse(raw.text)
     except ReplyError as error:
@@ -183,8 +186,10 @@ def _take_reply(
     reply = _normalised(turn, reply, available)
     turn.emit(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
     theirs = yield from _apply_reply(turn, reply)
-    if turn.has("correct") and (yield from corrections.correct(turn, reply, turn.initial_session)):
-        return None
+    if turn.has("correct"):
+        arrival = yield from corrections.correct(turn, reply, turn.initial_session)
+        if arrival is not None:
+            return arrival.stop
     decision = yield from _decide(turn, reply)
     if isinstance(decision, Complaint):
         return decision
@@ -193,16 +198,13 @@ def _take_reply(
         yield from transitions.apply_update(turn, theirs)
     decision = _without_refused(turn, decision)
     if decision.by == "pattern":
-        yield from actions.repair(turn, reply, available)
-        return None
+        return (yield from actions.repair(turn, reply, available))
     if decision.by == "refused":
-        yield from _go_on_refused(turn, decision.move)
-        return None
+        return (yield from _go_on_refused(turn, decision.move))
     if decision.move is None:
         _stay(turn, reply, followed=decision.followed)
         return None
-    yield from _make(turn, reply, decision, theirs, available)
-    return None
+    return (yield from _make(turn, reply, decision, theirs, available))
 
 
 def _stay(turn: TurnState, reply: Reply, *, followed: bool) -> None:
@@ -221,7 +223,7 @@ def _stay(turn: TurnState, reply: Reply, *, followed: bool) -> None:
 
 def _make(
     turn: TurnState, reply: Reply, decision: Decision, theirs: Mapping[str, Any], available: AvailableMoves
-) -> Run:
+) -> StoppableRun:
     """Make the move of a reply, and say its words where they were written for where it arrives."""
     move, here, earlier = decision.made, turn.state, turn.said
     there, flows = _state_of(turn, move), {turn.session.flow, _flow_of(turn, move)}
@@ -236,6 +238,7 @@ def _make(
         turn.say_after(earlier, Part("model", message))  # never words that announce a move that was not made
     foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
     yield from response.complete_words(turn, arrival, spoken_for=foreseen)
+    return arrival.stop
 
 
 def _note_declined(turn: TurnState, move: Move) -> None:
@@ -321,16 +324,17 @@ def _without_refused(turn: TurnState, decision: Decision) -> Decision:
     return Decision(None, "refused", followed=False)
 
 
-def _go_on_refused(turn: TurnState, move: Move | None) -> Run:
+def _go_on_refused(turn: TurnState, move: Move | None) -> StoppableRun:
     """Say which change was refused, and why, before the question that is open then."""
     asked = response.last_question(turn)
     response.complain(turn)
     if move is None:
         response.say_fixed(turn)
-    else:
-        asked = ""
-        yield from transitions.follow(turn, move, "model")
-    response.ask_again(turn, asked)
+        response.ask_again(turn, asked)
+        return None
+    arrival = yield from transitions.follow(turn, move, "model")
+    response.ask_again(turn, "")
+    return arrival.stop
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
@@ -357,7 +361,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
     theirs = yield from _apply_reply(turn, reply)
     here, said = turn.state, turn.words
     place = turn.here
-    if turn.has("correct") and _alone(corrections.correct(turn, reply, turn.initial_session)) is not False:
+    if turn.has("correct") and _alone(corrections.correct(turn, reply, turn.initial_session), TURNED_BACK) is not None:
         if turn.here == place or reply.target == turn.state.id:  # else questions among the words may be left out
             turn.promise = _before(words, turn.words)
         return
@@ -366,7 +370,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         return
     decision = _without_refused(turn, decision)
     if decision.by == "pattern":
-        _alone(actions.repair(turn, reply, _NOWHERE))
+        _alone(actions.repair(turn, reply, _NOWHERE), None)
         moves = reply.target in ("correct", "digress") and turn.here != place  # as for corrections above
         if reply.target != "back" and not moves:  # questions among its words are always left out
             turn.promise = _before(words, turn.words)
@@ -375,7 +379,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         if move is not None and here.fixed is not None:
             there = _state_of(turn, move)
             given = theirs if move.target == reply.target else None
-            arrival = _alone(transitions.follow(turn, move, decision.by, given))
+            arrival = _alone(transitions.follow(turn, move, decision.by, given), None)
             if arrival is None or arrival.passed or (there if arrival.back else turn.state).fixed is not None:
                 return
         turn.promise = _before(words, (*said, words))
@@ -423,15 +427,15 @@ def _split_update(turn: TurnState, reply: Reply) -> tuple[Mapping[str, Any], Map
     return (reply.update, {}) if aside is None else divided(machine.keys, aside.program.keys, reply.update)
 
 
-def _alone(run: Generator[Effect, Result, T]) -> T | None:
-    """Run a part of a turn and return its result; None where it stops because it wants something from outside."""
+def _alone(run: Generator[Effect, Result, T], otherwise: T) -> T:
+    """Run a part of a turn and return its result, or `otherwise` if it wants something from outside."""
     try:
         next(run)
     except StopIteration as done:
         found: T = done.value
         return found
     run.close()
-    return None
+    return otherwise
 
 
 def _stand_in(session: Session, head: str) -> str:

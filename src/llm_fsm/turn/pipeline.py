@@ -39,7 +39,7 @@ from llm_fsm.turn.output_mapping import accept_output, masked
 from llm_fsm.turn.response import CANNOT_GO_ON
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Run, Stop, StoppableRun, TurnState
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
@@ -114,9 +114,6 @@ class Answer:
     step: bool = False
 
 
-_OUTCOMES = frozenset(
-    {"stuck", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"}
-)
 _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "handover"}
 """The outcome of ending in a definition's own state for a pattern."""
 
@@ -127,19 +124,18 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     yield from assignments.remake(turn)
-    came_from, said = turn.here, turn.said
+    came_from, said, stop = turn.here, turn.said, None
     if not turn.state.rests:
-        yield from transitions.settle(turn, asked=frozenset({came_from}))
-    if turn.stopped or turn.paused or turn.state.kind != "converse":
-        yield from _arrived(turn)
+        stop = (yield from transitions.settle(turn, asked=frozenset({came_from}))).stop
+    if stop is not None or turn.state.kind != "converse":
+        yield from _arrived(turn, stop)
     else:
         if turn.state.fixed is not None:
             turn.said = said  # the reply to the message will speak for this state
         picked = next((choice for choice in shown if choice.label == heard.text), None)
-        yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
-        if turn.paused:
-            response.say_paused(turn)
-    yield from _finish(turn)
+        stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
+        response.say_paused(turn)
+    yield from _finish(turn, stop)
 
 
 def opening(turn: TurnState, opening: Opening) -> Run:
@@ -169,16 +165,16 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     if opening.hold:
         return
     response.say_on_the_way(turn)
-    yield from transitions.settle(turn)
+    stop = (yield from transitions.settle(turn)).stop
     if not opening.greet:
         turn.said = ()
-    elif turn.stopped:
-        response.say_stopped(turn)
+    elif stop is not None:
+        response.say_stopped(turn, stop)
     elif turn.paused:
         response.say_paused(turn)
     elif turn.state.fixed is None and not turn.machine.alone:
         yield from response.ask_for_words(turn, "greeting")
-    yield from _finish(turn)
+    yield from _finish(turn, stop)
 
 
 def update(turn: TurnState, given: Update) -> Run:
@@ -201,16 +197,16 @@ def update(turn: TurnState, given: Update) -> Run:
         while turn.session.stack:
             subflows.leave(turn, "host")
         yield from transitions.enter(turn, Move(pointer="", target=given.state), "host")
-    here, said = turn.here, turn.said
+    here, said, stop = turn.here, turn.said, None
     if not turn.paused and (given.state is not None or not turn.state.rests):
-        yield from transitions.settle(turn, asked=frozenset({here}))
+        stop = (yield from transitions.settle(turn, asked=frozenset({here}))).stop
         if given.state is None and turn.here == here:
             turn.said = said  # it has not moved, and asks nothing anew
-    if turn.stopped:
-        response.say_stopped(turn)
-    elif turn.paused and given.state is not None:
+    if stop is not None:
+        response.say_stopped(turn, stop)
+    elif given.state is not None:
         response.say_paused(turn)
-    yield from _finish(turn)
+    yield from _finish(turn, stop)
 
 
 def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
@@ -237,10 +233,10 @@ def run(turn: TurnState, time: float, *, step: bool = False, given: Any = None) 
     turn.emit(ev.RunResumed(time=time, input=given))
     if turn.session.previous_state is None and not turn.session.stack:
         response.say_on_the_way(turn)
-    yield from transitions.settle(turn, step=step)
-    if turn.state.rests or turn.stopped or turn.paused:
-        yield from _arrived(turn)
-    yield from _finish(turn)
+    stop = (yield from transitions.settle(turn, step=step)).stop
+    if turn.state.rests or turn.paused or stop is not None:
+        yield from _arrived(turn, stop)
+    yield from _finish(turn, stop)
 
 
 def answer(turn: TurnState, given: Answer) -> Run:
@@ -254,19 +250,13 @@ def answer(turn: TurnState, given: Answer) -> Run:
     shown = _shown(turn, pause, given.value)
     turn.emit(ev.Answered(id=pause.id, value=shown, time=given.time, request_id=given.request_id))
     if loop is None:
-        yield from _take_answer(turn, given.value, shown)
+        stop = yield from _take_answer(turn, given.value, shown)
     elif loop["asked_for"] == "turn":
-        yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        if turn.paused:
-            response.say_paused(turn)
+        stop = yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
+        response.say_paused(turn)
     else:
-        move = yield from tasks.work(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        arrival = yield from transitions.go(turn, move, "task")
-        if arrival is not None and (turn.state.kind == "converse" or not given.step):
-            yield from transitions.settle(turn, arrival)
-        if turn.state.rests or turn.stopped or turn.paused:
-            yield from _arrived(turn)
-    yield from _finish(turn)
+        stop = yield from _go_on_working(turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step)
+    yield from _finish(turn, stop)
 
 
 def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
@@ -292,17 +282,28 @@ def _put_in(
     return loop.to_dict()
 
 
-def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
+def _go_on_working(turn: TurnState, waiting: Mapping[str, Any], step: bool) -> StoppableRun:
+    """Go on with a task that has paused; see `answer`."""
+    arrival, move = ORDINARY, (yield from tasks.work(turn, waiting))
+    if move is not None:
+        arrival = yield from transitions.go(turn, move, "task")
+        if turn.state.kind == "converse" or not step:
+            arrival = yield from transitions.settle(turn, arrival)
+    if turn.state.rests or turn.paused or arrival.stop is not None:
+        yield from _arrived(turn, arrival.stop)
+    return arrival.stop
+
+
+def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
     for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, "answer"):
         turn.emit(event)
     yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)
-    arrival = yield from transitions.go(turn, move, "answer")
-    if arrival is not None:
-        yield from transitions.settle(turn, arrival)
-    yield from _arrived(turn)
+    arrival = yield from transitions.settle(turn, (yield from transitions.go(turn, move, "answer")))
+    yield from _arrived(turn, arrival.stop)
+    return arrival.stop
 
 
 def due(turn: TurnState, time: float) -> Run:
@@ -314,20 +315,14 @@ def due(turn: TurnState, time: float) -> Run:
     if pause is None:
         if turn.session.silence is not None:
             breaks = _break_silence if _own_times(turn) is None else _break_off
-            yield from breaks(turn, turn.session.silence, time)
-            yield from _finish(turn)
+            stop = yield from breaks(turn, turn.session.silence, time)
+            yield from _finish(turn, stop)
         return
-    turn.spent_before = turn.session.spent
+    turn.spent_before, stop = turn.session.spent, None
     if pause.expires is not None and pause.expires <= time:
         turn.emit(ev.TimedOut(id=pause.id, time=time))
-        if state.on_timeout is None:
-            turn.stopped = "expired"
-        else:
-            move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
-            arrival = yield from transitions.step(turn, move, "timeout")
-            if arrival is not None:
-                yield from transitions.settle(turn, arrival)
-        yield from _arrived(turn)
+        stop = yield from _time_out(turn, turn.state.id, state.on_timeout)
+        yield from _arrived(turn, stop)
     else:
         for due in turn.session.reminders:
             if due <= time:
@@ -335,7 +330,16 @@ def due(turn: TurnState, time: float) -> Run:
         response.say_fixed(turn)
         if not turn.words:
             turn.say("question", response.plain_question(turn, sorry=False))
-    yield from _finish(turn)
+    yield from _finish(turn, stop)
+
+
+def _time_out(turn: TurnState, state: str, target: str | None) -> StoppableRun:
+    """Go where the time-out of a state leads; without a target the run has expired."""
+    if target is None:
+        return Stop("expired")
+    move = Move(pointer=f"/states/{state}/on_timeout", target=target)
+    arrival = yield from transitions.step(turn, move, "timeout")
+    return (yield from transitions.settle(turn, arrival)).stop
 
 
 def _own_times(turn: TurnState) -> State | None:
@@ -346,7 +350,7 @@ def _own_times(turn: TurnState) -> State | None:
     return state if state.timeout is not None or state.remind else None
 
 
-def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
+def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
     """Handle silence in a state with times of its own: ask again, or go where it leads on a time-out."""
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
@@ -355,21 +359,21 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> Run:
             if due <= time:
                 turn.emit(ev.Reminded(id="silence", due=due, time=time))
         turn.say("question", response.open_question(turn, asked))
-        return
+        return None
     turn.emit(ev.TimedOut(id="silence", time=time))
-    if state.on_timeout is None:
-        turn.stopped = "expired"
-    else:
-        move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
-        arrival = yield from transitions.step(turn, move, "timeout")
-        if arrival is not None:
-            yield from transitions.settle(turn, arrival)
-        if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
-            turn.say("question", response.plain_question(turn, sorry=False))
-    yield from _arrived(turn)
+    return (yield from _end_silence(turn, turn.state.id, state.on_timeout))
 
 
-def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
+def _end_silence(turn: TurnState, state: str, target: str | None) -> StoppableRun:
+    """Go where the silence in a state leads. Nobody waits there for words of a model."""
+    stop = yield from _time_out(turn, state, target)
+    if stop is None and turn.state.kind == "converse" and not turn.words:
+        turn.say("question", response.plain_question(turn, sorry=False))
+    yield from _arrived(turn, stop)
+    return stop
+
+
+def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
     """Handle silence elsewhere: remind, go where the definition's own state leads, or close."""
     closes = silence.closes is not None and silence.closes <= time
     piece, whose, place = _silence_source(turn)
@@ -379,25 +383,16 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> Run:
         turn.emit(ev.TimedOut(id="silence", time=time))
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
-        move = Move(pointer="/states/silence/on_timeout", target=elsewhere)
-        arrival = yield from transitions.step(turn, move, "timeout")
-        if arrival is not None:
-            yield from transitions.settle(turn, arrival)
-        if turn.state.kind == "converse" and not turn.words:  # nobody waits for words of a model
-            turn.say("question", response.plain_question(turn, sorry=False))
-        yield from _arrived(turn)
-        return
+        return (yield from _end_silence(turn, "silence", elsewhere))
     asked = response.last_question(turn)
     for due in silence.reminders:
         if due <= time:
             turn.emit(ev.Reminded(id="silence", due=due, time=time))
-    state = plan.id
-    if closes:
-        turn.stopped = "silent"
-        state = elsewhere or ""
+    state = (elsewhere or "") if closes else plan.id
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})
     turn.say("pattern", words or ("" if closes else response.open_question(turn, asked)))
+    return Stop("silent") if closes else None
 
 
 def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session, int | None]:
@@ -431,17 +426,17 @@ def watch_silence(turn: TurnState) -> None:
     )
 
 
-def _arrived(turn: TurnState) -> Run:
+def _arrived(turn: TurnState, stop: Stop | None) -> Run:
     """Say what is still to be said where the run has come to by itself."""
-    if turn.stopped:
-        response.say_stopped(turn)
+    if stop is not None:
+        response.say_stopped(turn, stop)
     elif turn.paused:
         response.say_paused(turn)
     elif turn.state.fixed is None and not turn.machine.alone and not turn.words:
         yield from response.ask_for_words(turn, "words")
 
 
-def _finish(turn: TurnState) -> Run:
+def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
         text = text or CANNOT_GO_ON
@@ -460,10 +455,8 @@ def _finish(turn: TurnState) -> Run:
     if turn.state.kind == "final" and not turn.session.stack:
         own = turn.state.id if turn.has("cancel" if turn.state.id == "cancelled" else turn.state.id) else ""
         turn.emit(ev.Ended(outcome=turn.state.definition.outcome or _OF_PATTERNS.get(own, "final")))
-    elif turn.stopped in _OUTCOMES:
-        turn.emit(ev.Ended(outcome=turn.stopped))
-    elif turn.stopped == "limit" and turn.machine.alone:
-        turn.emit(ev.Ended(outcome="limited"))
+    elif stop is not None and (stop.reason != "limit" or turn.machine.alone):
+        turn.emit(ev.Ended(outcome="limited" if stop.reason == "limit" else stop.reason))
     elif turn.session.silence is None:
         watch_silence(turn)
 

@@ -32,7 +32,7 @@ from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnState
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
@@ -253,9 +253,9 @@ def _say_cannot_go_on(turn: TurnState) -> None:
     turn.said = (Part("notice", turn.state.model.on_failure or CANNOT_GO_ON),)
 
 
-def say_stopped(turn: TurnState) -> None:
+def say_stopped(turn: TurnState, stop: Stop) -> None:
     """Say nothing where a run has done its work, and apologise where it cannot go on."""
-    if turn.stopped not in _SPOKEN and not turn.machine.alone:
+    if stop.reason not in _SPOKEN and not turn.machine.alone:
         _say_cannot_go_on(turn)
 
 
@@ -272,7 +272,7 @@ def say_paused(turn: TurnState) -> None:
 
 def complete_pattern(turn: TurnState, arrival: Arrival, flow: str) -> Run:
     """Add what is still to be said after a pattern led on. The model is asked only out of the definition `flow`."""
-    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
+    if turn.session.flow != flow or arrival.stop is not None or turn.state.kind != "converse":
         yield from complete_words(turn, arrival)
     else:
         ask_again(turn, "")
@@ -280,8 +280,8 @@ def complete_pattern(turn: TurnState, arrival: Arrival, flow: str) -> Run:
 
 def complete_words(turn: TurnState, arrival: Arrival = ORDINARY, *, spoken_for: bool = False) -> Run:
     """Add what is still to be said. `spoken_for`: the message was written for where the run has arrived."""
-    if turn.stopped:
-        say_stopped(turn)
+    if arrival.stop is not None:
+        say_stopped(turn, arrival.stop)
     elif turn.paused:
         say_paused(turn)
     elif turn.state.kind == "converse" and (arrival.back or (arrival.passed and _asks_itself(turn))):

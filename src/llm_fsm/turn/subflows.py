@@ -18,18 +18,17 @@ from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import Move, labelled, reads
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import Run, TurnState
+from llm_fsm.turn.turn_state import Run, Stop, TurnState
 
 
-def count_step(turn: TurnState) -> bool:
-    """Count one move without the user. Return false when the limit of such moves is reached, which ends the run."""
+def count_step(turn: TurnState) -> Stop | None:
+    """Count one move without the user. Return a Stop when the limit of such moves is reached."""
     most = turn.root.limits.auto_steps
     if turn.auto_steps + turn.spent_before.get("auto_steps", 0) >= most:
-        turn.stopped = "limited"
         turn.emit(ev.LimitReached(limit="auto_steps", value=most))
-        return False
+        return Stop("limited")
     turn.auto_steps += 1
-    return True
+    return None
 
 
 def begin(turn: TurnState) -> Run:
@@ -57,20 +56,20 @@ def begin(turn: TurnState) -> Run:
     yield from handlers.run(turn, Point.POST_TRANSITION)
 
 
-def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | None]:
-    """Come back to the topmost place. Return the move that follows a subflow, None where nothing does yet.
+def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Stop | None]:
+    """Come back to the topmost place. A flow that was cancelled gives nothing back.
 
-    A flow that was cancelled gives nothing back.
+    Returns:
+        The move that follows a subflow, or a Stop if none does. None after a digression.
     """
     frame, ended = turn.session.stack[-1], turn.session.state
     if frame.kind == "digression" or how == "cancelled":
         leave(turn, how)
     else:
         give_back(turn, how)
-    if frame.kind == "digression":
-        yield from assignments.remake(turn)
-        return None
     yield from assignments.remake(turn)
+    if frame.kind == "digression":
+        return None
     return (yield from tasks.follow(turn, ended) if how != "cancelled" else _after_cancelling(turn))
 
 
@@ -85,10 +84,10 @@ def give_back(turn: TurnState, how: str = "final") -> None:
         turn.emit(event)
 
 
-def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]:
+def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | Stop]:
     """Find the move that follows a cancelled flow, by its label or by a condition on what it gives back.
 
-    Nothing is begun by a way on that says neither.
+    Nothing is begun by a way on that says neither: the run is stuck.
     """
     state = turn.state
     moves = labelled(state.moves, "cancelled")
@@ -106,9 +105,7 @@ def _after_cancelling(turn: TurnState) -> Generator[Effect, Result, Move | None]
             )
         ],
     )
-    if found is None:
-        turn.stopped = "stuck"
-    return found
+    return found or Stop("stuck")
 
 
 def leave(turn: TurnState, how: str) -> None:

@@ -35,10 +35,12 @@ from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.key_results import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import TurnState
+from llm_fsm.turn.turn_state import Stop, TurnState
 
 _REASON_CHARS = 2000
 _EMPTY = "the answer was empty"
+Failures = tuple[Mapping[str, str], ...]
+"""The name and the reason of each check that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Output:
     fault: str | None = None
 
 
-def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator[Effect, Result, Move | None]:
+def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator[Effect, Result, Move | Stop | None]:
     """Work on the task of the current state to its end, and return the move that follows.
 
     Args:
@@ -57,7 +59,7 @@ def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator
         waiting: The loop in which an attempt paused, with the answer put in.
 
     Returns:
-        The move. None if the run goes no further: `stopped` or the pause says why.
+        The move, or a Stop if the run goes no further. None if it pauses.
     """
     state = turn.state
     most = state.definition.max_retries + 1
@@ -66,52 +68,56 @@ def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator
     while True:
         if waiting is None:
             turn.emit(ev.AttemptBegun(state=state.id, attempt=attempt))
-        output = yield from (_execute(turn, waiting) if state.definition.execute else _ask_model(turn, waiting))
+        made = yield from _attempt(turn, waiting)
         waiting = None
-        if turn.paused:
+        if made is None:
             return None
-        failures = [] if turn.stopped else (yield from _check(turn, output))
-        if failures and not turn.stopped and turn.out_of_time():
-            turn.stopped = "limit"
-        if turn.stopped:
-            _give_up(turn, attempt, "limit", "a limit of the run was reached")
-            return None
+        if isinstance(made, Stop):
+            failure = {"name": "limit", "reason": "a limit of the run was reached"}
+            turn.emit(ev.AttemptFailed(state=state.id, attempt=attempt, failures=(failure,), last=True))
+            return made
+        output, failures = made
         if not failures:
-            turn.emit(ev.TaskPassed(state=state.id, output=output.value))
-            return (yield from follow(turn, output.value))
+            turn.emit(ev.TaskPassed(state=state.id, output=output))
+            return (yield from follow(turn, output))
         last = attempt == most
-        turn.emit(ev.AttemptFailed(state=state.id, attempt=attempt, failures=tuple(failures), last=last))
+        turn.emit(ev.AttemptFailed(state=state.id, attempt=attempt, failures=failures, last=last))
         if last:
-            return (yield from _exhausted(turn, output.value))
+            return (yield from _exhausted(turn, output))
         attempt += 1
 
 
-def _give_up(turn: TurnState, attempt: int, name: str, reason: str) -> None:
-    failure = {"name": name, "reason": reason}
-    turn.emit(ev.AttemptFailed(state=turn.state.id, attempt=attempt, failures=(failure,), last=True))
+def _attempt(
+    turn: TurnState, waiting: Mapping[str, Any] | None
+) -> Generator[Effect, Result, tuple[Any, Failures] | Stop | None]:
+    """Make one attempt. Return its output and what failed; a Stop at a limit, None if it pauses."""
+    output = yield from (_execute if turn.state.definition.execute else _ask_model)(turn, waiting)
+    if not isinstance(output, Output):
+        return output
+    failures = yield from _check(turn, output)
+    if isinstance(failures, Stop):
+        return failures
+    return Stop("limit") if failures and turn.out_of_time() else (output.value, failures)
 
 
-def _ask_model(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
-    """Run the model-and-tools loop of an attempt."""
+def _ask_model(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output | Stop | None]:
+    """Run the model-and-tools loop of an attempt. Return a Stop at a limit, None if it pauses."""
     tools = tool_loop.offered(turn)
     messages = task_messages(turn.machine, turn.session, tools=bool(tools))
     loop = Loop("task", model.request(turn, messages, None, tools=tools), model.no_moves(turn))
     reply = yield from tool_loop.run(turn, loop if waiting is None else loop.take_up(waiting))
     if reply is None:
-        if not turn.paused:
-            turn.stopped = "limit"
-        return Output()
+        return None if turn.paused else Stop("limit")
     if len(reply.text) > MAX_OUTPUT_CHARS:
         return Output(None, f"the answer has {len(reply.text)} characters; at most {MAX_OUTPUT_CHARS} are taken")
     value = output_of(reply.text)
     return Output(value, _EMPTY if value == "" else None)
 
 
-def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
-    """Run the registered function of an attempt."""
+def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output | Stop | None]:
+    """Run the registered function of an attempt. Return a Stop at a limit, None if it pauses."""
     if waiting is None and turn.limit_reached():
-        turn.stopped = "limit"
-        return Output()
+        return Stop("limit")
     session, state, under_way = turn.session, turn.state, turn.session.work
     name = state.definition.execute or ""
     feedback = () if under_way is None else under_way.feedback
@@ -143,8 +149,8 @@ def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Ef
     return _record_execution(turn, found, loop)
 
 
-def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any]) -> Output:
-    """Note what a function did."""
+def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any]) -> Output | Stop | None:
+    """Note what a function did. Return its output, a Stop at a limit, None if it pauses."""
     turn.usage += found.usage
     turn.tool_calls += found.tool_calls
     turn.elapsed += found.seconds - found.usage.seconds  # less than nothing where models were asked at once
@@ -162,8 +168,8 @@ def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any])
     if found.limit is not None:
         most = getattr(turn.machine.limits, found.limit) or 0
         turn.emit(ev.LimitReached(limit=found.limit, value=most))
-        turn.stopped = "limit"
-    elif found.paused is not None:
+        return Stop("limit")
+    if found.paused is not None:
         asked = found.paused
         kind, what, call = asked.get("kind", "break"), str(asked.get("what", "")), asked.get("call")
         about = [*loop["about"], subject(kind, what, call)]
@@ -174,28 +180,36 @@ def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any])
             schema=asked.get("schema"),
             loop={**loop, "about": about, "log": asked.get("log", {})},
         )
+        return None
     return Output(found.output, found.error)
 
 
-def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, list[dict[str, str]]]:
-    """Return what failed, by name; nothing when the output is accepted. A judge is asked last, if all else passed."""
+def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, Failures | Stop]:
+    """Return what failed, by name; nothing when the output is accepted, a Stop at a limit.
+
+    A judge is asked last, if all else passed.
+    """
     if output.fault is not None:
-        return [{"name": "output", "reason": cut(output.fault, _REASON_CHARS)}]
+        return ({"name": "output", "reason": cut(output.fault, _REASON_CHARS)},)
     checks = turn.state.checks
     if not checks:
-        return []
+        return ()
     data = {"output": output.value, "context": dict(turn.session.context), "input": turn.session.input}
     found: dict[str, Verdict] = {check.name: by_logic(check, data) for check in checks if check.by == "logic"}
     registered = [check for check in checks if check.by == "registered"]
     if registered:
         found.update((yield from _by_functions(turn, registered, data)))
     asked = [check for check in checks if check.by == "judge"]
+    verdicts: Mapping[str, Verdict] | Stop = {}
     if asked and all(passed for passed, _ in found.values()):
-        found.update((yield from _by_judge(turn, asked, output.value)))
-    return _failures(turn, checks, found)
+        verdicts = yield from _by_judge(turn, asked, output.value)
+    if isinstance(verdicts, Stop):
+        _failures(turn, checks, found)
+        return verdicts
+    return _failures(turn, checks, {**found, **verdicts})
 
 
-def _failures(turn: TurnState, checks: Iterable[Check], found: Mapping[str, Verdict]) -> list[dict[str, str]]:
+def _failures(turn: TurnState, checks: Iterable[Check], found: Mapping[str, Verdict]) -> Failures:
     """Note every verdict, and return those that did not pass, in the order of the definition."""
     failed: list[dict[str, str]] = []
     for check in checks:
@@ -206,7 +220,7 @@ def _failures(turn: TurnState, checks: Iterable[Check], found: Mapping[str, Verd
         if not passed:
             why = reason or check.description or "it does not hold"
             failed.append({"name": check.name, "reason": cut(why, _REASON_CHARS)})
-    return failed
+    return tuple(failed)
 
 
 def _by_functions(
@@ -224,8 +238,13 @@ def _by_functions(
     return found.verdicts
 
 
-def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Effect, Result, Mapping[str, Verdict]]:
-    """Ask a judge in one call for all; a second one where the first was nonsense. What is not clear fails."""
+def _by_judge(
+    turn: TurnState, checks: list[Check], output: Any
+) -> Generator[Effect, Result, Mapping[str, Verdict] | Stop]:
+    """Ask a judge in one call for all; a second one where the first was nonsense. What is not clear fails.
+
+    Return a Stop at a limit.
+    """
     size = len(json.dumps(output))
     if size > MAX_JUDGED_CHARS:
         reason = f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
@@ -235,8 +254,7 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
     for _ in range(2):
         reply = yield from model.call(turn, "judge", request, model.no_moves(turn))
         if reply is None:
-            turn.stopped = "limit"
-            return {}
+            return Stop("limit")
         try:
             said = judged(checks, reply.text)
         except ReplyError as error:
@@ -248,8 +266,11 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
     return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
 
 
-def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | None]:
-    """Return the move that a registered function picks, by its label or by the state that it leads to."""
+def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | Stop]:
+    """Return the move that a registered function picks, by its label or by the state that it leads to.
+
+    Return a Stop if the function failed, picked none or may not go there.
+    """
     state = turn.state
     data = {"output": output, "context": dict(turn.session.context), "input": turn.session.input}
     found = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
@@ -265,38 +286,28 @@ def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Re
         error = f"{function} picked {label!r:.100}; the ways from here are {ways}"
     turn.emit(ev.RoutePicked(state=state.id, function=function, label=label, error=error))
     if error is not None:
-        turn.stopped = "stuck"
-        return None
+        return Stop("stuck")
     if label is None:
-        turn.stopped = "passed"
-        return None
-    move = yield from handlers.first_allowed(turn, tuple(moves))
-    if move is None:
-        turn.stopped = "stuck"
-    return move
+        return Stop("passed")
+    return (yield from handlers.first_allowed(turn, tuple(moves))) or Stop("stuck")
 
 
-def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
-    """Return the move that follows when no attempt passed."""
+def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
+    """Return the move that follows when no attempt passed, or a Stop if none does."""
     then = turn.state.definition.on_exhausted
     turn.emit(ev.TaskExhausted(state=turn.state.id, then=then, output=output))
     if then == "raise":
-        turn.stopped = "exhausted"
-        return None
+        return Stop("exhausted")
     if then == "continue":
         return (yield from follow(turn, output))
     return Move(pointer=f"/states/{turn.state.id}/on_exhausted", target=then)
 
 
-def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
-    """Return the move that an output leads to. None ends the run: passed where there are no transitions."""
+def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
+    """Return the move that an output leads to, or a Stop: passed where there are no transitions, else stuck."""
     moves = turn.state.moves
     if turn.state.definition.route is not None:
         return (yield from _routed(turn, turn.state.definition.route, output))
     if not moves:
-        turn.stopped = "passed"
-        return None
-    move = yield from handlers.first_allowed(turn, labelled(moves, output))
-    if move is None:
-        turn.stopped = "stuck"
-    return move
+        return Stop("passed")
+    return (yield from handlers.first_allowed(turn, labelled(moves, output))) or Stop("stuck")

@@ -18,7 +18,7 @@ from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Move
 from llm_fsm.turn.rest import Places, way_on
-from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
 
 
 def arrive(
@@ -61,20 +61,20 @@ def settle(
 
     Args:
         turn: The turn, after a move.
-        arrival: How it came to the current state.
+        arrival: How it came to the current state. It goes no further if this says so.
         step: Go no further than past one task.
         asked: Places that ask in any case.
 
     Returns:
-        How it came to the state where it rests.
+        How it came to the state where it rests, with the Stop if the run goes no further.
     """
-    while True:
+    while arrival.stop is None:
         yield from assignments.remake(turn)
         if arrival.frame is not None and not arrival.frame.wanted:
             asked |= {turn.here}  # no value answers the question there
         state = turn.state
         following = yield from _step_on(turn)
-        if following is None and state.kind == "converse" and not turn.stopped:
+        if following is None and state.kind == "converse":
             move = way_on(turn.root, turn.session, asked)
             if move is None or (yield from handlers.vetoed(turn, move)) is not None:
                 response.say_fixed(turn)
@@ -85,13 +85,15 @@ def settle(
             continue
         if following is None:
             return arrival
-        arrival = Arrival(following.frame, following.back or arrival.back, following.passed or arrival.passed)
+        back, passed = following.back or arrival.back, following.passed or arrival.passed
+        arrival = following._replace(back=back, passed=passed)
         if step and state.kind == "task":
             return arrival
+    return arrival
 
 
 def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Go one step on without the user; return None where the run waits or goes no further."""
+    """Go one step on without the user; return None where the run waits."""
     state = turn.state
     by = state.kind if state.kind in ("decide", "task") else "auto"
     if state.kind == "final":
@@ -102,43 +104,42 @@ def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
     if state.kind == "task":
         given = turn.session.input
         move = yield from tasks.work(turn)
-        if move is not None and _repeats(turn, state.id, given):
-            return None
+        if isinstance(move, Move) and _repeats(turn, state.id, given):
+            move = Stop("limit")
     else:
         move = yield from handlers.first_allowed(turn, state.moves if state.kind == "decide" else state.autos)
         if move is None and state.kind == "decide":
-            turn.stopped = "stuck"
+            move = Stop("stuck")
         elif move is None and state.kind == "wait":
             _wait(turn)
-    return (yield from go(turn, move, by))
+    return None if move is None else (yield from go(turn, move, by))
 
 
-def go(turn: TurnState, move: Move | None, by: str) -> Generator[Effect, Result, Arrival | None]:
-    """Make the move, if there is one. A flow that has passed comes back. Return None where the run goes no further."""
-    if move is not None:
+def go(turn: TurnState, move: Move | Stop, by: str) -> Generator[Effect, Result, Arrival]:
+    """Make the move, if there is one. A flow that has passed comes back. Any other Stop is that of the arrival."""
+    if isinstance(move, Move):
         return (yield from step(turn, move, by))
-    if turn.stopped == "passed" and turn.session.stack:
-        turn.stopped = ""
+    if move.reason == "passed" and turn.session.stack:
         return (yield from return_from(turn))
-    return None
+    return Arrival(stop=move)
 
 
-def _call(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Begin the flow of the current state; return None when the limit of such moves is reached."""
-    if not subflows.count_step(turn):
-        return None
+def _call(turn: TurnState) -> Generator[Effect, Result, Arrival]:
+    """Begin the flow of the current state, unless the limit of such moves is reached."""
+    if (stop := subflows.count_step(turn)) is not None:
+        return Arrival(stop=stop)
     yield from subflows.begin(turn)
     response.say_on_the_way(turn)
     return ORDINARY
 
 
-def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, Arrival | None]:
-    """Come back from a flow or a digression; return None where the run goes no further."""
-    if not subflows.count_step(turn):
-        return None
+def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result, Arrival]:
+    """Come back from a flow or a digression, unless the limit of such moves is reached."""
+    if (stop := subflows.count_step(turn)) is not None:
+        return Arrival(stop=stop)
     before, frame = turn.session, turn.session.stack[-1]
     move = yield from subflows.come_back(turn, how)
-    if frame.kind == "subflow":
+    if move is not None:
         return (yield from go(turn, move, "flow"))
     if frame.caller is not None:
         subflows.hand_on(turn, before)
@@ -147,10 +148,10 @@ def return_from(turn: TurnState, how: str = "final") -> Generator[Effect, Result
     return (yield from _reconsider(turn, frame))
 
 
-def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival | None]:
-    """Make one move without the user; return None when the limit of such moves is reached."""
-    if not subflows.count_step(turn):
-        return None
+def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+    """Make one move without the user, unless the limit of such moves is reached."""
+    if (stop := subflows.count_step(turn)) is not None:
+        return Arrival(stop=stop)
     return (yield from enter(turn, move, by))
 
 
@@ -326,7 +327,6 @@ def _repeats(turn: TurnState, state: str, given: Any) -> bool:
     whole = [session.flow, state, session.context, given, session.input, session.memory, session.shared]
     digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
     if digest in turn.work_seen:
-        turn.stopped = "limit"
         turn.emit(ev.LimitReached(limit="no_progress", value=1))
         return True
     turn.work_seen |= {digest}

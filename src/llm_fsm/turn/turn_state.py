@@ -28,12 +28,6 @@ MAX_MESSAGE_CHARS = 100_000
 TICK = 0.001
 """Seconds. A limit counts as reached this much earlier, so that rounding clocks cannot miss it."""
 
-Run = Generator[Effect, Result, None]
-Stopped = Literal[
-    "", "stuck", "limit", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"
-]
-
-
 FormOf = Callable[[str | None], ReplyForm]
 
 
@@ -49,16 +43,32 @@ class Part(NamedTuple):
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The reason why the run goes no further. A pause is no stop: it is in the session."""
+
+    reason: Literal[
+        "stuck", "limit", "limited", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"
+    ]
+
+
 class Arrival(NamedTuple):
     """The way in which the run came to the state where it is.
 
     `frame` is the place that a digression came back to. `back` is true after such a return, also if an answer that
     had changed led to an earlier state instead. `passed` is true if states were passed whose questions were answered.
+    `stop` says why the run goes no further; None if it goes on, or waits for the user or for an answer.
     """
 
     frame: Frame | None = None
     back: bool = False
     passed: bool = False
+    stop: Stop | None = None
+
+
+Run = Generator[Effect, Result, None]
+StoppableRun = Generator[Effect, Result, Stop | None]
+"""A part of a turn that returns why the run goes no further; None if it goes on or waits."""
 
 
 ORDINARY = Arrival()
@@ -96,8 +106,6 @@ class TurnState:
     given_secrets: frozenset[str] = frozenset()
     """Every value that this turn was given for a secret key, and that it replaced, refused or removed."""
     fallback: bool = False
-    stopped: Stopped = ""
-    """Why the run goes no further. A pause is in the session instead."""
     promise: str | None = None
     """In a fork: the words that stand before those of the reply, where these may be shown."""
     call_namespace: tuple[str, float] | None = None

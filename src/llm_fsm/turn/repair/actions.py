@@ -22,28 +22,28 @@ from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.repair.questions import asks, told_in
 from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest, way_on
-from llm_fsm.turn.turn_state import ORDINARY, Run, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Stop, StoppableRun, TurnState
 
 
-def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
+def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> StoppableRun:
     """Do what the pattern that a reply names is there for."""
     name = reply.target
     if name == "cancel":
-        yield from _cancel(turn, reply.message)
-    elif name == "restart":
-        yield from _restart(turn, reply.message)
-    elif name == "skip":
-        yield from _skip(turn, reply.message, available)
-    elif name == "back":
-        yield from _back(turn, reply.message)
-    elif name == "cannot_handle":
-        yield from miss(turn, reply.message)
-    elif name == "handover":
-        yield from _hand_over(turn, reply.message)
-    elif name in ("correct", "digress") and (move := _way_on(turn)) is not None:
-        yield from _answer_both(turn, name, reply.message, move)
-    else:
-        _answer_aside(turn, name, reply.message)
+        return (yield from _cancel(turn, reply.message))
+    if name == "restart":
+        return (yield from _restart(turn, reply.message))
+    if name == "skip":
+        return (yield from _skip(turn, reply.message, available))
+    if name == "back":
+        return (yield from _back(turn, reply.message))
+    if name == "cannot_handle":
+        return (yield from miss(turn, reply.message))
+    if name == "handover":
+        return (yield from _hand_over(turn, reply.message))
+    if name in ("correct", "digress") and (move := _way_on(turn)) is not None:
+        return (yield from _answer_both(turn, name, reply.message, move))
+    _answer_aside(turn, name, reply.message)
+    return None
 
 
 def _way_on(turn: TurnState) -> Move | None:
@@ -51,11 +51,11 @@ def _way_on(turn: TurnState) -> Move | None:
     return way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
 
 
-def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
+def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> StoppableRun:
     """Go on where a message has answered the open question besides."""
     if (yield from handlers.vetoed(turn, move)) is not None:
         _answer_aside(turn, name, message)
-        return
+        return None
     turn.emit(ev.Repaired(pattern=name, how="moved"))
     flow, earlier, asked = turn.session.flow, turn.said, response.open_question(turn, response.last_question(turn))
     untrue = _claims_too_much(turn, name)
@@ -65,6 +65,7 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
     if not untrue:
         corrections.say_first(turn, earlier, name, response.not_answered(turn, message, asked))
     yield from response.complete_pattern(turn, arrival, flow)
+    return arrival.stop
 
 
 def _claims_too_much(turn: TurnState, name: str) -> bool:
@@ -97,58 +98,57 @@ def _say(turn: TurnState, name: str, state: str | None = None, **data: Any) -> N
     turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
 
-def _hand_over(turn: TurnState, message: str) -> Run:
+def _hand_over(turn: TurnState, message: str) -> StoppableRun:
     """End the conversation for a person, or do what the nearest calling definition has a state of its own for."""
     session = turn.session
     places = (n for n in session.callers() if "handover" in turn.root.of(session.of_caller(n)).own_patterns)
     place = next(places, None)
     if place is None:
         turn.emit(ev.Repaired(pattern="handover"))
-        turn.stopped = "handover"
         _say(turn, "handover", words=message)
-        return
+        return Stop("handover")
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
     turn.say("model", message)
     arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="handover"), "handover")
     yield from response.complete_words(turn, arrival, spoken_for=bool(message))
+    return arrival.stop
 
 
-def _cancel(turn: TurnState, message: str) -> Run:
+def _cancel(turn: TurnState, message: str) -> StoppableRun:
     """End what is going on: a digression, a subflow, or the conversation."""
     turn.emit(ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else ""))
     _say(turn, "cancel", words=message)
     while turn.session.stack:
         frame = turn.session.stack[-1]
         arrival = yield from transitions.return_from(turn, "cancelled")
-        if turn.stopped == "limited":
-            return
+        if arrival.stop == Stop("limited"):
+            return arrival.stop
         before = frame.saved["previous_state"]
-        if turn.stopped == "stuck" and before is not None and _leads_back(turn, before):
-            turn.stopped = ""
+        if arrival.stop is not None and before is not None and _leads_back(turn, before):
             turn.emit(ev.StateEntered(state=before, previous=turn.session.state, by="cancel"))
             yield from assignments.run(turn, turn.state.assignment)
             arrival = ORDINARY
-        if arrival is not None:
+        if arrival.stop is None:
             left = {turn.here} if frame.kind == "subflow" else ()  # else it may lead into the same flow again
             arrival = yield from transitions.settle(turn, arrival, asked=frozenset(left))
             yield from response.complete_words(turn, arrival)
-            return
-        turn.stopped = ""
-    if "cancelled" in turn.machine.states:
-        arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
-        yield from response.complete_words(turn, arrival, spoken_for=True)
-    else:
-        turn.stopped = "cancelled"
+            return arrival.stop
+    if "cancelled" not in turn.machine.states:
+        return Stop("cancelled")
+    arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
+    yield from response.complete_words(turn, arrival, spoken_for=True)
+    return arrival.stop
 
 
-def _step_back(turn: TurnState) -> Run:
+def _step_back(turn: TurnState) -> StoppableRun:
     """Leave a digression before its end."""
     arrival = yield from transitions.return_from(turn, "cancelled")
-    if arrival is not None:
+    if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
         yield from response.complete_words(turn, arrival)
+    return arrival.stop
 
 
 def _leads_back(turn: TurnState, state: str) -> bool:
@@ -156,7 +156,7 @@ def _leads_back(turn: TurnState, state: str) -> bool:
     return plan is not None and plan.kind == "converse"
 
 
-def _restart(turn: TurnState, message: str) -> Run:
+def _restart(turn: TurnState, message: str) -> StoppableRun:
     """Begin again, with what the caller and the host have given, and what the same message says."""
     session = turn.session
     left, origins = session.state, _root_origins(session)
@@ -182,25 +182,26 @@ def _restart(turn: TurnState, message: str) -> Run:
         yield from response.complete_pattern(turn, arrival, "")
     else:
         yield from response.complete_words(turn, arrival)
+    return arrival.stop
 
 
-def _back(turn: TurnState, message: str) -> Run:
+def _back(turn: TurnState, message: str) -> StoppableRun:
     """Ask the question before once more, its answer open again; what worked or waited since is not begun again."""
     if turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="back", how="left"))
         _say(turn, "back", words=told_in(message))
-        yield from _step_back(turn)
-        return
+        return (yield from _step_back(turn))
     state, keys = _question_before(turn)
     if not state:
         turn.emit(ev.Repaired(pattern="back", how="first"))
         _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn)))
-        return
+        return None
     turn.emit(ev.Repaired(pattern="back", how="moved"))
     _say(turn, "back", words=told_in(message))
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
     response.ask_again(turn, "")
+    return None
 
 
 def _question_before(turn: TurnState) -> tuple[str, tuple[str, ...]]:
@@ -228,7 +229,7 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
     return tuple(key for key, turn in turns.items() if turn == last) or skipped
 
 
-def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
+def _skip(turn: TurnState, message: str, available: AvailableMoves) -> StoppableRun:
     """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
     ways = [move for move in own_moves(turn.state) if verdict(move, data).holds]
@@ -239,13 +240,12 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
     if not targets and turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="skip", how="left"))
         _say(turn, "skip", words=message)
-        yield from _step_back(turn)
-        return
+        return (yield from _step_back(turn))
     if not targets:
         turn.emit(ev.Repaired(pattern="skip", how="needed"))
         asked = "" if asks(turn.state.definition.purpose) else response.last_question(turn)
         _say(turn, "skip", needed=", ".join(keys) or "it", question=response.open_question(turn, asked))
-        return
+        return None
     if keys:
         turn.emit(ev.KeysSkipped(keys=keys))
     if len(targets) > 1:
@@ -253,19 +253,20 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
         _say(turn, "skip", words=message)
         response.say_fixed(turn)
         response.ask_again(turn, "")
-        return
+        return None
     move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
         response.ask_again(turn, response.last_question(turn))
-        return
+        return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, "skip", words=message)
     arrival = yield from transitions.arrive(turn, move, "skip")
     foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
     yield from response.complete_words(turn, arrival, spoken_for=foreseen)
-    if foreseen and turn.state.kind == "converse" and not turn.stopped:
+    if foreseen and turn.state.kind == "converse" and arrival.stop is None:
         response.ask_again(turn, "")
+    return arrival.stop
 
 
 def _waits_for_yes(turn: TurnState) -> bool:
@@ -282,7 +283,7 @@ def _yes_or_no(schema: Mapping[str, Any]) -> bool:
     return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(isinstance(one, bool) for one in values)
 
 
-def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
+def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> StoppableRun:
     """Answer a message that was not understood: rephrase, then offer what is possible, then give up."""
     session = turn.session
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
@@ -290,10 +291,9 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
     turn.emit(ev.Missed(count=count))
     if "cannot_handle" in turn.machine.own_patterns:
         if count > 2:
-            yield from _go_to(turn, "cannot_handle")
-        else:
-            response.last_resort(turn)
-        return
+            return (yield from _go_to(turn, "cannot_handle"))
+        response.last_resort(turn)
+        return None
     question = response.open_question(turn, response.last_question(turn))
     question = "" if response.ends_in(turn, question, message) else question
     data = {"misses": count, "choices": _choices(turn), "question": question}
@@ -301,19 +301,19 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
     turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
     if end == "give_up":
         if "handover" in turn.machine.own_patterns:
-            yield from _go_to(turn, "handover")
-        elif "handover" in turn.machine.patterns:
-            yield from _hand_over(turn, "")
-        else:
-            turn.stopped = "given_up"
-            _say_given_up(turn)
-    elif fallback and end == "rephrase":
+            return (yield from _go_to(turn, "handover"))
+        if "handover" in turn.machine.patterns:
+            return (yield from _hand_over(turn, ""))
+        _say_given_up(turn)
+        return Stop("given_up")
+    if fallback and end == "rephrase":
         response.last_resort(turn)
     else:
         _say(turn, "cannot_handle", end, words=message, **data)
         if end == "rephrase" and message:
             response.say_fixed(turn)
             response.ask_again(turn, response.last_question(turn))
+    return None
 
 
 def _say_given_up(turn: TurnState) -> None:
@@ -324,14 +324,15 @@ def _say_given_up(turn: TurnState) -> None:
         _say(turn, "cannot_handle", "give_up")
 
 
-def _go_to(turn: TurnState, pattern: str) -> Run:
+def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
     """Enter the definition's own state of a pattern."""
     move = next((move for move in turn.state.moves if move.target == pattern), None)
     if move is None:
         response.last_resort(turn)
-        return
+        return None
     arrival = yield from transitions.arrive(turn, move, pattern)
     yield from response.complete_words(turn, arrival)
+    return arrival.stop
 
 
 def _choices(turn: TurnState) -> str:

@@ -16,19 +16,21 @@ from llm_fsm.turn.guards import Move, judge, labelled, verdict
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import TURNED_BACK, Part, TurnState
+from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Part, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
 
 
-def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
+def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, Arrival | None]:
     """Note which earlier answers a reply changed, and go back where the way depends on them.
 
-    Return true when that was all; false where what the reply picks is to be looked at still.
+    Returns:
+        How it went back, if that was all. None where what the reply picks is to be looked at still.
     """
-    if (yield from _correct_outside(turn, reply, before)):
-        return True
+    arrival = yield from _correct_outside(turn, reply, before)
+    if arrival is not None:
+        return arrival
     session, made_of = turn.session, turn.machine.keys.made_of
     changed = tuple(
         key
@@ -40,7 +42,7 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
     )
     named = reply.target == "correct"
     if not changed or reply.target in _ENDS or not turn.has("correct"):
-        return False
+        return None
     found = None
     if not session.in_digression():
         leads = {turn.state.id, *(move.target for move in turn.state.moves)}
@@ -51,7 +53,7 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
         declined = tuple(key for key in changed if key not in session.context and key not in turn.state.collects)
         if declined and found is None and not session.in_digression():
             turn.emit(ev.KeysSkipped(keys=declined))
-        return False
+        return None
     return (yield from _go_back(turn, found, reply, changed))
 
 
@@ -75,8 +77,8 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     return mine
 
 
-def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
-    """Note which answers of waiting definitions a reply changed; return true when that led back to one of them."""
+def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, Arrival | None]:
+    """Note which answers of waiting definitions a reply changed; return None unless that led back to one of them."""
     named = reply.target == "correct"
     for place, changed, found in () if reply.target in _ENDS else outside(turn.root, before, turn.session):
         if found is None:
@@ -86,7 +88,7 @@ def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generato
         while len(turn.session.stack) > place:
             subflows.leave(turn, "corrected")
         return (yield from _go_back(turn, found, reply, changed, last))
-    return False
+    return None
 
 
 def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, str]:
@@ -108,10 +110,10 @@ def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, st
 
 def _go_back(
     turn: TurnState, found: Correction, reply: Reply, changed: tuple[str, ...], last: str = ""
-) -> Generator[Effect, Result, bool]:
+) -> Generator[Effect, Result, Arrival | None]:
     """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
 
-    Return false and say nothing where the new way leads back here, and the reply picks a way on.
+    Return None and say nothing where the new way leads back here, and the reply picks a way on.
     """
     named, here, earlier = reply.target == "correct", turn.session.state, turn.said
     asked = response.open_question(turn, response.last_question(turn))
@@ -120,9 +122,9 @@ def _go_back(
     if found.on is not None and (yield from handlers.vetoed(turn, found.on)) is None:
         yield from transitions.enter(turn, found.on, "correct")
     arrival = yield from transitions.settle(turn, TURNED_BACK)
-    if not (named or turn.stopped or turn.paused) and turn.here == (flow, here) != (flow, reply.target):
+    if not named and arrival.stop is None and turn.here == (flow, here) != (flow, reply.target):
         turn.said = earlier
-        return False
+        return None
     spoken = reply.message if named or reply.target in (here, turn.state.id) or _is_aside(turn, reply.target) else ""
     if (
         turn.here != (flow, here)
@@ -132,7 +134,7 @@ def _go_back(
         spoken = told_in(spoken)  # it asks what was open before
     say_first(turn, earlier, "correct", spoken)
     yield from response.complete_pattern(turn, arrival, flow)
-    return True
+    return arrival
 
 
 def _is_aside(turn: TurnState, target: str) -> bool:
