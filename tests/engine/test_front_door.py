@@ -16,6 +16,8 @@ import pytest
 from llm_fsm import AsyncConversation, AsyncMachine, Conversation, Machine
 from llm_fsm.engine import machine as asynchronous
 from llm_fsm.engine import sync
+from llm_fsm.engine.handlers import registry
+from llm_fsm.engine.outbox import sinks
 from llm_fsm.testing import ScriptedLLM, reply
 from llm_fsm.tools.registry import ToolRegistry
 
@@ -53,7 +55,7 @@ TWINS = [
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)
 EXAMPLES = [
     pytest.param(test, id=test.name.rpartition("engine.")[2])
-    for module in (sync, asynchronous)
+    for module in (sync, asynchronous, registry, sinks)
     for test in doctest.DocTestFinder(exclude_empty=True).find(module)
     if test.examples
 ]

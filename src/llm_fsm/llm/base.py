@@ -1,10 +1,12 @@
-"""The port to models: one question in, one reply out.
+"""The port to models: a request goes in, a reply comes out.
 
-An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. It returns
-a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else. It
-neither parses nor judges the reply. `stream` takes the same request and gives the reply's text in pieces, in order,
-and the reply itself last. Once a piece was given, it does not send the request again. `aclose` frees connections,
-where there are any. `reply_form` says which form of a reply its schemas take, see `form_of`.
+An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. Both take an
+`LLMRequest`. `complete` returns a `ModelReply` or raises `ModelError`, and raises nothing else. The error is
+`retryable` if the same call may succeed later. An adapter does not parse or judge the reply.
+
+`stream` yields the reply's text in pieces, in order, and the `ModelReply` last. After the first piece, it never sends
+the request again. `aclose` frees connections, if there are any. `reply_form` returns the form of a reply that the
+model's schemas take; see `form_of`.
 """
 
 from __future__ import annotations
@@ -27,34 +29,69 @@ class LLM(Protocol):
     """The interface of a model that the engine needs."""
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Answer the request. Raises ModelError."""
+        """Answer the request.
+
+        Args:
+            request: The messages, the schema of the reply, the tools, and the settings.
+
+        Returns:
+            The reply, with its text as the model wrote it.
+
+        Raises:
+            ModelError: The provider could not be reached, or refused the request.
+        """
 
 
 def form_of(llm: object, model: str | None) -> ReplyForm:
-    """Return the form of a reply that a model takes: what its adapter's `reply_form(model)` says.
+    """Return the form of a reply that a model takes.
 
-    An adapter without that method gets the list, which strict schemas of every provider take.
+    Args:
+        llm: The adapter. Its `reply_form(model)` gives the form. Without that method, the form is "list", which strict
+            schemas of every provider take.
+        model: The name of the model; None: the adapter's own.
+
+    Returns:
+        The form.
     """
     say: Callable[[str | None], ReplyForm] | None = getattr(llm, "reply_form", None)
     return "list" if say is None else say(model)
 
 
 class Listener(Protocol):
-    """A receiver of a reply while it arrives. `shown`: somebody has read words of it."""
+    """A receiver of a reply while it arrives.
+
+    Attributes:
+        shown: True if the user has seen some of its text.
+    """
 
     shown: bool
 
     async def hear(self, piece: str) -> None:
-        """Take the next piece of the reply's text."""
+        """Take the next piece of the reply's text.
+
+        Args:
+            piece: The piece.
+        """
 
     def give_up(self) -> None:
-        """Drop what was heard: it does not count, and the reply comes in one piece."""
+        """Drop all pieces, because the whole reply follows at once."""
 
 
 async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
-    """Return the reply, heard while it arrives where the model can do that.
+    """Return a reply, and pass it to a listener while it arrives.
 
-    A stream that breaks before a word was shown is asked for again as a whole. Raises ModelError.
+    If the stream breaks before the user has seen any text, the whole reply is requested instead.
+
+    Args:
+        llm: The adapter.
+        request: The request.
+        listener: The receiver of the pieces. A model without `stream` gives none.
+
+    Returns:
+        The last item of the stream, which should be a `ModelReply`.
+
+    Raises:
+        ModelError: The model failed.
     """
     last: object = None
     try:
@@ -73,9 +110,14 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
 
 
 def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
-    """Return the items of the model's `stream`, or the reply alone from a model without one.
+    """Return the items of the model's `stream`, or only the reply if the model has no `stream`.
 
-    Going through them raises ModelError.
+    Args:
+        llm: The adapter.
+        request: The request.
+
+    Returns:
+        Pieces of text, and the `ModelReply` last. Iterating over them raises ModelError.
     """
     stream: Callable[[LLMRequest], AsyncGenerator[Any, None]] | None = getattr(llm, "stream", None)
     return _whole(llm, request) if stream is None else stream(request)
@@ -86,14 +128,26 @@ async def _whole(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
 
 
 async def let_go(llm: object) -> None:
-    """Free what a model holds, where it holds anything."""
+    """Free the connections of a model, if it has any.
+
+    Args:
+        llm: The adapter.
+    """
     close = getattr(llm, "aclose", None)
     if close is not None:
         await close()
 
 
 async def in_pieces(llm: LLM, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-    """Yield the reply as it might arrive, a few characters at a time, from a model that has it at once."""
+    """Yield a complete reply in pieces of a few characters, as if it arrived slowly.
+
+    Args:
+        llm: The adapter.
+        request: The request.
+
+    Yields:
+        Pieces of text, and the reply last.
+    """
     reply = await llm.complete(request)
     for start in range(0, len(reply.text), _PIECE):
         yield reply.text[start : start + _PIECE]

@@ -1,24 +1,24 @@
 """The port to stores: documents of text go in, the same documents come out. This is version 1 of the contract.
 
-A store knows nothing of machines. Per conversation it keeps:
+A store knows nothing of machines. It keeps for each conversation:
 
 - one session document with a version,
 - turn records, appended once, numbered from 1,
-- the inbox: the number of the record that answered a request id,
+- the number of the record that answered each request id, for idempotency,
 - the outbox: events that sinks have not acknowledged yet,
 - rows of the due table: time-outs and reminders,
-- the journal of the turn under way.
+- the journal of the unfinished turn.
 
-Besides, it keeps one copy of every definition that a conversation is pinned to.
+It also keeps one copy of every definition that a conversation is pinned to.
 
-All documents are JSON text that is valid in UTF-8. Characters that are not are escaped, so that every string of Python
+All documents are JSON text that is valid in UTF-8. Other characters are escaped, so that every string of Python
 survives in every store. Conversation ids, request ids and the names for listings are text without NUL and lone
-surrogates (see `storable`). Ids have at most 200 characters; they may be anything else.
+surrogates (see `storable`). Ids have at most 200 characters, and are otherwise arbitrary.
 
-A store raises ConversationConflict where the version does not fit, and StoreError for everything else: locked,
-unreachable, read-only, full, newer version, damaged, a lock that was lost. The message names the place.
+A store raises ConversationConflict if the version does not fit. It raises StoreError for everything else: locked,
+unreachable, read-only, full, newer version, damaged, a lost lock. The message names the file or server.
 
-`docs/stores.md` is for the author of a store; `llm_fsm.testing.store_suite` tests a store against this contract.
+`docs/stores.md` is for the author of a store. `llm_fsm.testing.store_suite` tests a store against this contract.
 """
 
 from __future__ import annotations
@@ -36,7 +36,14 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(name: str) -> str:
-    r"""Write a name for listings as every store can keep it: NUL and lone surrogates as `\x00` and `\ud800`."""
+    r"""Write a name for listings so that every store can keep it.
+
+    Args:
+        name: The name.
+
+    Returns:
+        The name, with NUL and lone surrogates written as `\x00` and `\ud800`.
+    """
     if _UNSTORABLE.search(name) is None:
         return name
     return name.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
@@ -45,10 +52,10 @@ def storable(name: str) -> str:
 class Loaded(NamedTuple):
     """A conversation as stored.
 
-    Args:
+    Attributes:
         session: The session document.
         version: The number of the last commit.
-        recorded: The record that answered the request id asked for; None if there is none.
+        recorded: The record that answered the request id of the call; None if there is none.
         definition_sha: SHA-256 of the definition that the last commit pinned the conversation to.
     """
 
@@ -62,7 +69,7 @@ class Loaded(NamedTuple):
 class Outgoing:
     """An event for a sink.
 
-    Args:
+    Attributes:
         sink: The name of the sink.
         key: The idempotency key, by which the sink recognises a repeated event.
         text: The event as JSON text.
@@ -75,27 +82,27 @@ class Outgoing:
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Commit:
-    """All that one turn writes, in one transaction. The journal of the conversation is emptied.
+    """All that one turn writes, in one transaction. It empties the journal of the conversation.
 
-    A conversation that is imported has `expected` 0 and `earlier` records; its version becomes `len(earlier) + 1`.
+    An imported conversation has `expected` 0 and `earlier` records. Its version becomes `len(earlier) + 1`.
 
-    Args:
+    Attributes:
         conversation_id: The conversation.
-        expected: The version that was loaded; 0 where the conversation must not exist yet.
+        expected: The version that was loaded; 0 if the conversation must not exist yet.
         session: The session document after the turn.
         record: The record of the turn, stored under `number`.
-        request_id: The request that this turn answers, for the inbox.
+        request_id: The request that this turn answers, for idempotency.
         definition: The name of the definition, for listings.
         state: The id of the state, for listings.
-        ended: True where no further message can be sent, for listings.
-        time: When the turn ended, in seconds since the epoch.
-        due: Time (seconds since the epoch) and kind of what happens by itself. Replaces all due rows.
-        outbox: Events for sinks, in this order, after those that the sinks have not acknowledged yet.
+        ended: True if no further message can be sent, for listings.
+        time: The time at which the turn ended, in seconds since the epoch.
+        due: Time (seconds since the epoch) and kind of each time-out and reminder. Replaces all due rows.
+        outbox: Events for sinks, in this order, after the events that the sinks have not acknowledged yet.
         definition_sha: SHA-256 of the definition that the conversation is pinned to from this commit on.
-        definition_text: Canonical JSON of that definition, where the pin is new to the conversation. The store keeps
-            one copy of each definition until no conversation is pinned to it.
+        definition_text: Canonical JSON of that definition, if the conversation was not pinned to it before. The store
+            keeps one copy of each definition until no conversation is pinned to it.
         earlier: Records before `record`, each with its request id or None.
-        created: When the conversation began, in seconds since the epoch; None: `time`.
+        created: The time at which the conversation began, in seconds since the epoch; None: `time`.
     """
 
     conversation_id: str
@@ -135,7 +142,16 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A row of the outbox: the event number `index` (from 0) of record `number`, for one sink."""
+    """A row of the outbox.
+
+    Attributes:
+        conversation_id: The conversation.
+        number: The number of the turn record, from 1.
+        index: The number of the event in the record, from 0.
+        sink: The name of the sink.
+        key: The idempotency key of the event.
+        text: The event as JSON text.
+    """
 
     conversation_id: str
     number: int
@@ -147,7 +163,13 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A row of the due table: `kind` happens in a conversation at `time` (seconds since the epoch)."""
+    """A row of the due table.
+
+    Attributes:
+        conversation_id: The conversation.
+        time: The time at which it is due, in seconds since the epoch.
+        kind: The kind of time-out or reminder.
+    """
 
     conversation_id: str
     time: float
@@ -156,7 +178,18 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A line of the listing. Times are seconds since the epoch; `turns` counts records."""
+    """A line of the listing.
+
+    Attributes:
+        conversation_id: The conversation.
+        definition: The name of its definition.
+        state: The id of its state.
+        ended: True if no further message can be sent.
+        turns: The number of its records.
+        created: The time at which it began, in seconds since the epoch.
+        updated: The time of the last commit, in seconds since the epoch.
+        definition_sha: SHA-256 of the definition that it is pinned to.
+    """
 
     conversation_id: str
     definition: str
@@ -172,12 +205,12 @@ class Listed:
 class ListQuery:
     """The conversations to list.
 
-    Args:
+    Attributes:
         after: Only ids after this one, by code points; None: from the first.
-        limit: At most so many.
-        definition: Only those whose last commit had this name of a definition; None: all.
-        state: Only those whose last commit left them in this state; None: all.
-        ended: Only those that have ended, or have not; None: both.
+        limit: At most this many.
+        definition: Only conversations whose last commit had this name of a definition; None: all.
+        state: Only conversations whose last commit left them in this state; None: all.
+        ended: Only conversations that have ended, or only those that have not; None: both.
     """
 
     after: str | None = None
@@ -187,7 +220,14 @@ class ListQuery:
     ended: bool | None = None
 
     def admits(self, line: Listed) -> bool:
-        """True for a line that is asked for, `limit` aside."""
+        """Return true if a line matches the query. `limit` does not matter.
+
+        Args:
+            line: The line.
+
+        Returns:
+            True for a match.
+        """
         return (
             (self.after is None or line.conversation_id > self.after)
             and self.definition in (None, line.definition)
@@ -200,10 +240,10 @@ class ListQuery:
 class OutboxQuery:
     """The rows of the outbox to read.
 
-    Args:
+    Attributes:
         sink: Only rows for this sink; None: for all.
         after: Only conversations with ids after this one; None: from the first.
-        limit: At most so many rows.
+        limit: At most this many rows.
         conversation_id: Only rows of this conversation; None: of all.
         definition: Only conversations whose last commit had this name of a definition; None: all.
     """
@@ -215,7 +255,15 @@ class OutboxQuery:
     definition: str | None = None
 
     def admits(self, conversation_id: str, definition: str) -> bool:
-        """True for a conversation whose rows are asked for."""
+        """Return true if the rows of a conversation match the query.
+
+        Args:
+            conversation_id: The conversation.
+            definition: The name of its definition.
+
+        Returns:
+            True for a match.
+        """
         return (
             (self.after is None or conversation_id > self.after)
             and self.conversation_id in (None, conversation_id)
@@ -224,7 +272,7 @@ class OutboxQuery:
 
 
 class Store(Protocol):
-    """The methods that the engine needs of a store. All of them raise StoreError where the store cannot be used."""
+    """The methods that the engine needs of a store. All of them raise StoreError if the store cannot be used."""
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """Read a conversation.
@@ -255,14 +303,14 @@ class Store(Protocol):
         Args:
             conversation_id: The conversation.
             after: Only records with numbers above this one.
-            limit: At most so many; None: all.
+            limit: At most this many; None: all.
 
         Returns:
-            The records; none for a conversation that is unknown.
+            The records; none for an unknown conversation.
         """
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """Keep the result of one step of the turn under way, durably. Works before the first save, too.
+        """Keep the result of one step of the unfinished turn, durably. Works before the first save, too.
 
         Args:
             conversation_id: The conversation.
@@ -275,7 +323,7 @@ class Store(Protocol):
         """
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """Read the results of the turn under way.
+        """Read the results of the unfinished turn.
 
         Args:
             conversation_id: The conversation.
@@ -295,10 +343,10 @@ class Store(Protocol):
         """
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """Be the one writer of a conversation, in order of asking.
+        """Become the only writer of a conversation, in order of the requests.
 
-        The lock ends with its owner, however that ends. A lock that rests on a connection or on a lease can be lost
-        before. The store that lost it writes nothing for that conversation until it has taken the lock again.
+        The lock ends when its owner ends, even by a crash. A lock that depends on a connection or on a lease can be
+        lost earlier. A store that lost a lock writes nothing for that conversation until it has taken the lock again.
 
         Args:
             conversation_id: The conversation, which need not exist yet.
@@ -308,7 +356,7 @@ class Store(Protocol):
             A context manager that holds the lock.
 
         Raises:
-            StoreError: On entering, with `retryable` true, when the time is over.
+            StoreError: On entering, with `retryable` true, after `timeout` seconds.
         """
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
@@ -336,7 +384,7 @@ class Store(Protocol):
 
         Args:
             now: Only rows up to this time, in seconds since the epoch.
-            limit: At most so many rows.
+            limit: At most this many rows.
             definition: Only conversations whose last commit had this name of a definition; None: all.
 
         Returns:
@@ -344,7 +392,7 @@ class Store(Protocol):
         """
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        """Read the outbox: by conversation id, in each conversation in order of the commits.
+        """Read the outbox, in order of conversation ids and then of commits.
 
         Args:
             query: The rows to read.
@@ -354,7 +402,7 @@ class Store(Protocol):
         """
 
     async def acknowledge(self, posted: Posted) -> None:
-        """Drop a row of the outbox, and those of the same sink and conversation before it. May be repeated.
+        """Drop a row of the outbox, and the rows of the same sink and conversation before it. May be repeated.
 
         Args:
             posted: The row.
@@ -371,7 +419,7 @@ class Store(Protocol):
         """
 
     async def close(self) -> None:
-        """Free files and connections; the store cannot be used afterwards."""
+        """Free files and connections. The store cannot be used afterwards."""
 
 
 async def kept_definition(store: Store, sha: str) -> str | None:

@@ -1,8 +1,8 @@
 """Handlers: the host's own functions at eight points of a turn.
 
 A handler receives an `Occasion`. It returns its changes of the context as a dict (None deletes a key), or None. At
-`pre_transition` it may return a `Veto`. At `post_processing` and `error` it may return the text to say instead, ""
-for silence. Plain functions run in a thread of their own, async functions on the event loop.
+`pre_transition` it may return a `Veto`. At `post_processing` and `error` it may return the text to say instead; "" says
+nothing. Plain functions run in their own thread, async functions on the event loop.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ ErrorMode = Literal["continue", "raise"]
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """Return it at `pre_transition` to forbid a move. The model is told the reason."""
+    """Return it at `pre_transition` to forbid a move.
+
+    Attributes:
+        reason: The reason, which the model reads.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """The data that a handler receives. `context` is its own copy of the user's data; `system` holds read-only names.
+    """The data that a handler receives.
 
     Attributes:
         point: The point of the turn.
@@ -46,13 +50,13 @@ class Occasion:
         state: Id of the current state; at `post_transition`, the state that was entered.
         previous_state: Id of the state before it, if there was one.
         target: Id of the state that a move leads to.
-        context: The context, without system names.
-        system: The system names, such as `_turn`.
+        context: The handler's own copy of the context, without system names.
+        system: The system names, such as `_turn`; they cannot be changed.
         user_input: The user's message, if there is one.
         updated: The keys that just changed.
-        text: The words about to be said.
+        text: The text that will be said.
         error: The error of the turn.
-        key: Identifies this run of the handler. It is the same if the handler runs again after a crash. Give it to
+        key: Identifies this run of the handler. It is the same if the handler runs again after a crash. Pass it to
             anything that must happen only once.
     """
 
@@ -76,10 +80,17 @@ Function = Callable[[Occasion], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """A function with the points and conditions under which it runs. Lower priority runs first.
+    """A function with the points and conditions under which it runs; make it with `create_handler`.
 
-    `critical`: its failure stops the turn in every error mode. `timeout` is in seconds; None: only the turn's own
-    limit. `states` holds the states that its conditions name, which a machine must know.
+    Attributes:
+        name: The name in records and errors.
+        function: A plain or async function of one Occasion.
+        points: The points at which it runs.
+        priority: Handlers with a lower number run first.
+        predicates: Conditions that must all be true.
+        critical: True stops the turn if the function fails, in every error mode.
+        timeout: Seconds for one call; None: the time of the turn.
+        states: The states that its conditions name. The machine must know them.
     """
 
     name: str
@@ -94,8 +105,14 @@ class Handler:
     def wants(self, occasion: Occasion) -> bool:
         """Return true if this handler runs on an occasion at one of its points.
 
+        Args:
+            occasion: The occasion.
+
+        Returns:
+            True if all its predicates are true.
+
         Raises:
-            TypeError: A predicate returns something to await, which would count as true.
+            TypeError: A predicate returns an awaitable, which would count as true.
         """
         for predicate in self.predicates:
             held = predicate(occasion)
@@ -109,8 +126,14 @@ class Handler:
 
 
 def check_states(handler: Handler, known: Collection[str], definition: str) -> None:
-    """Check the states that a handler names. A state unlike all known ones causes a warning: another machine may have
-    it.
+    """Check the states that a handler names.
+
+    A state unlike all known ones only causes a warning, because another machine may have it.
+
+    Args:
+        handler: The handler.
+        known: The ids of the machine's states.
+        definition: The name of the machine's definition.
 
     Raises:
         ConfigurationError: A state seems to be a misspelling of a known one.
@@ -130,6 +153,12 @@ def check_states(handler: Handler, known: Collection[str], definition: str) -> N
 def point(name: str | Point) -> Point:
     """Return the point of a name.
 
+    Args:
+        name: The name, such as "pre_transition", in any case.
+
+    Returns:
+        The point.
+
     Raises:
         ValueError: There is no such point. The message lists the eight.
     """
@@ -144,7 +173,11 @@ def point(name: str | Point) -> Point:
 
 @dataclass(slots=True)
 class HandlerBuilder:
-    """Builds a handler. Every method except `do` returns the builder, and conditions add up."""
+    """Builds a handler. Every method except `do` returns the builder. All conditions must be true.
+
+    Attributes:
+        name: The name of the handler.
+    """
 
     name: str
     _points: set[Point] = field(default_factory=set)
@@ -155,7 +188,13 @@ class HandlerBuilder:
     _states: list[str] = field(default_factory=list)
 
     def with_priority(self, priority: int) -> HandlerBuilder:
-        """Set the priority; lower runs first.
+        """Set the priority.
+
+        Args:
+            priority: Handlers with a lower number run first. The default is 100.
+
+        Returns:
+            The builder.
 
         Raises:
             ValueError: It is no number.
@@ -166,12 +205,22 @@ class HandlerBuilder:
         return self
 
     def as_critical(self) -> HandlerBuilder:
-        """Let a failure stop the turn."""
+        """Let a failure stop the turn.
+
+        Returns:
+            The builder.
+        """
         self._critical = True
         return self
 
     def with_timeout(self, seconds: float) -> HandlerBuilder:
-        """Limit the time of the function, in seconds.
+        """Limit the time of the function.
+
+        Args:
+            seconds: The limit.
+
+        Returns:
+            The builder.
 
         Raises:
             ValueError: The number is not above 0.
@@ -182,7 +231,13 @@ class HandlerBuilder:
         return self
 
     def when(self, predicate: Predicate) -> HandlerBuilder:
-        """Run only if the predicate is true of the occasion.
+        """Run only if a predicate is true.
+
+        Args:
+            predicate: A plain function of one Occasion.
+
+        Returns:
+            The builder.
 
         Raises:
             TypeError: The predicate is async, or no function.
@@ -198,6 +253,12 @@ class HandlerBuilder:
     def at(self, *points: str | Point) -> HandlerBuilder:
         """Set the points at which it runs.
 
+        Args:
+            points: Names of points; see `llm_fsm.turn.effects.Point`.
+
+        Returns:
+            The builder.
+
         Raises:
             ValueError: There is no such point.
         """
@@ -205,46 +266,115 @@ class HandlerBuilder:
         return self
 
     def on_state(self, *states: str) -> HandlerBuilder:
-        """Run only in these states."""
+        """Run only in these states.
+
+        Args:
+            states: Ids of states.
+
+        Returns:
+            The builder.
+        """
         return self._named(states, lambda occasion: occasion.state in states)
 
     def not_on_state(self, *states: str) -> HandlerBuilder:
-        """Do not run in these states."""
+        """Do not run in these states.
+
+        Args:
+            states: Ids of states.
+
+        Returns:
+            The builder.
+        """
         return self._named(states, lambda occasion: occasion.state not in states)
 
     def on_target_state(self, *states: str) -> HandlerBuilder:
-        """Run only for moves to these states."""
+        """Run only for moves to these states.
+
+        Args:
+            states: Ids of states.
+
+        Returns:
+            The builder.
+        """
         return self._named(states, lambda occasion: occasion.target in states)
 
     def not_on_target_state(self, *states: str) -> HandlerBuilder:
-        """Do not run for moves to these states."""
+        """Do not run for moves to these states.
+
+        Args:
+            states: Ids of states.
+
+        Returns:
+            The builder.
+        """
         return self._named(states, lambda occasion: occasion.target not in states)
 
     def when_context_has(self, *keys: str) -> HandlerBuilder:
-        """Run only if all these keys are set."""
+        """Run only if all these keys are set.
+
+        Args:
+            keys: Keys of the context.
+
+        Returns:
+            The builder.
+        """
         return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
-        """Run only if one of these keys just changed."""
+        """Run only if one of these keys just changed.
+
+        Args:
+            keys: Keys of the context.
+
+        Returns:
+            The builder.
+        """
         return self.when(lambda occasion: not occasion.updated.isdisjoint(keys))
 
     def on_state_entry(self, *states: str) -> HandlerBuilder:
-        """Run after a move into one of these states (any, if none is named)."""
+        """Run after a move into one of these states.
+
+        Args:
+            states: Ids of states; none: any state.
+
+        Returns:
+            The builder.
+        """
         self.at(Point.POST_TRANSITION)
         return self.on_state(*states) if states else self
 
     def on_state_exit(self, *states: str) -> HandlerBuilder:
-        """Run after a move out of one of these states (any, if none is named)."""
+        """Run after a move out of one of these states.
+
+        Args:
+            states: Ids of states; none: any state.
+
+        Returns:
+            The builder.
+        """
         self.at(Point.POST_TRANSITION)
         return self._named(states, lambda occasion: occasion.previous_state in states) if states else self
 
     def on_context_update(self, *keys: str) -> HandlerBuilder:
-        """Run after an accepted update of one of these keys (any, if none is named)."""
+        """Run after an accepted update of one of these keys.
+
+        Args:
+            keys: Keys of the context; none: any key.
+
+        Returns:
+            The builder.
+        """
         self.at(Point.CONTEXT_UPDATE)
         return self.when_keys_updated(*keys) if keys else self
 
     def do(self, function: Function) -> Handler:
         """Return the handler that calls this function.
+
+        Args:
+            function: A plain or async function of one Occasion. The module's docstring says what it may return.
+
+        Returns:
+            The handler, for `Machine(…, handlers=[…])`.
 
         Raises:
             ValueError: It is no function, or no point was named.
@@ -272,19 +402,49 @@ class HandlerBuilder:
 
 
 def create_handler(name: str) -> HandlerBuilder:
-    """Begin to build a handler. Records and errors show its name; `do` ends the building."""
+    """Begin to build a handler; call `do` last.
+
+    Args:
+        name: The name that records and errors show.
+
+    Returns:
+        The builder.
+
+    Example:
+        >>> def sign(occasion):
+        ...     return f"{occasion.text} Yours, the bot"
+        >>> create_handler("sign").at("post_processing").on_state("farewell").do(sign).priority
+        100
+    """
     return HandlerBuilder(name)
 
 
 def occasion_key(effect: RunHandlers, handler: str) -> str:
-    """Return the idempotency key of a handler's run. It is the same if the turn begins again."""
+    """Return the idempotency key of a handler's run. It is the same if the turn begins again.
+
+    Args:
+        effect: The effect that runs the handlers.
+        handler: The name of the handler.
+
+    Returns:
+        32 hexadecimal digits.
+    """
     session = effect.session
     where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
 def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
-    """Make the occasion of an effect, with the context that earlier handlers left."""
+    """Make the occasion of an effect.
+
+    Args:
+        effect: The effect that runs the handlers.
+        context: The context that earlier handlers left.
+        key: The idempotency key of the run.
+
+    Returns:
+        The occasion.
+    """
     session = effect.session
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(
@@ -323,10 +483,19 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
 async def run(
     handler: Handler, occasion: Occasion, *, mode: ErrorMode, timeout: float | None
 ) -> HandlerResult:
-    """Call one handler. `timeout` is the time left for the turn, in seconds.
+    """Call one handler.
+
+    Args:
+        handler: The handler.
+        occasion: The data that it receives.
+        mode: "raise" stops the turn if the handler fails.
+        timeout: Seconds that are left for the turn; None: no limit.
+
+    Returns:
+        The result. Its `error` is set if the handler failed and the turn goes on.
 
     Raises:
-        HandlerError: It failed, and its failure stops the turn.
+        HandlerError: The handler failed, and its failure stops the turn.
     """
     limits = [limit for limit in (handler.timeout, timeout) if limit is not None]
     try:
@@ -344,6 +513,15 @@ async def run(
 
 def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
     """Return the result of a failed handler or condition.
+
+    Args:
+        handler: The handler.
+        at: The point at which it failed.
+        error: The error that it raised.
+        mode: "raise" stops the turn.
+
+    Returns:
+        The result, with the error as text.
 
     Raises:
         HandlerError: The failure stops the turn.

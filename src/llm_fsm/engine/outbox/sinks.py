@@ -1,7 +1,7 @@
-"""Sinks: receivers of a machine's events, which arrive at least once and in order, even across crashes.
+"""Sinks: receivers of a machine's events. Delivery survives crashes: events arrive in order and at least once.
 
-A sink is a function of one `Delivery`, or a web address (see `webhook`). The events of a turn are written with the
-turn and delivered after it. If the sink raises or times out, it receives the same event again later.
+A sink is a function of one `Delivery`, or a webhook URL (see `webhook`). The store keeps the events of a turn together
+with the turn, and they are delivered after it. If the sink raises or times out, it receives the same event again later.
 """
 
 from __future__ import annotations
@@ -28,17 +28,32 @@ CLOSING = "llm_fsm:end_conversation"
 
 
 def exclusive(sink: str, conversation_id: str) -> str:
-    """Return the name of the lock under which one process delivers to a sink for a conversation."""
+    """Return the name of the lock under which one process delivers to a sink for a conversation.
+
+    Args:
+        sink: The name of the sink.
+        conversation_id: The conversation.
+
+    Returns:
+        The name of the lock.
+    """
     return f"sink {hashlib.sha256(json.dumps([sink, conversation_id]).encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One event for a sink. `event` is {"type": …, …} as in turn records, with dots for values of secret keys.
+    """One event for a sink.
 
-    `record` counts the records of the conversation from 1, `index` the events of the record from 0. `key` consists of
-    conversation, record and index, so it is the same if the event is delivered again. `definition` is the machine's
-    name, `kind` the kind of turn, and `state` the state after the turn.
+    Attributes:
+        key: The idempotency key, made of conversation, record and index. It is the same if the event is delivered
+            again.
+        conversation_id: Id of the conversation.
+        record: The number of the record in the conversation, from 1.
+        index: The number of the event in the record, from 0.
+        definition: The name of the machine's definition.
+        kind: The kind of turn.
+        state: Id of the state after the turn.
+        event: The event as in turn records, {"type": …, …}. Dots replace values of secret keys.
     """
 
     key: str
@@ -52,11 +67,16 @@ class Delivery:
 
 
 class SinkFailed(Event, frozen=True, kw_only=True):
-    """A sink did not take an event. The event is delivered again. Observers receive this; no turn record has it.
+    """A sink did not take an event, which will be delivered again.
 
-    `sink` is its name, and `error` the class and message of the error. `again` is the time until the next attempt, in
-    seconds. `failures` counts failures since the sink last took everything. For a sink that keeps failing, observers
-    receive it at growing intervals.
+    Observers receive this event; no turn record has it. If a sink keeps failing, observers receive it at growing
+    intervals.
+
+    Attributes:
+        sink: The name of the sink.
+        error: Class and message of the error.
+        again: Seconds until the next attempt.
+        failures: The number of failures since the sink last took all events.
     """
 
     sink: str
@@ -70,9 +90,13 @@ Deliver: TypeAlias = Callable[[Delivery], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """A receiver of events. The store keeps undelivered events under `name`: keep the name over restarts.
+    """A receiver of events; make it with `sink`.
 
-    `events` holds the types that it wants; None: all. `timeout` limits one delivery, in seconds.
+    Attributes:
+        name: The name under which the store keeps undelivered events. Keep the name over restarts.
+        deliver: A function of one Delivery.
+        events: The types of events that it wants; None: all.
+        timeout: Seconds for one delivery.
     """
 
     name: str
@@ -83,8 +107,11 @@ class Sink:
     async def take(self, delivery: Delivery) -> None:
         """Deliver one event.
 
+        Args:
+            delivery: The event.
+
         Raises:
-            TimeoutError: It took too long.
+            TimeoutError: The delivery took too long.
             Exception: The sink raised this error.
         """
         try:
@@ -101,18 +128,25 @@ def sink(
     timeout: float = 30.0,
     headers: Mapping[str, str] | None = None,
 ) -> Sink:
-    """Make a sink from a function, or from the address of a webhook.
+    """Make a sink from a function or a webhook URL.
 
     Args:
-        target: A function of one Delivery, or an address.
-        name: The name in the store. Without it, it is the function's name, or the address without query and
-            credentials.
-        events: Types of events that it wants; None: all.
+        target: A function of one Delivery, or a URL.
+        name: The name in the store. None takes the function's name, or the URL without query and credentials.
+        events: Types of events that it wants, such as `StateEntered`; None: all.
         headers: Further headers of a webhook.
         timeout: Seconds for one delivery.
 
+    Returns:
+        The sink, for `Machine(…, sinks=[…])`.
+
     Raises:
         ConfigurationError: The target or a setting is wrong.
+
+    Example:
+        >>> received = []
+        >>> sink(received.append, name="audit", events=["StateEntered"]).name
+        'audit'
     """
     deliver: Deliver
     if isinstance(target, str):
@@ -141,7 +175,13 @@ def sink(
 
 
 def sinks_of(given: Sequence[Sink | Deliver | str]) -> tuple[Sink, ...]:
-    """Make sinks from functions and addresses.
+    """Make sinks from functions and URLs.
+
+    Args:
+        given: Sinks, functions of one Delivery, or URLs.
+
+    Returns:
+        The sinks, in the same order.
 
     Raises:
         ConfigurationError: One is wrong, or two have the same name.
