@@ -1,7 +1,7 @@
 """Agents of Google's Agent Development Kit as chat clients, and inside states of a machine.
 
-An agent has its own tools and its own loop. What it is asked and what it answers is on record; its calls are its own.
-Needs the extra `adk`.
+An agent has its own tools and its own loop. The records hold its questions and answers, but not its calls. Needs the
+extra `adk`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ADKClient(BaseLLMClient):
 
     Args:
         agent: The agent.
-        session_id: The session of ADK that all questions share; None gives each question one of its own.
+        session_id: The session of ADK that all questions share; None gives each question its own session.
 
     Raises:
         ConfigurationError: ADK is not installed.
@@ -50,11 +50,14 @@ class ADKClient(BaseLLMClient):
         """Ask the agent.
 
         Args:
-            messages: What is said; the agent is given the system messages and the last message.
-            tools: Left out: an agent has its own tools, and its own settings.
-            temperature: Left out, too.
-            max_tokens: Left out, too.
+            messages: The messages. The agent receives the system messages and the last message.
+            tools: Ignored, because an agent has its own tools and settings.
+            temperature: Ignored.
+            max_tokens: Ignored.
             kwargs: `session_id`, instead of the client's.
+
+        Returns:
+            The answer.
 
         Raises:
             ModelError: The agent failed.
@@ -64,7 +67,18 @@ class ADKClient(BaseLLMClient):
     async def async_chat(
         self, messages: Sequence[AnyMessage], *, session_id: str | None = None, **_: Any
     ) -> LLMResponse:
-        """Ask the agent, in an event loop. Raises ModelError."""
+        """Ask the agent, in an event loop.
+
+        Args:
+            messages: The messages. The agent receives the system messages and the last message.
+            session_id: The session of ADK; None: the client's.
+
+        Returns:
+            The answer.
+
+        Raises:
+            ModelError: The agent failed.
+        """
         session = session_id or self.session_id or uuid.uuid4().hex
         content = self._types.Content(role="user", parts=[self._types.Part(text=_text(messages))])
         said: list[str] = []
@@ -101,9 +115,12 @@ def create_adk_agent_with_tools(
     Args:
         model: The name of a Gemini model, or a model of ADK such as `LiteLlm`.
         name: The agent's name, a Python identifier.
-        instruction: What it is to do.
-        tools: Python functions that it may call; their docstrings tell it what they do.
+        instruction: The instruction of the agent.
+        tools: Python functions that it may call. It reads their docstrings.
         kwargs: Further arguments of the agent.
+
+    Returns:
+        The client.
 
     Raises:
         ConfigurationError: ADK is not installed.
@@ -115,10 +132,20 @@ def create_adk_agent_with_tools(
 def adk_client(
     agent: Any = None, session_id: str | None = None, api_key: str | None = None, **options: Any
 ) -> ADKClient:
-    """Make the client of `create_llm_client("adk", …)`: of an agent, or of one made of the other arguments.
+    """Make the client of `create_llm_client("adk", …)`.
+
+    Args:
+        agent: The agent; None makes one from `options`.
+        session_id: The session of ADK that all questions share; None gives each question its own session.
+        api_key: Must be None, because ADK reads GOOGLE_API_KEY.
+        options: Arguments of `create_adk_agent_with_tools`.
+
+    Returns:
+        The client.
 
     Raises:
-        ValueError: A key is given, which ADK takes from GOOGLE_API_KEY.
+        ValueError: A key is given.
+        ConfigurationError: ADK is not installed.
     """
     if api_key is not None:
         raise ValueError("ADK takes its key from the environment: set GOOGLE_API_KEY")
@@ -128,13 +155,13 @@ def adk_client(
 
 
 class ADKStateMixin:
-    """For machines whose states ask an agent directly: `class Mine(LLMStateMachine, ADKStateMixin)`."""
+    """Lets states of a machine ask an agent directly: `class Mine(LLMStateMachine, ADKStateMixin)`."""
 
     def run_with_adk(self, query: str, state_name: str, session_id: str | None = None, **kwargs: Any) -> Any:
-        """Ask the agent inside the body of a state, with what the machine remembers.
+        """Ask the agent inside the body of a state, with the machine's memory.
 
         Args:
-            query: What is asked.
+            query: The question.
             state_name: The state whose body this is.
             session_id: The session of ADK; None: the client's.
             kwargs: Further arguments of `ADKClient.chat`.
@@ -143,7 +170,7 @@ class ADKStateMixin:
             The answer; in an async body an awaitable of it.
 
         Raises:
-            TypeError: The client of the machine asks no agent.
+            TypeError: The machine's client is no `ADKClient`.
             ModelError: The agent failed.
         """
         machine: Any = self
@@ -174,7 +201,7 @@ def _adk(module: str) -> Any:
 
 
 def _waited(work: Coroutine[Any, Any, T]) -> T:
-    """The result of what is awaited, in a loop of its own; in another thread where this one has a loop."""
+    """Return the result of a coroutine, from its own event loop, and in another thread if this one has a loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -2,7 +2,7 @@
 
     LLMFSMError
     ├── DefinitionError      the author of the definition     .findings
-    ├── ConfigurationError   whoever set up model, store, key
+    ├── ConfigurationError   the operator of model, store, key
     ├── ReplyError           the model                        .fault
     ├── ModelError           the provider                     .retryable .status
     ├── HandlerError         the host's handler               .handler .point
@@ -28,7 +28,11 @@ class LLMFSMError(Exception):
 
 
 class DefinitionError(LLMFSMError):
-    """The definition cannot be used; `findings` says everything that is wrong, in file order."""
+    """The definition cannot be used.
+
+    Args:
+        findings: Everything that is wrong, in file order; kept as a tuple.
+    """
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
@@ -36,11 +40,16 @@ class DefinitionError(LLMFSMError):
 
 
 class ConfigurationError(LLMFSMError):
-    """No usable model, key, store or extra; the message names the setting and a way out."""
+    """There is no usable model, key, store or extra. The message names the setting and a way out."""
 
 
 class ReplyError(LLMFSMError):
-    """A model's text is not a reply. `fault` is a short name such as `not-json`, `no-target`, `empty`."""
+    """A model's text is not a reply.
+
+    Args:
+        fault: A short name, such as `not-json`, `no-target` or `empty`.
+        message: The message.
+    """
 
     def __init__(self, fault: str, message: str) -> None:
         self.fault = fault
@@ -48,13 +57,19 @@ class ReplyError(LLMFSMError):
 
 
 class ModelError(LLMFSMError):
-    """The provider could not be reached or refused.
+    """The provider could not be reached, or refused the request.
 
-    `retryable`: the same call may succeed later. `status`: HTTP status, if there was one.
-    `retry_after`: seconds that the provider asked to wait, if it did.
-    `format_rejected`: the provider refused the request because of its reply format.
-    `stream_rejected`: because it asked for a stream.
-    `attempts`, `seconds`: requests and time that it took, where the adapter tells; set once it is raised.
+    Args:
+        message: The message.
+        retryable: True if the same call may succeed later.
+        status: The HTTP status, if there was one.
+        retry_after: Seconds that the provider asked to wait, if it did.
+        format_rejected: True if the provider refused the request because of its reply format.
+        stream_rejected: True if the provider refused the request because it asked for a stream.
+
+    Attributes:
+        attempts: Requests that the call took; set after the error is raised, if the adapter counts them.
+        seconds: Seconds that the call took; set like `attempts`.
     """
 
     attempts = 0
@@ -79,7 +94,13 @@ class ModelError(LLMFSMError):
 
 
 class HandlerError(LLMFSMError):
-    """A handler of the host raised or ran out of time, and its error mode says to stop."""
+    """A handler of the host raised or ran out of time, and its error mode says to stop.
+
+    Args:
+        message: The message.
+        handler: The name of the handler.
+        point: The point at which it failed.
+    """
 
     def __init__(self, message: str, *, handler: str, point: str) -> None:
         self.handler = handler
@@ -88,27 +109,33 @@ class HandlerError(LLMFSMError):
 
 
 class ConversationError(LLMFSMError):
-    """The caller asked for something that this conversation cannot do."""
+    """You asked for something that this conversation cannot do."""
 
 
 class ConversationNotFound(ConversationError):
-    """There is no conversation of that id in the store."""
+    """The store has no conversation with this id."""
 
 
 class ConversationEnded(ConversationError):
-    """The conversation is over; the message is fit to be shown to a user."""
+    """The conversation is over. You may show the message to a user."""
 
 
 class ConversationConflict(ConversationError):
-    """What was asked for does not fit how the conversation stands: the message says why.
+    """The request does not fit the current state of the conversation. The message says why.
 
-    The id exists already, another writer was faster, the definition no longer fits, a request id was another message's,
-    an answer is waited for and no message (or the other way round), or there is no turn to take back.
+    The id exists already, another writer was faster, the definition no longer fits, or the request id belongs to
+    another message. Or the run waits for an answer and not for a message, or the other way round, or there is no turn
+    to undo.
     """
 
 
 class StoreError(LLMFSMError):
-    """The store cannot be read or written. `retryable`: it was busy, the same call may succeed later."""
+    """The store cannot be read or written.
+
+    Args:
+        message: The message, which names the file or server.
+        retryable: True if the store was busy and the same call may succeed later.
+    """
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         self.retryable = retryable
@@ -116,11 +143,18 @@ class StoreError(LLMFSMError):
 
 
 class UnreadableError(StoreError):
-    """What a working store keeps of a conversation is damaged, or was written by a newer version."""
+    """Stored data of a conversation is damaged, or a newer version wrote it."""
 
 
 def told(error: BaseException) -> str:
-    """The class and the words of an error; one that a host's code raises may fail at saying them."""
+    """Return the class and the message of an error, even if the message itself cannot be made.
+
+    Args:
+        error: Any error, also one of a host's own class.
+
+    Returns:
+        "Class: message", or "Class" without a message.
+    """
     try:
         words = str(error)
     except Exception as broken:
@@ -131,11 +165,17 @@ def told(error: BaseException) -> str:
 Level = Literal["error", "warning", "info"]
 
 NO_FILE = "<definition>"
-"""Stands for the file name of a definition that was given as a value."""
+"""The file name in findings about a definition that was given as a value."""
 
 
 class Place(NamedTuple):
-    """Where something stands: its JSON pointer, and its line and column if it was read from a text."""
+    """The place of a value in a document.
+
+    Attributes:
+        pointer: The JSON pointer (RFC 6901).
+        line: The line, from 1, if the document was read from a text.
+        column: The column in characters, from 1, if the document was read from a text.
+    """
 
     pointer: str
     line: int | None = None
@@ -146,10 +186,18 @@ class Place(NamedTuple):
 class Finding:
     """One problem of a definition.
 
-    `code` is short and stable (`F101`), `name` is readable (`unknown-target`). `message` says what is
-    wrong, `hint` what would be right. `line` and `column` count from 1, columns in characters.
-    `pointer` is the JSON pointer (RFC 6901) of the value that is meant; `path` names states, if the
-    finding is about a way through the machine; `where` are the places of these states, which the JSON form leaves out.
+    Attributes:
+        code: The short and stable code, such as `F101`.
+        name: The readable name, such as `unknown-target`.
+        level: "error", "warning" or "info".
+        message: The problem.
+        hint: A way to fix it.
+        file: The file, if there is one.
+        line: The line, from 1.
+        column: The column in characters, from 1.
+        pointer: The JSON pointer (RFC 6901) of the value.
+        path: Ids of states, if the finding is about a path through the machine.
+        where: The places of these states. The JSON form does not have them.
     """
 
     code: str
@@ -165,7 +213,11 @@ class Finding:
     where: tuple[Place, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as `llm-fsm validate --format json` prints it."""
+        """Return the JSON form.
+
+        Returns:
+            An object as `llm-fsm validate --format json` prints it.
+        """
         return {
             "code": self.code,
             "name": self.name,
@@ -180,7 +232,7 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        """`file:line:column: level: message; hint (name code)`, without the parts that are not known."""
+        """Return `file:line:column: level: message; hint (name code)`, without unknown parts."""
         place = NO_FILE if self.file is None else self.file
         if self.line is not None:
             place += f":{self.line}" if self.column is None else f":{self.line}:{self.column}"

@@ -1,7 +1,7 @@
-"""Primitives for a loop of your own: a map of states, and what a model is told of it and of its tools.
+"""Primitives for your own loop: a map of states, and its description for a model.
 
-You write the loop. `FSM` says which moves are allowed, a `ToolRegistry` runs the calls, and
-`generate_orchestrator_guide` and `tools_to_google_ai_schema` say both to a model. Nothing here asks a model.
+You write the loop. `FSM` knows the allowed moves, and a `ToolRegistry` runs the calls. `generate_orchestrator_guide`
+and `tools_to_google_ai_schema` describe both to a model. Nothing here calls a model.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class FSM:
-    """A table of states, and the one that you are in.
+    """A table of states, and the current one.
 
     Args:
-        states: State to the states that may follow it.
+        states: Id of a state to the ids of the states that may follow it.
         initial_state: The state to begin in.
-        terminal_states: The states that end the work; None means those that nothing follows.
+        terminal_states: The states that end the work; None means the states that nothing follows.
 
     Raises:
-        ValueError: A state is named that `states` does not have.
+        ValueError: `states` lacks a state that is named.
 
     Example:
         >>> fsm = FSM({"draft": ["review"], "review": ["draft", "end"], "end": []}, "draft", ["end"])
@@ -60,7 +60,11 @@ class FSM:
         return self._current
 
     def get_next_states(self) -> list[str]:
-        """Return the states that may follow the current one."""
+        """Return the states that may follow the current one.
+
+        Returns:
+            Their ids.
+        """
         return list(self.states[self._current])
 
     def transition(self, next_state: str) -> str:
@@ -73,7 +77,7 @@ class FSM:
             The new current state.
 
         Raises:
-            ValueError: The move is not allowed; the message lists those that are. The state stays.
+            ValueError: The move is not allowed; the message lists the allowed ones. The state stays.
         """
         allowed = self.states[self._current]
         if next_state not in allowed:
@@ -84,7 +88,11 @@ class FSM:
         return next_state
 
     def is_terminal(self) -> bool:
-        """Return True in a terminal state."""
+        """Return true in a terminal state.
+
+        Returns:
+            True if the current state is terminal.
+        """
         return self._current in self.terminal_states
 
     def reset(self) -> None:
@@ -118,8 +126,11 @@ def generate_orchestrator_guide(fsm: FSM, tools: ToolRegistry) -> str:
 def tools_to_google_ai_schema(tools: ToolRegistry) -> list[dict[str, Any]]:
     """Return the tools as `GenerateContentConfig(tools=…)` of google-genai takes them.
 
+    Args:
+        tools: The tools.
+
     Returns:
-        A list with one object, {"function_declarations": […]}; an empty list where there are no tools.
+        A list with one object, {"function_declarations": […]}; an empty list if there are no tools.
     """
     return tools.schemas("google")
 

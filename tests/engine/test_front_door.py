@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncConversation, AsyncMachine, Conversation, Machine
+from llm_fsm import AsyncConversation, AsyncMachine, Conversation, Machine, primitives
+from llm_fsm.documents import loader
 from llm_fsm.engine import machine as asynchronous
 from llm_fsm.engine import sync
 from llm_fsm.engine.handlers import registry
 from llm_fsm.engine.outbox import sinks
+from llm_fsm.llm import scripted
 from llm_fsm.testing import ScriptedLLM, reply
+from llm_fsm.tools import registry as tools
 from llm_fsm.tools.registry import ToolRegistry
 
 DOCUMENT: dict[str, Any] = {
@@ -54,8 +57,8 @@ TWINS = [
 ]
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)
 EXAMPLES = [
-    pytest.param(test, id=test.name.rpartition("engine.")[2])
-    for module in (sync, asynchronous, registry, sinks)
+    pytest.param(test, id=test.name.removeprefix("llm_fsm."))
+    for module in (sync, asynchronous, registry, sinks, loader, primitives, scripted, tools)
     for test in doctest.DocTestFinder(exclude_empty=True).find(module)
     if test.examples
 ]

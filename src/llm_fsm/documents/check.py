@@ -1,7 +1,8 @@
-"""Everything there is to say about a document, without making it ready to run: one judge for all.
+"""Check a document, without making it ready to run.
 
-A document is parsed, put into today's form (`foreign`, `legacy`), and validated by the published schema. Then rules
-judge it (`lint`): all of them to check it, those that find errors to load it. Nothing is run, imported or fetched.
+A document is parsed, upgraded to today's form (`foreign`, `legacy`), and validated by the published schema. Then the
+rules of `lint` run: all of them for a check, only those that find errors for loading. Nothing is run, imported or
+fetched.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check. `loading`: only to load it, so rules that find no errors may be left out."""
+    """Options of a check. With `loading`, rules that find no errors may be skipped."""
 
     file: str | None = None
     token_budget: int | None = None
@@ -44,16 +45,21 @@ _Orders = dict[int, tuple[Mapping[str, Any], dict[str, int]]]
 
 
 class Checked(NamedTuple):
-    """The document as the models read it, None where they would refuse it, and all findings."""
+    """The document as the models read it, or None if they would refuse it, and all findings."""
 
     document: Mapping[str, Any] | None
     findings: list[Finding]
 
 
 def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None) -> list[Finding]:
-    """Everything there is to say about a file (given by its path) or a mapping, sorted by position.
+    """Check a definition, and return everything that the checker finds.
 
-    `token_budget`: the most that a state's prompt may take, in tokens, where the document sets none.
+    Args:
+        what: The path of a file, or the definition as JSON data.
+        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None: no limit.
+
+    Returns:
+        The findings, sorted by position; none for a definition without problems.
     """
     name = name_of(what)
     if name is None:
@@ -68,7 +74,16 @@ def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None
 
 
 def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> list[Finding]:
-    """As `check`, for the bytes of a file that stands nowhere; other files that it names are not looked at."""
+    """Check the bytes of a file that is not on disk. Files that it names are not read.
+
+    Args:
+        data: The bytes.
+        file: The file name for findings.
+        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None: no limit.
+
+    Returns:
+        The findings, sorted by position.
+    """
     try:
         text = decoded(data, file)
     except DefinitionError as error:
@@ -88,10 +103,9 @@ def check_text(text: str, options: CheckOptions) -> Checked:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No looking for garbage: what a check makes is next to none, and looking takes a fifth of its time.
+    """Pause garbage collection, which would take a fifth of the time of a check and find next to nothing.
 
-    It is the whole process that does not look, other threads too, but only for this moment; two checks at once leave
-    it as they found it.
+    It pauses in all threads. Two checks at once leave it as they found it.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -125,7 +139,7 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def check_value(value: object, options: CheckOptions) -> Checked:
-    """As `check_text`, for a value; findings have pointers and no positions."""
+    """Check a value. Findings have pointers and no positions."""
     with _uncollected():
         document, findings = _check(value, options)
     placed = [replace(found, file=options.file) for found in findings]
@@ -134,7 +148,7 @@ def check_value(value: object, options: CheckOptions) -> Checked:
 
 
 def _check(value: object, options: CheckOptions) -> Checked:
-    """All findings, in no order; pointers are those of `value`."""
+    """Return all findings, unordered, with pointers into `value`."""
     try:
         written = plain(value)
     except NotPlainError as error:
@@ -166,19 +180,19 @@ def _check(value: object, options: CheckOptions) -> Checked:
 
 
 def blocking(found: Finding) -> bool:
-    """True when a machine with this finding cannot be run."""
+    """Return true if a machine with this finding cannot run."""
     return found.level == "error" and BY_NAME[found.name].blocks
 
 
 def _found(subject: Document, sound: bool, *, blocks: bool) -> Iterator[Finding]:
-    """The findings of the rules that keep a machine from running, or of the others. `sound`: the form is right."""
+    """Return the findings of the rules that block, or of the others. `sound`: the form is right."""
     for rule in RULES:
         if (rule.level == "error" and rule.blocks) == blocks and (sound or not rule.needs_form):
             yield from rule.check(subject)
 
 
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
-    """Findings about what the document says; what stands under a misspelt key is not judged before it is mended."""
+    """Return findings about the content, except for content under misspelt keys."""
     renamed = dict.fromkeys(formed.renamed, True)
     renamed[""] = "" in renamed
     for found in findings:
@@ -187,7 +201,7 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
 
 
 def _stands_in(known: dict[str, bool], pointer: str) -> bool:
-    """True for a pointer that is, or lies in, one known to be true; the answer is kept."""
+    """Return true for a pointer at or below one that is known to be true, and remember the answer."""
     inside = known.get(pointer)
     if inside is None:
         inside = known[pointer] = _stands_in(known, pointer.rpartition("/")[0])
@@ -195,7 +209,7 @@ def _stands_in(known: dict[str, bool], pointer: str) -> bool:
 
 
 class _Places(dict[str, Place]):
-    """Names or pointers to where they stand, looked up at the first need: paths of states may be long and many."""
+    """Names or pointers to their places, found on first use, because paths of states may be long and many."""
 
     def __init__(self, find: Callable[[str], Place]) -> None:
         self.find = find
@@ -206,7 +220,7 @@ class _Places(dict[str, Place]):
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
-    """Findings about today's form, with the pointers of the document as written."""
+    """Return findings about today's form, with the pointers of the document as written."""
     written = []
     states = _Places(lambda name: Place(upgraded.origin("/states" + step(name))))
     for found in findings:
@@ -218,7 +232,7 @@ def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
 
 
 def _duplicate(found: source.Duplicate) -> Finding:
-    """Two values for one key: the author cannot know which one counts."""
+    """Return the finding that one key has two values, because the author cannot know which one is used."""
     key = json.dumps(found.key[:80], ensure_ascii=False)
     message = f"the key {key} stands here a second time, first in line {found.first.line}"
     duplicate = finding("duplicate-key", message, pointer=found.pointer, hint="keep one of them")
@@ -226,7 +240,7 @@ def _duplicate(found: source.Duplicate) -> Finding:
 
 
 def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file: str | None) -> Iterator[Finding]:
-    """Findings with their lines and columns."""
+    """Yield findings with their lines and columns."""
     known = _Places(lambda pointer: Place(pointer, *text.position(pointer, at_key=True)))
     for found in findings:
         line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
@@ -235,7 +249,7 @@ def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> Called:
-    """The document that a subflow names, by a path relative to the file that names it, in today's form."""
+    """Return the document that a subflow names, in today's form. The path is relative to the file that names it."""
     place = beside(named_in or file, path)
     try:
         document = plain(source.parse(read_called(place, file)))
@@ -249,7 +263,7 @@ def _read_flow(file: str, path: str, named_in: str | None) -> Called:
 
 
 def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:
-    """The place of a pointer in the order of a document; `known` keeps what was found of its objects."""
+    """Return the position of a pointer in the order of a document. `known` caches the objects that were seen."""
     order = []
     for part in steps(pointer):
         if isinstance(document, Mapping) and part in document:

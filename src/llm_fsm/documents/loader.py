@@ -1,8 +1,8 @@
-"""From a file, a text or a mapping to a definition that can be used.
+"""Load a definition that can be used, from a file, a text or a mapping.
 
-A document about which there is nothing to say is told by its form and the few rules that block; only for the
-others is the whole judge (`checking`) loaded, which says everything that is wrong at once. Loading runs nothing,
-imports nothing that a definition names, and fetches nothing.
+A document without findings passes the form check and the few rules that block. Only for other documents, the whole
+checker (`documents.check`) is loaded, which reports all findings at once. Loading runs nothing, imports nothing that a
+definition names, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ from llm_fsm.lint.document import Document, Placed
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A definition that can be used, and what was noticed on the way (warnings and notes), in file order.
+    """A definition that can be used, with its warnings and notes.
 
-    `check` says more: loading runs only the rules that find what keeps a machine from running.
+    Loading runs only the rules that find errors; `check` reports more.
+
+    Attributes:
+        definition: The definition.
+        findings: Warnings and notes, in file order.
     """
 
     definition: Definition
@@ -36,15 +40,36 @@ class Loaded:
 
 
 def load(path: FilePath) -> Definition:
-    """The definition of a file. Raises DefinitionError with all findings if one of them keeps it from running."""
+    """Load the definition of a file.
+
+    Args:
+        path: The JSON file. Comments and trailing commas are allowed.
+
+    Returns:
+        The definition.
+
+    Raises:
+        DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
+
+    Example:
+        >>> load("pizza.json").initial_state
+        'order'
+    """
     return load_text(read(path), file=name_of(path)).definition
 
 
 def load_text(text: str, *, file: str | None = None) -> Loaded:
-    """The definition of a JSON text; comments and trailing commas are accepted.
+    """Load the definition of a JSON text.
 
-    `file` is the name that findings carry.
-    Raises DefinitionError with all findings if one of them keeps the machine from running.
+    Args:
+        text: The text. Comments and trailing commas are allowed.
+        file: The file name for findings.
+
+    Returns:
+        The definition, with warnings and notes.
+
+    Raises:
+        DefinitionError: The definition cannot be used. The error has all findings.
     """
     try:
         scan = source.scan(text)
@@ -55,13 +80,24 @@ def load_text(text: str, *, file: str | None = None) -> Loaded:
 
 
 def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded:
-    """The definition of a mapping, as `load_text`; findings have pointers and no positions."""
+    """Load the definition of a mapping.
+
+    Args:
+        document: The definition as JSON data.
+        file: The file name for findings, which have pointers and no positions.
+
+    Returns:
+        The definition, with warnings and notes.
+
+    Raises:
+        DefinitionError: The definition cannot be used. The error has all findings.
+    """
     sound = _sound(document, file)
     return _judged(document, file) if sound is None else Loaded(Definition.model_validate(sound))
 
 
 def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
-    """The document as the models read it, if reading it leaves nothing to say; else None."""
+    """Return the document as the models read it; None if there is any finding."""
     try:
         written = plain(value)
     except NotPlainError:
@@ -79,7 +115,11 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
 
 
 def _judged(what: object, file: str | None) -> Loaded:
-    """Check a document as a whole and load it. Raises DefinitionError."""
+    """Check a document as a whole and load it.
+
+    Raises:
+        DefinitionError: An error was found.
+    """
     from llm_fsm.documents.check import CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
 
     options = CheckOptions(file=file, loading=True)

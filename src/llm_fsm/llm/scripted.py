@@ -19,12 +19,12 @@ ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
 class ScriptedLLM:
     """A model that takes the next reply of a list for each call.
 
-    A text is answered as it is, a dict as its JSON. A dict with `tool_calls`, as `calls` makes it, calls tools. An
-    exception is raised. A callable receives the request and returns a text or dict.
+    A reply that is text is answered as it is, and a dict as its JSON. A dict with `tool_calls`, as `calls` makes it,
+    calls tools. An exception is raised. A callable receives the request and returns a text or dict.
 
     Args:
         replies: The replies, in order.
-        loop: True begins the list again when it is used up. Without it, a further call raises ModelError.
+        loop: True starts again after the last reply. Otherwise, a further call raises ModelError.
 
     Attributes:
         requests: Every request, in order. If a callable is among the replies, requests carry the view of the turn.
@@ -50,7 +50,10 @@ class ScriptedLLM:
 
         Args:
             path: The file.
-            loop: As of the class.
+            loop: True starts again after the last reply.
+
+        Returns:
+            The model.
 
         Raises:
             ConfigurationError: The file cannot be read, or has another form.
@@ -59,22 +62,35 @@ class ScriptedLLM:
 
     @property
     def remaining(self) -> int:
-        """Number of replies that are left; with `loop`, until the list begins again."""
+        """Number of replies that are left; with `loop`, until the list starts again."""
         used, total = len(self.requests), len(self._replies)
         if self._loop and total:
             return total - used % total
         return max(0, total - used)
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """Take values as an object."""
+        """Return the form of its replies.
+
+        Args:
+            model: The name of the model, which does not matter.
+
+        Returns:
+            The form that takes values as an object.
+        """
         return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Return the next reply.
 
+        Args:
+            request: The request, which is added to `requests`.
+
+        Returns:
+            The reply.
+
         Raises:
-            ModelError: The list is used up.
-            Exception: The script says so.
+            ModelError: No reply is left.
+            Exception: The next item of the list is this exception.
         """
         index, total = len(self.requests), len(self._replies)
         self.requests.append(request)
@@ -93,16 +109,29 @@ class ScriptedLLM:
         raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
 
     def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Return the same reply, its text in pieces of a few characters."""
+        """Yield the text of the next reply in pieces of a few characters, and the reply last.
+
+        Args:
+            request: The request, which is added to `requests`.
+
+        Yields:
+            Pieces of text, then the reply.
+
+        Raises:
+            ModelError: No reply is left.
+        """
         return in_pieces(self, request)
 
 
 def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[str, Any]:
-    """Write a reply that calls tools, for scripts.
+    """Make a reply that calls tools, for scripts.
 
     Args:
         wanted: (tool, arguments) pairs. Arguments that are a text are sent as they are, so they may be broken.
-        text: Words beside the calls.
+        text: Text beside the calls.
+
+    Returns:
+        The reply as JSON data.
 
     Example:
         >>> calls(("lookup", {"id": 7}))["tool_calls"]
@@ -139,7 +168,7 @@ def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...
 
 
 def words_beside(reply: Mapping[str, Any]) -> str:
-    """Return the words of a scripted reply that calls tools: `text`, `message`, or `content` as in OpenAI's form."""
+    """Return the text of a scripted reply that calls tools: `text`, `message`, or `content` as in OpenAI's form."""
     return str(reply.get("text") or reply.get("message") or reply.get("content") or "")
 
 

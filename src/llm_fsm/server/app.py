@@ -1,4 +1,4 @@
-"""The application: the doors over one service, behind one guard."""
+"""The application: all APIs over one service, behind one guard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Errors are problem documents (RFC 9457). A request that may be sent twice carrie
 
 
 class Application(FastAPI):
-    """The application that `create_app` makes. `service`: its machines and what goes on with them."""
+    """The application that `create_app` makes. `service` holds its machines and running turns."""
 
     service: Service
 
@@ -55,26 +55,29 @@ def create_app(
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
     answered: Sequence[Answered] = (),
 ) -> Application:
-    """Make an ASGI application over machines, to be run or to be mounted in another one.
+    """Make an ASGI application that serves machines.
+
+    Run it, or mount it in another application.
 
     Args:
-        machines: one machine, or several, told apart by the names of their definitions.
-        tokens: who may use it; None: anybody.
-        cors: origins, such as `https://example.org`, whose pages may call it; none without.
-        hosts: names that the Host header may have besides addresses and `localhost`; None: any.
-        limits: what it takes of one client; see `Limits`.
-        due_seconds: how often time-outs, reminders and sinks are seen to; None: never.
-        closes: the machines are closed when the application ends.
-        changed: gives the machines whose files are new or changed; called twice a second, in a thread. New
-            conversations begin with them; those that run finish on the definition that they began with.
-        answered: told of each answer, for logs; see `llm_fsm.server.guard`.
+        machines: One machine, or several with different names of definitions.
+        tokens: The tokens that may use it; None: no token is needed.
+        cors: Origins, such as `https://example.org`, whose pages may call it; empty: none.
+        hosts: Names that the Host header may have besides addresses and `localhost`; None: any.
+        limits: Limits for one client; see `Limits`.
+        due_seconds: Seconds between two checks of time-outs, reminders and sinks; None: never.
+        closes: True closes the machines when the application ends.
+        changed: A function that returns the machines whose files are new or changed. It is called twice a second, in a
+            thread. New conversations begin with these machines. Running conversations finish on the definition that
+            they began with.
+        answered: A function that receives each answer, for logs; see `llm_fsm.server.guard`.
 
     Returns:
-        A FastAPI application. Where it is mounted, enter its lifespan in that of the host:
+        A FastAPI application. If you mount it, enter its lifespan in that of the host:
         `async with app.router.lifespan_context(app)`.
 
     Raises:
-        ConfigurationError: two definitions have one name.
+        ConfigurationError: Two definitions have one name.
 
     Example:
         app = create_app(AsyncMachine.from_file("flow.json", model="offline"))
@@ -140,7 +143,7 @@ def create_app(
 
 
 class _Compressed(GZipMiddleware):
-    """Compress what is read; the answer to a message is small, and is wanted at once."""
+    """Compresses responses, except for the answer to a message, which is small and urgent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -151,7 +154,7 @@ class _Compressed(GZipMiddleware):
 
 
 def _add_problems(app: FastAPI) -> None:
-    """Answer every error by a problem document, and say in the OpenAPI document what one is."""
+    """Answer every error by a problem document, and describe it in the OpenAPI document."""
 
     async def answer(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
@@ -189,7 +192,7 @@ def _add_problems(app: FastAPI) -> None:
 
 
 def _told(request: Request, problem: Problem) -> Response:
-    """The answer; clients of the OpenAI form look for the member `error`."""
+    """Return the response of a problem. Clients of the OpenAI API read its member `error`."""
     if request.url.path.startswith(f"{request.scope.get('root_path', '')}/v1/"):
         problem.extra = {**problem.extra, "error": with_error(problem)["error"]}
     return problem.response()

@@ -1,4 +1,4 @@
-"""Limits of what one client may take."""
+"""Limits for one client of the server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from llm_fsm.server.tokens import Caller
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Set the limits of a server.
+    """The limits of a server.
 
-    `body_bytes`: of a request. `header_seconds`, `body_seconds`: until its headers, and its body, are there.
-    `messages_per_minute`: for each token, in each process; None: no limit. `streams`: open streams in each process.
-    `send_seconds`: how long a client of a stream may take no byte. `shutdown_seconds`: for turns to be finished.
+    Attributes:
+        body_bytes: Bytes of a request's body.
+        header_seconds: Seconds until all headers have arrived.
+        body_seconds: Seconds until the whole body has arrived.
+        messages_per_minute: Messages for each token, in each process; None: no limit.
+        streams: Open streams in each process.
+        send_seconds: Seconds for which a client of a stream may read nothing.
+        shutdown_seconds: Seconds for running turns to finish at shutdown.
     """
 
     body_bytes: int = 1_000_000
@@ -30,7 +35,7 @@ class Limits:
 
 
 class Gauge:
-    """Count messages by token, in a bucket each, and open streams."""
+    """Counts messages, in one bucket for each token, and open streams."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -38,7 +43,11 @@ class Gauge:
         self.streams = 0
 
     def message(self, caller: Caller) -> None:
-        """Count a message. Raises Problem 429 where the caller sends too many."""
+        """Count a message.
+
+        Raises:
+            Problem: The caller sends too many messages (429).
+        """
         rate = caller.rate or self._limits.messages_per_minute
         if rate is None:
             return
@@ -54,7 +63,11 @@ class Gauge:
         self._buckets[caller.name] = (left - 1, now)
 
     def check_streams(self) -> None:
-        """Raise Problem 429 where no further stream may be opened."""
+        """Check that another stream may be opened.
+
+        Raises:
+            Problem: Too many streams are open (429).
+        """
         if self.streams >= self._limits.streams:
             raise Problem(
                 "too-many-requests", f"{self.streams} streams are open, which is the limit", retry_after=5

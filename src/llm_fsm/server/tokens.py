@@ -1,7 +1,7 @@
-"""Tokens with names, kept as hashes. Each may be limited.
+"""Tokens with names, stored as hashes. Each may be limited.
 
-The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "definitions": ["order"], "own": true}]}.
-A token is 256 random bits, so its SHA-256 needs no salt and no slow hash.
+The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "definitions": ["order"], "own": true}]}. A token
+is 256 random bits, so its SHA-256 needs no salt and no slow hash.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ NAME = r"^[A-Za-z0-9_-]{1,32}$"
 
 
 class Token(BaseModel):
-    """A token as its file has it.
+    """A token in the file of tokens.
 
-    `definitions`: the names of those that it may use; None: all. `own`: it sees its own conversations alone.
-    `rate`: messages a minute, instead of the server's limit.
+    Attributes:
+        name: Its name.
+        sha256: The SHA-256 of the token, in hexadecimal.
+        definitions: Names of the definitions that it may use; None: all.
+        own: True if it can only see its own conversations.
+        rate: Messages a minute, instead of the server's limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,7 +52,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that asks. `prefix` stands before the ids of its conversations in the store."""
+    """The client of a request. `prefix` comes before the ids of its conversations in the store."""
 
     name: str = ""
     prefix: str = ""
@@ -60,16 +64,16 @@ class Caller:
         return self.prefix + conversation_id
 
     def public(self, stored: str) -> str:
-        """Return the id by which this caller knows a conversation of its own."""
+        """Return the id by which this caller knows its own conversation."""
         return stored.removeprefix(self.prefix)
 
     def may_use(self, definition: str) -> bool:
-        """Return true when a definition is open to this caller."""
+        """Return true if this caller may use a definition."""
         return self.definitions is None or definition in self.definitions
 
     @property
     def is_limited(self) -> bool:
-        """True when it sees only a part of what the server has."""
+        """True if the caller sees only a part of the server."""
         return bool(self.prefix) or self.definitions is not None
 
 
@@ -79,7 +83,11 @@ ANYBODY = Caller()
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens that a server takes."""
+    """The tokens that a server accepts.
+
+    Args:
+        known: The tokens. Two of them must not have one name.
+    """
 
     known: tuple[Token, ...] = ()
     _callers: dict[str, Caller] = field(init=False, repr=False, default_factory=dict)
@@ -95,7 +103,17 @@ class Tokens:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokens:
-        """Return the tokens of a file. Raises ConfigurationError that says what is wrong with it."""
+        """Read the tokens of a file.
+
+        Args:
+            path: The JSON file; see the module's docstring.
+
+        Returns:
+            The tokens.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or is wrong. The message says how.
+        """
         try:
             return cls(tuple(_File.model_validate_json(Path(path).read_bytes()).tokens))
         except OSError as error:
@@ -106,7 +124,14 @@ class Tokens:
             raise ConfigurationError(f"{os.fspath(path)}: {place}: {first['msg']}") from error
 
     def caller(self, given: str) -> Caller | None:
-        """Find the caller with this token. A wrong one gives None, always in the same time."""
+        """Find the caller with a token, always in the same time.
+
+        Args:
+            given: The token of the request.
+
+        Returns:
+            The caller; None for an unknown token.
+        """
         digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
         found: Token | None = None
         for token in self.known:
@@ -118,9 +143,19 @@ class Tokens:
 def add_token(
     path: str | os.PathLike[str], name: str, *, definitions: Collection[str] = (), own: bool = True
 ) -> str:
-    """Make a token, write its hash to the file, and give the token itself, which is kept nowhere.
+    """Make a token, and write its hash to the file.
 
-    Raises ConfigurationError for a name that is none or is taken, and for an unreadable or unwritable file.
+    Args:
+        path: The JSON file, which is made if there is none.
+        name: The name of the token.
+        definitions: Names of the definitions that it may use; none: all.
+        own: True limits it to its own conversations.
+
+    Returns:
+        The token itself, which is stored nowhere.
+
+    Raises:
+        ConfigurationError: The name is wrong or taken, or the file cannot be read or written.
     """
     place = Path(path)
     known: Iterable[Token] = Tokens.from_file(place).known if place.exists() else ()

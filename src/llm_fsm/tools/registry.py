@@ -1,7 +1,7 @@
 """Tools: the host's own functions, which a model may call by their schemas.
 
-A tool is any plain or async function with type hints. Whatever goes wrong in a call becomes a result with an `error`
-for the model, from wrong arguments to a time-out; nothing that a tool does raises.
+A tool is any plain or async function with type hints. Every failure of a call becomes a result with an `error` for the
+model, from wrong arguments to a time-out. No tool can make a turn fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Function)
 
 
 class UnknownTool(KeyError, ValueError):
-    """No tool has the name that was asked for. The message names the most similar one."""
+    """No tool has this name. The message names the most similar one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -130,7 +130,7 @@ class ToolRegistry:
         tools: Functions, tools, or another registry.
 
     Raises:
-        ValueError: As `register` does.
+        ValueError: Two tools have the same name, or a function cannot be a tool.
     """
 
     def __init__(self, tools: Iterable[Function | Tool] = ()) -> None:
@@ -187,7 +187,7 @@ class ToolRegistry:
 
         Args:
             function: The function; None returns a decorator.
-            options: Those of `make_tool`.
+            options: The options of `make_tool`.
 
         Returns:
             The function itself.
@@ -221,14 +221,24 @@ class ToolRegistry:
         return len(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """Return the tool of a name; None if there is none."""
+        """Return the tool of a name.
+
+        Args:
+            name: The name under which it is registered.
+
+        Returns:
+            The tool; None if there is none.
+        """
         return self._tools.get(name)
 
     def specs(self, state: str | None = None) -> tuple[ToolSpec, ...]:
-        """Return what a model reads of the tools.
+        """Return names, descriptions and schemas, as a model reads them.
 
         Args:
             state: Only tools that may be called in this state; None: all.
+
+        Returns:
+            One spec for each tool.
         """
         return tuple(tool.spec for tool in self if state is None or tool.policy.usable_in(state))
 
@@ -239,51 +249,69 @@ class ToolRegistry:
             form: `openai`, `anthropic` or `google`.
             state: Only tools that may be called in this state; None: all.
 
+        Returns:
+            JSON data in the provider's form.
+
         Raises:
             ValueError: There is no such form.
         """
         return formatted(self.specs(state), form)
 
     def list_tools(self) -> list[Tool]:
-        """Return the tools, in the order of their registration."""
+        """Return the tools.
+
+        Returns:
+            The tools, in the order of their registration.
+        """
         return list(self)
 
     def to_openai_schemas(self) -> list[dict[str, Any]]:
-        """Return the tools as chat completions take them."""
+        """Return the tools as chat completions take them.
+
+        Returns:
+            One {"type": "function", "function": {…}} for each tool.
+        """
         return self.schemas("openai")
 
     def get_tools(self) -> list[Function]:
-        """Return the registered functions, in the order of their registration."""
+        """Return the registered functions.
+
+        Returns:
+            The functions, in the order of their registration.
+        """
         return [tool.function for tool in self]
 
     def get_tool_schemas(self, format: Format = "openai") -> list[dict[str, Any]]:
-        """Return the tools as a provider's interface takes them.
+        """Return the tools as a provider's API takes them.
 
         Args:
             format: `openai`, `anthropic` or `google`.
 
+        Returns:
+            JSON data in the provider's form.
+
         Raises:
-            ValueError: The format is another one.
+            ValueError: There is no such format.
         """
         return self.schemas(format)
 
     def execute(self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """Call a tool with arguments that are checked and coerced by its type hints.
 
-        An async tool is run to its end. Inside a running event loop its coroutine is returned, for you to await.
+        An async tool is run to its end. Inside a running event loop, its coroutine is returned for you to await.
 
         Args:
             name: The name of the tool.
             arguments: Its arguments, as a model gives them.
-            named: The same as keywords; they count over `arguments`.
+            named: Arguments as keywords. They replace those of the same name in `arguments`.
 
         Returns:
-            What the function returns, unchanged.
+            The result of the function, unchanged.
 
         Raises:
             UnknownTool: There is no tool of this name.
-            ValueError: The arguments do not fit; each one that does not is named.
-            Exception: What the function itself raises.
+            ValueError: The arguments do not fit. The message names each wrong one.
+            Exception: The function raised this error.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -307,16 +335,16 @@ class ToolRegistry:
 
         Args:
             call: The call.
-            info: What the tool may know of it.
+            info: The data of the call that the tool may read.
             limit: Seconds that it may take.
 
         Returns:
-            The result as JSON. Parts without a JSON form are replaced by words.
+            The result as JSON. Text replaces parts without a JSON form.
 
         Raises:
             CallFault: The name is not registered or out of scope, or the time is over.
             ArgumentsFault: The arguments do not fit.
-            Exception: Whatever the function raises.
+            Exception: The function raised this error.
         """
         name = call.registered or call.name
         tool = self._tools.get(name)
@@ -333,7 +361,7 @@ class ToolRegistry:
 
 
 def _defined_again(old: Function, new: Function) -> bool:
-    """True for the same function, also after a notebook's cell or a module was run again."""
+    """Return true for the same function, also if a notebook cell or module ran again."""
     if old is new:
         return True
     code = getattr(new, "__code__", None)
@@ -353,7 +381,7 @@ async def _waited(value: Awaitable[Any]) -> Any:
 
 
 def _plain(function: Function) -> Any:
-    """Call a plain function; its result becomes JSON in the same thread, unless it is to be awaited."""
+    """Call a plain function, and make its result JSON in the same thread."""
     value = function()
     return _read(value) if inspect.isawaitable(value) else tool_result(value)
 

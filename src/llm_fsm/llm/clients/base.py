@@ -23,9 +23,9 @@ _registered: dict[str, MakeClient] = {}
 
 
 class BaseLLMClient(ABC):
-    """A model behind `chat`. Subclass it for a model of your own.
+    """A model behind `chat`. Subclass it for your own model.
 
-    A failure is raised, as `ModelError` where a retry may help; it never comes back as text.
+    It raises every failure, as `ModelError` if a retry may help. It never returns a failure as text.
     """
 
     @abstractmethod
@@ -40,27 +40,37 @@ class BaseLLMClient(ABC):
         """Ask the model.
 
         Args:
-            messages: What was said so far.
+            messages: The conversation so far, oldest first.
             tools: The tools that it may call, in the form of chat completions.
             temperature: Sampling temperature.
             max_tokens: The most tokens of the reply.
             kwargs: Further settings of the provider.
+
+        Returns:
+            The reply, with its text and tool calls.
         """
 
     def count_tokens(self, text: str) -> int:
-        """Estimate the tokens of a text."""
+        """Estimate the tokens of a text.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The number of tokens.
+        """
         return estimate(text)
 
 
 def register_llm_client(name: str, make: MakeClient) -> None:
-    """Open the factory to another provider.
+    """Register another provider for `create_llm_client`.
 
     Args:
-        name: The name for `create_llm_client`.
-        make: A function that is given the factory's arguments and returns a client.
+        name: The name of the provider.
+        make: A function that takes the factory's arguments and returns a client.
 
     Raises:
-        ValueError: The name is taken by another function.
+        ValueError: Another function has the name.
     """
     if name in _SHIPPED or _registered.get(name, make) is not make:
         raise ValueError(f"there is a client {name!r} already; give yours another name")
@@ -78,9 +88,12 @@ def create_llm_client(
         api_key: The provider's key.
         options: Further arguments of the client, such as `base_url` or `agent_or_model`.
 
+    Returns:
+        The client.
+
     Raises:
         ValueError: There is no such provider, or an argument is missing.
-        ConfigurationError: The provider's package is not installed; the message has its `pip install` line.
+        ConfigurationError: The provider's package is not installed. The message has its `pip install` line.
     """
     make = _registered.get(provider)
     if make is None:
@@ -97,5 +110,13 @@ def create_llm_client(
 
 
 def needs(extra: str, package: str) -> ConfigurationError:
-    """Return the error that says which extra is missing."""
+    """Return the error that names the missing extra.
+
+    Args:
+        extra: The extra.
+        package: The package that it installs.
+
+    Returns:
+        The error.
+    """
     return ConfigurationError(f"the package {package} is not installed: pip install 'llm-fsm[{extra}]'")

@@ -1,4 +1,4 @@
-"""A model of the engine made of a chat client, whose requests are so on record, limited and journalled."""
+"""A model of the engine that calls a chat client, so that its requests are on record, limited and journalled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llm_fsm.turn.prompt.tool_formats import to_openai
 
 
 class ClientModel:
-    """A model of the engine that asks the client which `find` gives at the time of the call.
+    """A model of the engine that calls the client from `find` at the time of the call.
 
     Args:
         find: Returns the chat client, the model of the engine, or the name of one, for a request.
@@ -29,7 +29,11 @@ class ClientModel:
         self._named: dict[str, LLM] = {}
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the client. Raises ModelError."""
+        """Ask the client.
+
+        Raises:
+            ModelError: The client failed.
+        """
         client = self._find(request)
         if client is None:
             raise ConfigurationError("no model was given: pass llm= a client, a model or a model's name")
@@ -77,7 +81,7 @@ async def _chat(client: Any, request: LLMRequest) -> ModelReply:
 
 
 def _tools(client: Any, specs: tuple[ToolSpec, ...]) -> list[Any]:
-    """Return the tools in the client's own form, where it has one."""
+    """Return the tools in the client's own form, if it has one."""
     form = getattr(client, "format_tools", None)
     made = form([ClientTool(spec) for spec in specs]) if callable(form) else None
     return made if isinstance(made, list) else [to_openai(spec) for spec in specs]
@@ -98,7 +102,11 @@ class ClientTool:
 
 
 def read_reply(answer: Any, seconds: float = 0.0) -> ModelReply:
-    """Read what a client gave. Raises ModelError for what is neither a text nor a response."""
+    """Read the answer of a client.
+
+    Raises:
+        ModelError: It is neither a text nor a response.
+    """
     if isinstance(answer, str):
         answer = LLMResponse(answer)
     text = getattr(answer, "content", None)

@@ -1,4 +1,4 @@
-"""A chat client for every provider that litellm knows, with the cost of what was asked."""
+"""A chat client for every provider that litellm knows, with the cost of its replies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from llm_fsm.llm.retry import is_retryable
 
 
 class LiteLLMClient(BaseLLMClient):
-    """A model as `provider/model`. `total_cost` is what its replies cost so far, in US dollars.
+    """A model as `provider/model`. `total_cost` is the cost of its replies so far, in US dollars.
 
     Args:
         model: The name by which litellm knows the model.
         api_key: The provider's key; None takes its environment variable.
-        base_url: Another address of the provider.
+        base_url: Another URL of the provider.
         options: Further arguments of `litellm.completion`, for each call.
     """
 
@@ -41,7 +41,11 @@ class LiteLLMClient(BaseLLMClient):
         max_tokens: int | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """Ask the model; arguments as of `BaseLLMClient.chat`. Raises ModelError."""
+        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
+
+        Raises:
+            ModelError: The model failed.
+        """
         litellm = import_litellm()
         wanted = {"temperature": temperature, "max_tokens": max_tokens, "tools": tools or None}
         given = {name: value for name, value in wanted.items() if value is not None}

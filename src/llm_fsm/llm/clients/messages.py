@@ -15,9 +15,14 @@ from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 @dataclass
 class ToolCall:
-    """A call that a model asks for. `arguments` is the object of its arguments.
+    """A call that a model asks for.
 
     It can also be read as chat completions write it: `call["function"]["name"]`.
+
+    Attributes:
+        id: The id, which the result repeats.
+        name: The name of the tool.
+        arguments: The arguments, by name.
     """
 
     id: str
@@ -28,7 +33,11 @@ class ToolCall:
         return self.to_openai()[key]
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the call as chat completions have it, its arguments as JSON text."""
+        """Return the call in the form of chat completions.
+
+        Returns:
+            The call, with its arguments as JSON text.
+        """
         function = {"name": self.name, "arguments": json.dumps(self.arguments, ensure_ascii=False)}
         return {"id": self.id, "type": "function", "function": function}
 
@@ -58,7 +67,14 @@ class Message:
 
 @dataclass
 class LLMResponse:
-    """One answer of a model. `str(response)` is its text."""
+    """One answer of a model. `str(response)` is its text.
+
+    Attributes:
+        content: The text; None or "" if there are only calls.
+        tool_calls: The calls that the model asks for.
+        finish_reason: The provider's reason for the end.
+        usage: Token counts, by the provider's names.
+    """
 
     content: str | None = None
     tool_calls: Sequence[AnyCall] | None = field(default_factory=list)
@@ -76,6 +92,12 @@ AnyMessage: TypeAlias = Message | LLMMessage | Mapping[str, Any]
 def to_openai(message: AnyMessage) -> dict[str, Any]:
     """Return a message as chat completions take it.
 
+    Args:
+        message: The message.
+
+    Returns:
+        JSON data.
+
     Raises:
         ValueError: It has no role.
     """
@@ -92,7 +114,11 @@ def to_openai(message: AnyMessage) -> dict[str, Any]:
 
 
 def to_engine(message: AnyMessage) -> LLMMessage:
-    """Return a message as the engine's models take it. Raises ValueError for one without a role."""
+    """Return a message as the engine's models take it.
+
+    Raises:
+        ValueError: It has no role.
+    """
     if isinstance(message, LLMMessage):
         return message
     plain = to_openai(message)
@@ -106,7 +132,7 @@ def from_engine(message: LLMMessage) -> Message:
 
 
 def from_call(call: AskedCall) -> ToolCall:
-    """Return a call as an object. Arguments that are no JSON object stand under the key `malformed`."""
+    """Return a call as an object. Arguments that are no JSON object get the key `malformed`."""
     try:
         arguments = dict(read_arguments(call.arguments))
     except ArgumentsFault:

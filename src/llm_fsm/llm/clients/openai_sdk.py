@@ -1,4 +1,4 @@
-"""A chat client on OpenAI's own SDK, for OpenAI and for servers that speak its protocol."""
+"""A chat client on OpenAI's own SDK, for OpenAI and for servers with the same API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OpenAIClient(BaseLLMClient):
     Args:
         model: The name of the model.
         api_key: The key; None takes OPENAI_API_KEY.
-        base_url: The address of another server that speaks the protocol.
+        base_url: The URL of another server with the same API.
         options: Further arguments of `openai.OpenAI`.
 
     Raises:
@@ -50,7 +50,11 @@ class OpenAIClient(BaseLLMClient):
         max_tokens: int | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """Ask the model; arguments as of `BaseLLMClient.chat`. Raises ModelError."""
+        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
+
+        Raises:
+            ModelError: The model failed.
+        """
         wanted = {"temperature": temperature, "max_tokens": max_tokens, "tools": tools or None, **kwargs}
         given = {name: value for name, value in wanted.items() if value is not None}
         try:
@@ -74,7 +78,11 @@ class OpenAIClient(BaseLLMClient):
 
 
 def read_response(document: dict[str, Any]) -> LLMResponse:
-    """Read a chat completion. Raises ModelError for one without a message."""
+    """Read a chat completion.
+
+    Raises:
+        ModelError: It has no message.
+    """
     choices = document.get("choices") or []
     if not choices or not isinstance(choices[0].get("message"), dict):
         raise ModelError("the answer holds no message", retryable=True)

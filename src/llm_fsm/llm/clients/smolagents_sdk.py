@@ -16,11 +16,11 @@ class SmolAgentsClient(BaseLLMClient):
     """A model of smolagents: InferenceClientModel (`HfApiModel` in old versions), LiteLLMModel, OpenAIModel and so on.
 
     Args:
-        agent_or_model: The model, or an agent; of an agent its model is asked.
+        agent_or_model: The model, or an agent whose model is used.
 
     Raises:
         ConfigurationError: smolagents is not installed.
-        ValueError: What was given is neither.
+        ValueError: It is neither a model nor an agent.
     """
 
     def __init__(self, agent_or_model: Any = None, **_: Any) -> None:
@@ -45,7 +45,11 @@ class SmolAgentsClient(BaseLLMClient):
         max_tokens: int | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """Ask the model; arguments as of `BaseLLMClient.chat`. Raises ModelError."""
+        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
+
+        Raises:
+            ModelError: The model failed.
+        """
         wanted = {"temperature": temperature, "max_tokens": max_tokens, "tools": tools or None, **kwargs}
         given = {name: value for name, value in wanted.items() if value is not None}
         said = [to_openai(message) for message in messages]
@@ -62,7 +66,7 @@ class SmolAgentsClient(BaseLLMClient):
         return LLMResponse(text, calls, "tool_calls" if calls else "stop", usage)
 
     def _message(self, plain: dict[str, Any]) -> Any:
-        """Return a message of smolagents, which tells a tool's result as the user's words, having no role `tool`."""
+        """Return a message of smolagents. A tool's result becomes a user message, because there is no role `tool`."""
         role, text = plain["role"], plain["content"]
         if role == "tool":
             role, text = "user", f"Result of the call {plain.get('tool_call_id', '')}:\n{text}"
