@@ -121,7 +121,8 @@ def test_every_method_is_told_of_with_its_parameters() -> None:
 
 def _names(kind: Any) -> list[str]:
     """The fields of a frozen value."""
-    return list(getattr(kind, "__struct_fields__", ())) or [field.name for field in dataclasses.fields(kind)]
+    fields = getattr(kind, "__struct_fields__", ()) or [field.name for field in dataclasses.fields(kind)]
+    return [name.lstrip("_") for name in fields]
 
 
 def test_every_field_of_what_is_given_is_told_of_in_order() -> None:

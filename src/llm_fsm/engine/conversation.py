@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from llm_fsm._json import copied
 from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
@@ -35,7 +36,6 @@ class Turn:
         state: Id of the state after the turn.
         previous_state: Id of the state in which the message arrived.
         moved: True if a transition was made.
-        context: The context after the turn.
         ended: True if the conversation is over.
         paused: The pause, if the run waits for an answer.
         request_id: The caller's id of the message.
@@ -55,7 +55,7 @@ class Turn:
     state: str
     previous_state: str
     moved: bool
-    context: Mapping[str, Any]
+    _context: Mapping[str, Any] = field(repr=False)
     ended: bool
     paused: Paused | None
     request_id: str | None
@@ -66,6 +66,12 @@ class Turn:
     outcome: str = ""
     conversation_id: str = ""
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """A copy of the outermost context after the turn."""
+        found: dict[str, Any] = copied(self._context)
+        return found
 
     def __repr__(self) -> str:
         """Show number, state and text, but no value of the context, which may be secret."""
@@ -111,7 +117,7 @@ def turn_of(result: TurnResult) -> Turn:
         state=session.state,
         previous_state=session.state if left is None else left,
         moved=left is not None,
-        context=dict(session.root_context()),
+        _context=session.root_context(),
         ended=session.ended,
         paused=session.pause,
         request_id=request_id,
@@ -225,7 +231,8 @@ class AsyncConversation:
     @property
     def context(self) -> dict[str, Any]:
         """A copy of the outermost context, with secrets and without system names."""
-        return dict(self._session.root_context())
+        found: dict[str, Any] = copied(self._session.root_context())
+        return found
 
     def data(self) -> dict[str, Any]:
         """Return the values that conditions read.
@@ -233,7 +240,8 @@ class AsyncConversation:
         Returns:
             The context and the system names, by name.
         """
-        return self._session.data()
+        found: dict[str, Any] = copied(self._session.data())
+        return found
 
     @property
     def ahead(self) -> Ahead:

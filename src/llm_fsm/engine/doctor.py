@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.engine.outbox.sinks import CLOSING
+from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.transfer import line_of, listing_faults, request_of
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.session.integrity import integrity_faults
-from llm_fsm.session.serialization import parse_session
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, OutboxQuery, Posted, Store, kept_definition
 
@@ -91,7 +91,7 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
         texts = await store.records(name)
         if loaded.version != len(texts):
             return (f"its version is {loaded.version}, but it has {len(texts)} records",)
-        session = parse_session(loaded.session)
+        session, _ = await SessionReader(store).read(name, loaded.session)
         records = [_parsed(number, text) for number, text in enumerate(texts, 1)]
         pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
     except UnreadableError as error:

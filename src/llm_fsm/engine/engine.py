@@ -20,6 +20,7 @@ from llm_fsm.engine.idempotency import answer_again, answered_before, merged_rec
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way, updated
+from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
 from llm_fsm.engine.validation import (
     check_open,
@@ -35,7 +36,7 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerEr
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import parse_session, session_to_dict
+from llm_fsm.session.serialization import session_to_dict
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.stores.base import Loaded
@@ -52,6 +53,7 @@ class Engine:
     def __init__(self, *, program: CompiledMachine, services: Services, policy: Policy) -> None:
         self.services = services
         self.store = services.store
+        self._reader = SessionReader(services.store)
         self.now = services.now
         self.versions = DefinitionVersions(services, program, policy)
         self._resumed = False
@@ -282,7 +284,7 @@ class Engine:
             stored = await self.store.load(conversation_id)
             if stored is None:
                 return None
-            loaded, _ = _loaded(conversation_id, stored)
+            loaded, _ = await self._read(conversation_id, stored)
             if not is_due(loaded.session, now):
                 return None
             deployment = await self.versions.of(loaded.session)
@@ -365,7 +367,15 @@ class Engine:
 
     async def _load(self, conversation_id: str, request_id: str | None = None) -> tuple[LoadedSession, str | None]:
         """Load a conversation, and the record that answers the request id, if there is one."""
-        return _loaded(conversation_id, await self.store.load(conversation_id, request_id))
+        stored = await self.store.load(conversation_id, request_id)
+        if stored is None:
+            raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+        return await self._read(conversation_id, stored)
+
+    async def _read(self, conversation_id: str, stored: Loaded) -> tuple[LoadedSession, str | None]:
+        text, version, recorded, pinned = stored
+        session, located = await self._reader.read(conversation_id, text)
+        return LoadedSession(session, version, pinned, located=located), recorded
 
     async def _settled(self, conversation_id: str) -> tuple[Deployment | None, LoadedSession]:
         """Finish an interrupted turn, and return the deployment, if it is known, and the session after it."""
@@ -403,7 +413,7 @@ class Engine:
             found = await under_way(self.store, loaded.session.conversation_id)
             if found.first is not None and is_same(found.first, turn):
                 return deployment, loaded
-            loaded = LoadedSession(loaded.session, loaded.version, loaded.pinned, blank=found.blank)
+            loaded = loaded._replace(blank=found.blank)
             loaded = _after_turn(loaded, await self._finished(deployment, loaded, found))
         session = loaded.session
         if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
@@ -462,19 +472,12 @@ class Engine:
         return result
 
 
-def _loaded(conversation_id: str, stored: Loaded | None) -> tuple[LoadedSession, str | None]:
-    """See `Engine._load`."""
-    if stored is None:
-        raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-    text, version, recorded, pinned = stored
-    return LoadedSession(parse_session(text), version, pinned), recorded
-
-
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:
     """Return the conversation after a committed turn; unchanged if there was none."""
     if result is None:
         return loaded
-    return LoadedSession(session=result.session, version=loaded.version + 1, pinned=result.session.definition)
+    session, version = result.session, loaded.version + 1
+    return LoadedSession(session, version, pinned=session.definition, located=result.located)
 
 
 async def _words_for(

@@ -20,11 +20,13 @@ from msgspec import structs
 
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
+from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.integrity import integrity_faults
+from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.serialization import dump_session, parse_session, shown
 from llm_fsm.session.session import Session
@@ -56,8 +58,9 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
         text = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
-    told, session = [parse(record) for record in records], parse_session(loaded.session)
-    parts = [json.loads(text) for text in (loaded.session, *records)]
+        session, _ = await SessionReader(store).read(conversation_id, loaded.session)
+    told = [parse(record) for record in records]
+    parts = [json.loads(text) for text in (dump_session(session), *records)]
     if not with_secrets:
         secret = await _secret_keys(store, conversation_id, session, told)
         parts = _masked(told, session, secret.__contains__)
@@ -202,7 +205,8 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
     checked_id(new_id, "conversation id")
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, texts = await _whole(store, conversation_id)
-        records, session = [parse(text) for text in texts], parse_session(loaded.session)
+        records = [parse(text) for text in texts]
+        session, _ = await SessionReader(store).read(conversation_id, loaded.session)
         if turn is not None:
             records, session = _until(conversation_id, records, turn)
         pinned = await kept_definition(store, session.definition)
@@ -263,12 +267,13 @@ async def _keep(
     session = structs.replace(session, conversation_id=name)
     appended = [(dump(_renamed(record, name)), request_of(record)) for record in records]
     *earlier, (last, request_id) = appended
+    lean, large, _ = without_large(session, (), {number: record.events for number, record in enumerate(records, 1)})
     async with store.lock(name, _WAIT):
         await store.save(
             Commit(
                 conversation_id=name,
                 expected=0,
-                session=dump_session(session),
+                session=dump_session(lean, large),
                 record=last,
                 request_id=request_id,
                 earlier=tuple(earlier),

@@ -27,6 +27,7 @@ from llm_fsm.engine.observers import Observer, TurnAborted, TurnSaved, is_observ
 from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
+from llm_fsm.session.large_values import Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.serialization import dump_session
 from llm_fsm.session.session import Session
@@ -72,19 +73,22 @@ class TurnResult(NamedTuple):
     """True if it was returned before: the answer to a known request id."""
     choices: tuple[Choice, ...] = ()
     """The choices that the user has after it."""
+    located: tuple[Located, ...] = ()
+    """Large values of the session that are on record."""
 
 
 class LoadedSession(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
     `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its journal was read under
-    the same lock, and is empty.
+    the same lock, and is empty. `located` are large values of the session that are on record.
     """
 
     session: Session
     version: int
     pinned: str | None = None
     blank: bool = False
+    located: tuple[Located, ...] = ()
 
 
 class Host(Protocol):
@@ -395,12 +399,14 @@ class TurnRunner:
         own = session.definition == self.host.identity
         now = self.host.now()
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events), time=now)
-        posted = self.host.outgoing(record, session, loaded.version + 1)
+        number = loaded.version + 1
+        posted = self.host.outgoing(record, session, number)
+        lean, large, located = without_large(session, loaded.located, {number: record.events})
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
                 expected=loaded.version,
-                session=dump_session(session),
+                session=dump_session(lean, large),
                 record=dump(record),
                 request_id=request_id,
                 definition=self.host.name,
@@ -417,7 +423,8 @@ class TurnRunner:
             self.host.committed(self.id)
         if is_observed():
             publish(self.id, self._saved(record, session))
-        return TurnResult(record, session, choices=choices_of(self.host.program, session) if own else ())
+        choices = choices_of(self.host.program, session) if own else ()
+        return TurnResult(record, session, choices=choices, located=located)
 
     def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
         return TurnSaved(

@@ -1,14 +1,15 @@
 """The stored JSON form of events and sessions.
 
 An event is {"type": "UserSaid", …}; fields that equal their defaults are left out. A session is {"format": 1, …};
-`_ALWAYS` lists the fields that it always has. Names in both forms never change, because stores hold them.
+`_ALWAYS` lists the fields that it always has. Names in both forms never change, because stores hold them. Large values
+may stand elsewhere, see `llm_fsm.session.large_values`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -55,6 +56,14 @@ _TYPES = {
     "array": "a list",
     "object": "an object",
 }
+
+
+class Reference(NamedTuple):
+    """The place of a large value: the record's number, a JSON pointer into it, and the SHA-256 of the JSON text."""
+
+    record: int
+    pointer: str
+    sha256: str
 
 
 def plain(value: Any) -> Any:
@@ -164,7 +173,7 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
             f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
             "use the version that wrote it, or a newer one"
         )
-    values = {name: value for name, value in document.items() if name not in ("format", "ended")}
+    values = {name: value for name, value in document.items() if name not in ("format", "ended", "large")}
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"
     if more := sorted(values.keys() - set(Session.__struct_fields__)):
@@ -175,18 +184,44 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
     return read(values, Session, "a stored conversation cannot be read: session")
 
 
-def dump_session(session: Session) -> str:
-    """Write a session as canonical JSON text that is valid in UTF-8."""
-    return text_of(session_to_dict(session))
+def dump_session(session: Session, large: Mapping[str, Reference] | None = None) -> str:
+    """Write a session as canonical JSON text that is valid in UTF-8.
+
+    Args:
+        session: The session.
+        large: The places of values that it is stored without, see `llm_fsm.session.large_values`.
+    """
+    document = session_to_dict(session)
+    return text_of({**document, "large": large} if large else document)
 
 
 def parse_session(text: str) -> Session:
-    """Read the session of a JSON text.
+    """Read the session of a JSON text that holds all its values.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    session, large = parse_stored_session(text)
+    if large:
+        raise UnreadableError(
+            f"a stored conversation cannot be read: the value at {min(large)} stands in one of its turn records"
+        )
+    return session
+
+
+def parse_stored_session(text: str) -> tuple[Session, Mapping[str, Reference]]:
+    """Read the session of a JSON text as a store holds it.
+
+    Returns:
+        The session, and the places of large values, in whose place it has None.
 
     Raises:
         UnreadableError: This version cannot read it. The message says why.
     """
     try:
-        return session_from_dict(value_of(text))
+        document = value_of(text)
+        large = document.get("large", {})
+        session = session_from_dict(document)
+        return session, read(large, dict[str, Reference], "a stored conversation cannot be read: large")
     except (ValueError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"a stored conversation cannot be read: {error}") from error

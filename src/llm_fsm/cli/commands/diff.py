@@ -19,8 +19,8 @@ from llm_fsm.documents.diff import diff as differences
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.errors import DefinitionError
-from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import ListQuery, Store
 
 _PAGE = 1000
@@ -119,7 +119,8 @@ async def _touching(store: Store, conversation_id: str, state: str, changes: Seq
         loaded = await store.load(conversation_id)
         if loaded is None:
             return []
-        context = parse_session(loaded.session).context
+        session, _ = await SessionReader(store).read(conversation_id, loaded.session)
+        context = session.context
     return [index for index, change in enumerate(changes) if change.touches(state, context)]
 
 

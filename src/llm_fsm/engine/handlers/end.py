@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from llm_fsm.engine.deployment import Deployment
 from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
+from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import StoreError
-from llm_fsm.session.serialization import parse_session
 from llm_fsm.stores.base import OutboxQuery, Posted
 from llm_fsm.turn.effects import Point, RunHandlers
 
@@ -60,7 +60,9 @@ async def run_forgotten_end_handlers(deployment: Deployment) -> None:
 
 async def _run(deployment: Deployment, row: Posted) -> None:
     loaded = await deployment.store.load(row.conversation_id)
-    session = None if loaded is None else parse_session(loaded.session)
+    session = None
+    if loaded is not None:
+        session, _ = await SessionReader(deployment.store).read(row.conversation_id, loaded.session)
     if session is not None and session.ended:  # the turn that ended it may have been undone
         effect = RunHandlers(
             point=Point.END_CONVERSATION,
