@@ -49,16 +49,19 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
 
 
 def _line(event: ev.Event) -> str:
-    """Write the log line of an event. It holds names and numbers, never words of people, models or tools."""
+    """Write the log line of an event. It holds names and numbers, never texts of people, models or tools."""
     if isinstance(event, ev.ContextSet):
         return f"keys={sorted(event.values)} removed={list(event.removed)} source={event.source}"
     return " ".join(f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ()))
 
 
 def enable_logging(level: str = "INFO") -> Callable[[], None]:
-    """Log events of all machines through loguru, at `level` and above.
+    """Log events of all machines through loguru.
 
     Sinks and formats belong to the program: configure loguru as usual.
+
+    Args:
+        level: The lowest level to log, by its name in loguru.
 
     Returns:
         A function that stops logging.

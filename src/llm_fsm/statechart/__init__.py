@@ -1,8 +1,8 @@
 """State machines as Python classes, on python-statemachine, whose states ask models and tools.
 
-A class goes in; each run of a state's body is a run of the engine, on record and resumable. Open `machine.py` first.
-`memory.py` is what a machine remembers, and `tools.py` has the decorator of its tools. `refinement.py` tries again
-until an output is good. `summaries.py` makes summaries in words of your own.
+You write a class. Each run of a state's body is a run of the engine, on record and resumable. Open `machine.py` first.
+`memory.py` holds the machine's memory, and `tools.py` has the decorator for its tools. `refinement.py` tries again
+until an output is good. `summaries.py` makes summaries with your own prompt.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class _Asked:
 
 
 class _Live(WorkingMemory):
-    """The memory of a machine as the one that a run works on."""
+    """The memory of a machine, in the form that a run works on."""
 
     def __init__(self, memory: PersistentMemory, document: Mapping[str, Any]) -> None:
         self._of = memory
@@ -90,7 +90,7 @@ class _Live(WorkingMemory):
         self._of.working_memory.buckets = buckets
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take over all of a JSON form."""
+        """Replace everything by a JSON form."""
         super().load(document)
         self._of.background.take(document.get("background", {}))
 
@@ -105,7 +105,7 @@ def _document(memory: PersistentMemory) -> dict[str, Any]:
 
 
 class _RecordedClient:
-    """The client of a machine inside a body: what it is asked is on record. Async bodies await it."""
+    """The client of a machine inside a body, whose calls are on record. Async bodies await it."""
 
     def __init__(self, client: Any, llm: BoundLLM) -> None:
         self._client = client
@@ -119,7 +119,11 @@ class _RecordedClient:
         max_tokens: int | None = None,
         **options: Any,
     ) -> Any:
-        """Ask the model; arguments as of `BaseLLMClient.chat`. Raises ModelError."""
+        """Ask the model; the arguments are those of `BaseLLMClient.chat`.
+
+        Raises:
+            ModelError: The model failed.
+        """
         return self._llm.chat(messages, tools=tools or [], temperature=temperature, max_tokens=max_tokens, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -127,7 +131,7 @@ class _RecordedClient:
 
 
 class _Entered:
-    """Listens to which states an event with `state_input` enters."""
+    """Records which states an event with `state_input` enters."""
 
     def __init__(self) -> None:
         self.states: list[tuple[str, Any]] = []
@@ -146,12 +150,12 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     Args:
         llm_client: A client with `chat`, a model of the engine, or the name of one.
-        memory: What it remembers; None begins with nothing.
+        memory: The memory to begin with; None: an empty one.
         tool_registry: Its tools; None takes those of `register_tool`.
-        enable_summarization: Have a summary and the to-do list made when a body has run.
-        max_refinement_retries: How often `run_with_refinement` tries again.
+        enable_summarization: True makes a summary and the to-do list after each body.
+        max_refinement_retries: The number of retries of `run_with_refinement`.
         model: The model of python-statemachine that holds the current state.
-        store: Where runs are kept: a URL or a store.
+        store: The URL or store that keeps the runs.
         options: Further arguments of python-statemachine's StateMachine.
 
     Raises:
@@ -216,7 +220,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     @property
     def llm_client(self) -> Any:
-        """The client. Inside a body what it is asked is on record."""
+        """The client. Inside a body, its calls are on record."""
         run = _run.get()
         if run is None or run.machine is not self:
             return self._client
@@ -232,8 +236,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         """Ask the model until it answers without calling the tools of the state. Async bodies await it.
 
         Args:
-            system_prompt: What the model is to do.
-            user_message: What it works on.
+            system_prompt: The instruction for the model.
+            user_message: The input of the model.
             state_name: The state whose body this is.
             max_iterations: The most replies.
 
@@ -243,8 +247,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         Raises:
             RuntimeError: No body runs here, or the model still called tools in its last reply.
             ValueError: Another state's body runs here.
-            ExecutionBreak: A tool ended the run; let it pass.
-            ModelError: The model cannot be had.
+            ExecutionBreak: A tool ended the run. Do not catch it.
+            ModelError: The model failed.
         """
         run = _run.get()
         if run is None or run.machine is not self:
@@ -257,7 +261,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         return llm.run_with_tools(system_prompt, user_message, max_iterations=max_iterations, temperature=None)
 
     def tool_use(self) -> None:
-        """Stand for the use of tools in `state.to.itself(on="tool_use")`; it does nothing."""
+        """Mark the use of tools in `state.to.itself(on="tool_use")`; it does nothing."""
 
     # -- refinement
 
@@ -274,18 +278,18 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         """Try until `validate_output` accepts an output.
 
         Args:
-            state_name: The state, for whoever reads the code.
-            objective: What the output is to achieve.
-            execution_func: Makes an attempt; it is given `refinement_advice=`, None the first time.
-            max_retries: How often it is tried again; None: as the machine says.
-            throw_on_failure: Raise where no attempt is accepted.
-            state_input: What the state was given, for whoever reads the code.
+            state_name: The state, for readers of the code.
+            objective: The objective of the output.
+            execution_func: Makes an attempt. It takes `refinement_advice=`, None the first time.
+            max_retries: The number of retries; None: the machine's.
+            throw_on_failure: True raises if no attempt is accepted.
+            state_input: The input of the state, for readers of the code.
 
         Returns:
-            The output that is accepted, or else the best one.
+            The accepted output, or else the best one.
 
         Raises:
-            RefinementFailed: No attempt was accepted, and `throw_on_failure` says to raise.
+            RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
         """
         del state_name, state_input
         retries = self.max_refinement_retries if max_retries is None else max_retries
@@ -302,13 +306,18 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
                 return stop.value
 
     def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
-        """Have a model judge an output; override it to judge yourself.
+        """Let a model judge an output. Override it to judge by your own code.
+
+        Args:
+            objective: The objective of the output.
+            output: The output.
+            validation_llm: The model that judges; None: the machine's client.
 
         Returns:
             (valid, advice).
 
         Raises:
-            ModelError: The model cannot be had.
+            ModelError: The model failed.
         """
         llm = validation_llm or self.llm_client
         answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
@@ -317,27 +326,32 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     # -- running states
 
     def set_custom_summarizer(self, summarizer: Callable[[Any], Any]) -> None:
-        """Have summaries made by a function of {"of", "happened", "summary", "background"}."""
+        """Make summaries by a function.
+
+        Args:
+            summarizer: A function of {"of", "happened", "summary", "background"}. It returns text or {"summary",
+                "todo_list"}.
+        """
         self._summarizer = summarizer
 
     def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
-        """Run the body of a state, whatever state the machine is in. No event is sent.
+        """Run the body of a state, in any state of the machine. No event is sent.
 
-        Where the state waits for an answer, the input is the answer, and the run goes on without repeating calls.
+        If the state waits for an answer, the input is the answer. The run then continues without repeating calls.
 
         Args:
-            state_name: The id of the state. One without a body has the model work with the state's tools.
-            state_input: What the body is given.
-            raw_transition: Leave out the summary.
+            state_name: The id of the state. In a state without a body, the model works with the state's tools.
+            state_input: The input of the body.
+            raw_transition: True makes no summary.
 
         Returns:
-            What the body returns.
+            The result of the body.
 
         Raises:
             ValueError: There is no such state.
-            ExecutionBreak: The run waits for an answer; save the memory, and go on with `execute_state`.
+            ExecutionBreak: The run waits for an answer. Save the memory, and continue with `execute_state`.
             RuntimeError: It is called in an async body, where it would wait for itself.
-            ModelError: The model cannot be had; execute the state again to go on.
+            ModelError: The model failed. Execute the state again to continue.
         """
         run = _run.get()
         if run is not None and run.on_loop and _in_loop():
@@ -359,14 +373,14 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             if not asked.done:
                 self._park(asked)
                 raise
-            machine = self._host(replace(asked, raw=True)).machine  # it ends without its summary
+            machine = self._host(replace(asked, raw=True)).machine  # the run ends without its summary
             turn = machine.run(conversation_id=asked.id)
         if turn.paused is not None:
             self._break(asked, turn, machine.export(asked.id))
         return self._settle(asked, turn, machine.resume(asked.id).memory)
 
     def _processing_loop(self, caller_future: Any = None) -> Any:
-        """Process events, and run the bodies that those with `state_input` ask for."""
+        """Process events, and run the bodies for those with `state_input`."""
         nested = self._depth > 0
         self._depth += 1
         try:
@@ -381,7 +395,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         found, self._entered.states = self._entered.states, []
         return [(state, given) for state, given in found if self._body_of(state) is not None]
 
-    # -- what goes to the engine
+    # -- calls to the engine
 
     def _body_of(self, state: str) -> Callable[..., Any] | None:
         return getattr(getattr(type(self), f"{_PREFIX}{state}", None), "body", None)
@@ -475,7 +489,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         }
         return document, functions
 
-    # -- what comes back
+    # -- results of the engine
 
     def _break(self, asked: _Asked, turn: Turn, run: str) -> None:
         paused = turn.paused
@@ -510,10 +524,24 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
 
 class AsyncLLMStateMachine(LLMStateMachine):
-    """The same in an event loop: events with `state_input`, `execute_state` and refinement are awaited."""
+    """An `LLMStateMachine` in an event loop: you await events with `state_input`, `execute_state` and refinement."""
 
     async def execute_state(self, state_name: str, state_input: Any = None, raw_transition: bool = False) -> Any:
-        """Run the body of a state; arguments and errors as of `LLMStateMachine.execute_state`."""
+        """Run the body of a state, in any state of the machine. No event is sent.
+
+        Args:
+            state_name: The id of the state. In a state without a body, the model works with the state's tools.
+            state_input: The input of the body; the answer, if the state waits for one.
+            raw_transition: True makes no summary.
+
+        Returns:
+            The result of the body.
+
+        Raises:
+            ValueError: There is no such state.
+            ExecutionBreak: The run waits for an answer. Save the memory, and continue with `execute_state`.
+            ModelError: The model failed. Execute the state again to continue.
+        """
         asked = self._ask(state_name, state_input, raw=raw_transition)
         machine = self._host(asked).async_machine
         try:
@@ -545,7 +573,22 @@ class AsyncLLMStateMachine(LLMStateMachine):
         *,
         state_input: Any = None,
     ) -> Any:
-        """Try until `validate_output` accepts an output; arguments and errors as of LLMStateMachine."""
+        """Try until `validate_output` accepts an output.
+
+        Args:
+            state_name: The state, for readers of the code.
+            objective: The objective of the output.
+            execution_func: Makes an attempt. It takes `refinement_advice=`, None the first time.
+            max_retries: The number of retries; None: the machine's.
+            throw_on_failure: True raises if no attempt is accepted.
+            state_input: The input of the state, for readers of the code.
+
+        Returns:
+            The accepted output, or else the best one.
+
+        Raises:
+            RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
+        """
         del state_name, state_input
         retries = self.max_refinement_retries if max_retries is None else max_retries
         steps = refine(retries, throw=throw_on_failure)
@@ -561,7 +604,19 @@ class AsyncLLMStateMachine(LLMStateMachine):
                 return stop.value
 
     async def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
-        """Have a model judge an output; see `LLMStateMachine.validate_output`."""
+        """Let a model judge an output. Override it to judge by your own code.
+
+        Args:
+            objective: The objective of the output.
+            output: The output.
+            validation_llm: The model that judges; None: the machine's client.
+
+        Returns:
+            (valid, advice).
+
+        Raises:
+            ModelError: The model failed.
+        """
         llm = validation_llm or self.llm_client
         answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
         return read_judgement(str(text_of(await answer if isinstance(answer, Awaitable) else answer)))
@@ -594,7 +649,7 @@ def _takes_input(function: Callable[..., Any]) -> bool:
 
 
 def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method of a body: python-statemachine calls it on entering, which runs nothing."""
+    """Return the method for a body. python-statemachine calls it on entering, which runs nothing."""
 
     def entered(self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any) -> Any:
         if event_data is not None:
@@ -610,7 +665,7 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> Callable[[Workbench], Any]:
-    """Return the body of a state for one machine, which must not be kept alive by its own engine."""
+    """Return the body of a state for one machine, whose own engine must not keep the machine alive."""
 
     def begin(ctx: Workbench) -> tuple[Any, Any, _Asked | None]:
         self = machine()

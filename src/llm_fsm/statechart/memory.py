@@ -1,6 +1,6 @@
 """The memory of a state machine in Python: ten buckets, the background of the work, and the history of its states.
 
-With `PersistentMemory` alone, a machine goes on in another process, with a run that waits for an answer.
+With its `PersistentMemory`, a machine can continue in another process, even a run that waits for an answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 class WorkingMemory:
-    """Ten buckets of text, numbered 0 to 9. Another number and a text that is too long are ValueError."""
+    """Ten buckets of text, numbered 0 to 9. Another number or a text that is too long raises ValueError."""
 
     def __init__(self, buckets: Memory | None = None) -> None:
         self.buckets = buckets or Memory()
@@ -36,7 +36,7 @@ class WorkingMemory:
         self.buckets = self.buckets.append(index, content)
 
     def get(self, index: int) -> str:
-        """Return the content of a bucket, "" where it is empty."""
+        """Return the content of a bucket, "" if it is empty."""
         return self.buckets.get(index)
 
     def delete(self, index: int) -> None:
@@ -48,7 +48,7 @@ class WorkingMemory:
         return self.buckets.non_empty()
 
     def to_context(self) -> str:
-        """Return the buckets that hold something, as lines for a prompt."""
+        """Return the filled buckets, as lines for a prompt."""
         held = self.get_non_empty()
         lines = [f"[Bucket {index}]: {quoted(content)}" for index, content in held.items()]
         return "\n".join(["## Working memory", *lines]) if lines else ""
@@ -68,7 +68,7 @@ class BackgroundContext:
     custom_fields: dict[str, Any] = field(default_factory=dict)
 
     def to_context(self) -> str:
-        """Return what is known of the background, as lines for a prompt."""
+        """Return the background, as lines for a prompt."""
         named = {"Vision and mission": self.vision_mission, "Goals": self.goals, "To do": self.todo_list}
         lines = [f"{name}: {quoted(value)}" for name, value in {**named, **self.custom_fields}.items() if value]
         return "\n".join(["## Background", *lines]) if lines else ""
@@ -89,7 +89,7 @@ class BackgroundContext:
         return Background.from_dict({**document, **lists}).to_dict()
 
     def take(self, document: Mapping[str, Any]) -> None:
-        """Take over what a run leaves. A text stays as it was written where the run kept its lines."""
+        """Take over the background that a run left. Text stays as you wrote it if the run kept its lines."""
         known = Background.from_dict(document)
         self.vision_mission = known.vision_mission
         self.goals = _kept(self.goals, known.goals)
@@ -110,7 +110,7 @@ class StateHistory:
         output_data: Any,
         custom_fields: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add the run of a state. What has no JSON form is kept as its text."""
+        """Add the run of a state. Values without a JSON form are kept as their text."""
         self.entries.append(
             {
                 "state": state_name,
@@ -139,10 +139,11 @@ class PersistentMemory:
 
     Args:
         working_memory: The ten buckets.
-        background: What the work is for.
+        background: The purpose of the work.
         history: The runs of states so far.
 
-    `pause` is a run that waits for an answer, as JSON data; None where none does.
+    Attributes:
+        pause: A run that waits for an answer, as JSON data; None if there is none.
     """
 
     def __init__(
@@ -157,12 +158,23 @@ class PersistentMemory:
         self.pause: dict[str, Any] | None = None
 
     def to_context(self, history_n: int = 5) -> str:
-        """Return all of it for a prompt, values as JSON strings. `history_n`: entries of the history."""
+        """Return everything for a prompt, with values as JSON strings.
+
+        Args:
+            history_n: The number of history entries, the newest ones.
+
+        Returns:
+            Lines of text.
+        """
         parts = (self.background.to_context(), self.working_memory.to_context(), self.history.to_context(history_n))
         return "\n\n".join(filter(None, parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the JSON form.
+
+        Returns:
+            A JSON object that `from_dict` reads.
+        """
         document = {
             "working_memory": self.working_memory.to_dict(),
             "background": self.background.to_dict(),
@@ -174,8 +186,14 @@ class PersistentMemory:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the memory of a JSON form.
 
+        Args:
+            data: The object, as `to_dict` returns it.
+
+        Returns:
+            The memory.
+
         Raises:
-            ValueError: It is none.
+            ValueError: The object is no such form.
         """
         try:
             background = {key: data.get("background", {})[key] for key in _FIELDS if key in data.get("background", {})}
@@ -190,7 +208,14 @@ class PersistentMemory:
         return memory
 
     def save_to_file(self, filepath: str | os.PathLike[str]) -> None:
-        """Write the memory to a JSON file, as a whole or not at all. Raises OSError."""
+        """Write the memory to a JSON file, completely or not at all.
+
+        Args:
+            filepath: The file, which is replaced.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
         target = Path(filepath)
         text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -207,7 +232,18 @@ class PersistentMemory:
 
     @classmethod
     def load_from_file(cls, filepath: str | os.PathLike[str]) -> Self:
-        """Read the memory from a file that `save_to_file` wrote. Raises OSError, and ValueError for another file."""
+        """Read the memory from a file that `save_to_file` wrote.
+
+        Args:
+            filepath: The file.
+
+        Returns:
+            The memory.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: The file holds something else.
+        """
         try:
             document = json.loads(Path(filepath).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -215,12 +251,25 @@ class PersistentMemory:
         return cls.from_dict(document)
 
     def save_to_mongodb(self, collection: Any, document_id: str) -> None:
-        """Keep the memory as one document of a collection of pymongo, in place of an older one."""
+        """Save the memory as one document of a collection of pymongo, and replace an older one.
+
+        Args:
+            collection: The collection.
+            document_id: The id of the document.
+        """
         collection.replace_one({"_id": document_id}, {"_id": document_id, **self.to_dict()}, upsert=True)
 
     @classmethod
     def load_from_mongodb(cls, collection: Any, document_id: str) -> Self | None:
-        """Return the memory of a document; None where the collection has none of this id."""
+        """Load the memory of a document.
+
+        Args:
+            collection: The collection of pymongo.
+            document_id: The id of the document.
+
+        Returns:
+            The memory; None if the collection has no such document.
+        """
         found = collection.find_one({"_id": document_id})
         return None if found is None else cls.from_dict(found)
 
@@ -229,7 +278,7 @@ _FIELDS = ("vision_mission", "goals", "todo_list", "custom_fields")
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON data; what has no JSON form becomes its text."""
+    """Return a value as JSON data. Values without a JSON form become their text."""
     try:
         return to_json_value(value)
     except ValueFault:

@@ -1,4 +1,4 @@
-"""Trying again until an output meets its objective, and reading what a judge said of it."""
+"""Try again until an output meets its objective, and read the reply of a judge."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RefinementFailed(LLMFSMError, ValueError):
     """No attempt met its objective.
 
     Args:
-        attempts: How many were made.
-        advice: What the last judgement advises.
+        attempts: The number of attempts.
+        advice: The advice of the last judgement.
         best: The best output.
     """
 
@@ -33,7 +33,7 @@ class RefinementFailed(LLMFSMError, ValueError):
 
 
 class Judgement(tuple[bool, str | None]):
-    """(valid, advice). `score`: how good the output is, None where nobody says."""
+    """(valid, advice). `score` is the quality of the output; None if it has none."""
 
     score: float | None
 
@@ -59,9 +59,10 @@ class Judge:
 
 
 def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
-    """Attempt and judge by turns; gives the output that is valid, or the best one.
+    """Alternate attempts and judgements. Return the first valid output, or the best one.
 
-    A judgement is (valid, advice). A `Judgement` may have a score; the highest is the best, then the latest attempt.
+    A judgement is (valid, advice). A `Judgement` may have a score. The highest score is the best, then the latest
+    attempt.
     """
     advice: str | None = None
     best, most = None, float("-inf")
@@ -80,7 +81,7 @@ def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
 
 
 def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
-    """Return the question whether an output meets an objective."""
+    """Return the question if an output meets an objective."""
     shown = output.content if isinstance(output, LLMResponse) else output
     try:
         text = escaped(shown)
@@ -95,7 +96,7 @@ def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
 
 
 def read_judgement(text: str) -> Judgement:
-    """Read the judgement of a judge's reply; whatever is not plainly valid is not."""
+    """Read a judge's reply. An unclear reply counts as not valid."""
     plain: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, said_there = line.partition(":")

@@ -1,4 +1,4 @@
-"""Summaries of what a state did, made by a client and in words of your own."""
+"""Summaries of states, made by a client with your own prompt."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class HistorySummarizer:
     """Makes the summary and the to-do list when a state is left.
 
     Args:
-        llm_client: The client, or the model of the engine, that is asked.
-        prompt: What it is asked to do. The words are sent as they stand; nothing is filled in.
+        llm_client: The client, or the model of the engine.
+        prompt: The instruction. It is sent unchanged, and nothing is filled in.
     """
 
     def __init__(self, llm_client: Any, prompt: str = PROMPT) -> None:
@@ -32,7 +32,17 @@ class HistorySummarizer:
         self.prompt = prompt
 
     async def __call__(self, about: Mapping[str, Any]) -> Any:
-        """Return the summary of {"of", "happened", "summary", "background"}. Raises ModelError."""
+        """Summarise a state.
+
+        Args:
+            about: {"of", "happened", "summary", "background"}.
+
+        Returns:
+            Text, or {"summary", "todo_list"}.
+
+        Raises:
+            ModelError: The model failed.
+        """
         messages = (LLMMessage("system", self.prompt), LLMMessage("user", escaped(dict(about))))
         reply = await self._model.complete(LLMRequest(messages=messages))
         try:
@@ -45,12 +55,15 @@ class HistorySummarizer:
 def create_custom_summarizer(
     llm_client: Any, prompt_file: str | os.PathLike[str] | None = None, *, prompt: str | None = None
 ) -> HistorySummarizer:
-    """Make a summarizer with words of your own, for `set_custom_summarizer`.
+    """Make a summarizer with your own prompt, for `set_custom_summarizer`.
 
     Args:
-        llm_client: The client that is asked.
+        llm_client: The client that is called.
         prompt_file: A text file with the prompt.
         prompt: The prompt itself.
+
+    Returns:
+        The summarizer.
 
     Raises:
         OSError: The file cannot be read.

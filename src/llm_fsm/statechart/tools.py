@@ -14,7 +14,7 @@ _registry = ToolRegistry()
 
 
 class ToolType(Enum):
-    """The ways to call a tool. BREAKING: the run ends after its batch, and goes on with an answer."""
+    """The ways to call a tool. BREAKING ends the run after its batch, until it gets an answer."""
 
     SYNC = "sync"
     ASYNC = "async"
@@ -22,7 +22,11 @@ class ToolType(Enum):
 
 
 def get_global_registry() -> ToolRegistry:
-    """Return the tools that `register_tool` keeps: those of machines that were given no registry."""
+    """Return the tools of `register_tool`, which all machines without their own registry use.
+
+    Returns:
+        The registry.
+    """
     return _registry
 
 
@@ -38,15 +42,18 @@ def register_tool(
     """Decorate a function as a tool.
 
     Args:
-        description: What it does, for the model; None takes the docstring.
-        tool_type: How it is called. An async function is awaited whatever this says.
-        state_scope: The state, or states, in which it may be called; None: in all.
+        description: Its description, for the model; None takes the docstring.
+        tool_type: The way to call it. An async function is awaited with any type.
+        state_scope: The state, or states, in which it may be called; None: all.
         name: The name by which a model calls it; None takes the function's.
-        registry: Where it is kept; None: with the tools of all machines.
+        registry: The registry that keeps it; None: the one of all machines.
         options: Further options of `ToolRegistry.register`, such as `timeout`.
 
+    Returns:
+        A decorator that registers the function and returns it.
+
     Raises:
-        ValueError: Another function has the name, or no schema can be made of the parameters.
+        ValueError: Another function has the name, or a parameter has no JSON Schema.
     """
     scope = [state_scope] if isinstance(state_scope, str) else state_scope
     breaking = tool_type is ToolType.BREAKING

@@ -1,4 +1,4 @@
-"""Export by OTLP over HTTP, as the OTEL_… variables say: what `llm-fsm serve --otel` does."""
+"""Export by OTLP over HTTP, configured by the OTEL_… variables, for `llm-fsm serve --otel`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def export(*, content: bool = False) -> Callable[[], None]:
     """Send traces and metrics to a collector: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.
 
     Args:
-        content: as of `instrument`.
+        content: True also sends texts, as in `instrument`.
 
     Returns:
-        A function that sends what is left, and ends it.
+        A function that sends the rest and ends the export.
 
     Raises:
-        ConfigurationError: the extra `otel` is not installed.
+        ConfigurationError: The extra `otel` is not installed.
     """
     if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
         raise ConfigurationError("exporting needs the extra otel: pip install 'llm-fsm[otel]'")

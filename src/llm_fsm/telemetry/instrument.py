@@ -1,4 +1,4 @@
-"""Spans and metrics, made of events while they happen."""
+"""Spans and metrics, made from events as they happen."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def instrument(
     """Make spans and metrics of every turn of this process.
 
     Args:
-        tracer_provider: takes the spans; None: the global one.
-        meter_provider: takes the metrics; None: the global one.
-        content: words of people, models and tools become attributes, too. They may hold personal data and secrets.
+        tracer_provider: The provider of spans; None: the global one.
+        meter_provider: The provider of metrics; None: the global one.
+        content: True adds texts of people, models and tools as attributes. They may hold personal data and secrets.
 
     Returns:
         A function that ends it.
@@ -63,7 +63,7 @@ class _Meters:
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn under way: its span, when it began, and whether words were shown."""
+    """A running turn: its span, its beginning, and true if text was shown."""
 
     span: Any
     context: Any
@@ -73,7 +73,7 @@ class _Turn:
 
 
 class _Instrument:
-    """Turn the events of conversations into spans and metrics."""
+    """Turns the events of conversations into spans and metrics."""
 
     def __init__(self, tracer: Any, meters: _Meters, *, content: bool) -> None:
         self._tracer = tracer

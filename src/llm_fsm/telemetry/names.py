@@ -1,7 +1,7 @@
 """The names of spans, attributes and metrics: those of the GenAI semantic conventions, and ours.
 
-The conventions are not stable yet. As they ask for, the newest form is used where OTEL_SEMCONV_STABILITY_OPT_IN has
-`gen_ai_latest_experimental`, and the form of version 1.36 without.
+The conventions are not stable yet. By their own rule, OTEL_SEMCONV_STABILITY_OPT_IN selects the form: the newest one
+with `gen_ai_latest_experimental`, else the form of version 1.36.
 """
 
 from __future__ import annotations
@@ -85,6 +85,6 @@ LATEST = Convention(
 
 
 def convention(environ: Mapping[str, str]) -> Convention:
-    """The form that the environment asks for."""
+    """Return the form that the environment selects."""
     wanted = {word.strip() for word in environ.get(SWITCH, "").split(",")}
     return LATEST if NEWEST in wanted else OLD

@@ -14,10 +14,10 @@ from llm_fsm.workflow.tools import read_tool
 
 
 class BoundLLM:
-    """A model whose calls, and the calls of its tools, are on record. In async functions its methods are awaited.
+    """A model that records its calls and the calls of its tools. Async functions await its methods.
 
     Args:
-        adapter: The model as the workflow was given it.
+        adapter: The model that the workflow received.
         llm: The engine's own model of the attempt; or tools, for a model outside of a workflow.
         state: The state whose tools it has.
     """
@@ -36,11 +36,11 @@ class BoundLLM:
         max_tokens: int | None = None,
         **options: Any,
     ) -> Any:
-        """Ask once, with the tools of the state; calls in the reply are yours to make.
+        """Ask the model once, with the tools of the state. You perform the calls in the reply.
 
         Args:
-            messages: What was said so far.
-            tools: Other tools than those of the state, as chat completions take them.
+            messages: The conversation so far, oldest first.
+            tools: Tools instead of those of the state, as chat completions take them.
             temperature: Sampling temperature.
             max_tokens: The most tokens of the reply.
             options: Further settings of the adapter.
@@ -49,7 +49,7 @@ class BoundLLM:
             An LLMResponse.
 
         Raises:
-            ModelError: The model cannot be had.
+            ModelError: The model failed.
         """
         question = Question(
             messages=[to_engine(message) for message in messages],
@@ -71,11 +71,11 @@ class BoundLLM:
         temperature: float | None = 0.7,
         tools: Sequence[Any] = (),
     ) -> Any:
-        """Ask until the model answers without calling tools. An error of a tool is told to the model.
+        """Ask until the model answers without calling tools. The model reads the errors of tools.
 
         Args:
-            system_prompt: What the model is to do.
-            user_message: What it works on; what is no text is told as its text.
+            system_prompt: The instruction for the model.
+            user_message: The input of the model; any other value than text is sent as its text.
             max_iterations: The most replies.
             temperature: Sampling temperature.
             tools: Functions that it may call beside the tools of the state.
@@ -85,8 +85,8 @@ class BoundLLM:
 
         Raises:
             RuntimeError: It still called tools in its last reply.
-            ExecutionBreak: It called a tool that ends the run; let it pass.
-            ModelError: The model cannot be had.
+            ExecutionBreak: It called a tool that ends the run. Do not catch it.
+            ModelError: The model failed.
         """
         question = Question(
             messages=[LLMMessage("system", str(system_prompt)), LLMMessage("user", str(user_message))],
@@ -116,7 +116,7 @@ class BoundLLM:
 
 
 def ask_alone(adapter: Any, tools: Sequence[Any], question: Question, read: Callable[[ModelReply], Any]) -> Any:
-    """Ask outside of a workflow: in a run of one state."""
+    """Ask a model outside of a workflow, in a run of one state."""
     found: list[ModelReply] = []
 
     def execute(ctx: Any) -> None:
@@ -128,13 +128,13 @@ def ask_alone(adapter: Any, tools: Sequence[Any], question: Question, read: Call
 
 
 def broken(stop: Break, state: str) -> ExecutionBreak:
-    """Return the break that a function sees, for one of the engine."""
+    """Return the break for the user's function, from one of the engine."""
     call = stop.asked.get("call") or {}
     return ExecutionBreak(str(stop.asked.get("what", "")), call.get("result"), state=state, call=call or None)
 
 
 def text_of(output: Any) -> Any:
-    """Return an output; of a model's response its text."""
+    """Return an output; for a model's response, its text."""
     return (output.content or "") if isinstance(output, LLMResponse) else output
 
 

@@ -1,4 +1,4 @@
-"""From the states of a workflow to a definition of tasks, and the functions that it names."""
+"""Compile the states of a workflow to a definition of tasks, with the functions that it names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Compiled:
 
 
 def ids_of(names: Sequence[str]) -> dict[str, str]:
-    """Return names, which are any text, as ids of states."""
+    """Turn names, which are any text, into ids of states."""
     found: dict[str, str] = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
     taken = set(found)
     for name in names:
@@ -59,15 +59,15 @@ def compile_states(
     """Return the definition of a workflow.
 
     Args:
-        objective: What the workflow is for.
+        objective: The objective of the workflow.
         states: Name to state.
-        transitions: Name to what follows: a name, None, {label: name}, or a function of the output.
+        transitions: Name to the next state: a name, None, {label: name}, or a function of the output.
         initial: The state to begin in.
         checks: Returns the key results of a state, each with the function that it names.
         execute: Returns the function of a state that does its work.
 
     Raises:
-        WorkflowError: A transition names a state that is not there, or two tools have one name.
+        WorkflowError: A transition names an unknown state, or two tools have one name.
     """
     ids = ids_of(list(states))
     end = END
@@ -139,7 +139,7 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
     if isinstance(target, str):
         return {"transitions": [{"target_state": to(target)}]}
     if isinstance(target, Mapping) and not all(one is None or one in made.ids for one in target.values()):
-        target = _labelled(target)  # a label that is never picked may lead nowhere
+        target = _labelled(target)  # an unused label may have an unknown target
     if isinstance(target, Mapping):
         return {"transitions": [{"target_state": to(one), "on": label} for label, one in target.items()]}
     if not callable(target):
@@ -152,7 +152,7 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
 
 
 def _labelled(ways: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """Return the function that labels stand for."""
+    """Return the function that picks by label."""
 
     def pick(output: Any) -> Any:
         label = output.get("_transition") if isinstance(output, Mapping) else output

@@ -1,4 +1,4 @@
-"""The values that a state of a workflow is given, and those that a workflow remembers."""
+"""The values that a state of a workflow receives, and those that a workflow remembers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class SharedContext(Shared):
-    """Values that all states share, any JSON value under a name."""
+    """Values that all states share, any JSON value by name.
+
+    Args:
+        data: The first values.
+    """
 
     def __init__(self, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(data or {})
@@ -26,7 +30,14 @@ class SharedContext(Shared):
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Return the values of a JSON object."""
+        """Return the values of a JSON object.
+
+        Args:
+            d: The object, as `data` returns it.
+
+        Returns:
+            The values.
+        """
         return cls(d)
 
     def __eq__(self, other: object) -> bool:
@@ -40,7 +51,13 @@ class SharedContext(Shared):
 
 @dataclass
 class StateOutput:
-    """The output of a state. `key_results_met`: name of a key result to true if it passed."""
+    """The output of a state.
+
+    Attributes:
+        state_name: The name of the state.
+        output: Its output.
+        key_results_met: Name of a key result to true if it passed.
+    """
 
     state_name: str
     output: Any
@@ -49,15 +66,15 @@ class StateOutput:
 
 @dataclass
 class ExecutionContext:
-    """The values that the function of a state is given.
+    """The values that the function of a state receives.
 
-    Args:
-        input: What the state before put out, or what the run was given.
-        shared: Values that all states share. What a failed attempt changes is taken back.
-        history: What the states before put out, oldest first.
+    Attributes:
+        input: The output of the state before, or the input of the run.
+        shared: Values that all states share. Changes of a failed attempt are undone.
+        history: The outputs of the states before, oldest first.
         llm: The model with the tools of this state.
         retry_count: 0 in the first attempt.
-        feedback: What failed in the attempt before; None in the first.
+        feedback: The reason why the attempt before failed; None in the first.
         task: The engine's own context of the attempt, for `ask`, `emit` and `memory`.
     """
 
@@ -74,14 +91,14 @@ class ExecutionContext:
 class WorkflowContext:
     """The progress of a workflow. `to_dict` and `from_dict` carry it to another process.
 
-    Args:
-        objective: What the workflow is for.
+    Attributes:
+        objective: The objective of the workflow.
         shared: Values that all states share.
-        history: What the states put out so far, oldest first.
-        current_state: The state whose turn it is; None: the initial one.
+        history: The outputs of the states so far, oldest first.
+        current_state: The state that runs next; None: the initial one.
         finished: True after the last state.
         run_id: The id of the run in the store.
-        pause: A run that waits for an answer, as JSON data; None where none does.
+        pause: A run that waits for an answer, as JSON data; None if it does not wait.
     """
 
     objective: str
@@ -93,7 +110,11 @@ class WorkflowContext:
     pause: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return the JSON form.
+
+        Returns:
+            A JSON object that `from_dict` reads.
+        """
         return {
             "objective": self.objective,
             "shared": self.shared.to_dict(),
@@ -111,8 +132,14 @@ class WorkflowContext:
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Return the context of a JSON form.
 
+        Args:
+            d: The object, as `to_dict` returns it.
+
+        Returns:
+            The context.
+
         Raises:
-            ValueError: It is none.
+            ValueError: The object is no such form.
         """
         try:
             history = [

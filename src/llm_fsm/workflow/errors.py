@@ -1,9 +1,9 @@
 """The exceptions of a workflow, beside the errors of models and stores.
 
-ExecutionBreak      not an error: the run waits for an answer
-└── WaitForInput    the same, for a tool that asks the user
-WorkflowError       the workflow cannot go on as it is written
-└── MaxRetriesExceeded  no attempt of a state passed its key results
+    ExecutionBreak      not an error: the run waits for an answer
+    └── WaitForInput    the same, for a tool that asks the user
+    WorkflowError       the workflow cannot continue as it is written
+    └── MaxRetriesExceeded  no attempt of a state passed its key results
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ class ExecutionBreak(Exception):
     """A breaking tool was called: the run is saved and waits for an answer.
 
     Args:
-        tool_name: The tool, or what is asked.
-        result: What the tool returned.
+        message: The message; None makes one.
+        tool_name: The tool, or the question.
+        result: The result of the tool.
         state: The state that waits.
         call: The call, {"id", "name", "arguments", "result"}.
-        resumable: False where nothing can go on with it; the message says why.
+        resumable: False if no answer can resume it. The message says why.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class WaitForInput(ExecutionBreak):
 
 
 class WorkflowError(LLMFSMError):
-    """The workflow cannot go on as it is written; the message says what would be right."""
+    """The workflow cannot continue as it is written. The message says what would be right."""
 
 
 class MaxRetriesExceeded(WorkflowError):
@@ -57,8 +58,8 @@ class MaxRetriesExceeded(WorkflowError):
 
     Args:
         state_name: The state.
-        max_retries: How often it was tried again.
-        feedback: What the last attempt failed.
+        max_retries: The number of retries.
+        feedback: The reason why the last attempt failed.
     """
 
     def __init__(self, state_name: str, max_retries: int, feedback: str | None = None) -> None:
@@ -70,7 +71,7 @@ class MaxRetriesExceeded(WorkflowError):
 
 
 class OwnError(LLMFSMError):
-    """Carries what a function of the host raised through the engine, unchanged, as its cause."""
+    """Carries an exception of a host's function through the engine, unchanged, as its cause."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -1,7 +1,7 @@
-"""Checks that are written as a short Python expression, as JsonLogic over {output}.
+"""Turn checks that are short Python expressions into JsonLogic over {output}.
 
-Only a list of harmless syntax is read; nothing is ever evaluated. Where Python would raise for a value of another
-kind, the rule does not hold.
+Only a fixed list of harmless syntax is read, and nothing is ever evaluated. If Python would raise for a value of
+another type, the rule is false.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SUMS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*
 
 
 class _CannotSay(Exception):
-    """The expression is outside of what is read."""
+    """JsonLogic cannot express this."""
 
 
 def lambda_to_logic(function: Callable[..., Any]) -> Logic | None:
-    """Return the rule of a lambda with one parameter; None where it cannot be said."""
+    """Return the rule of a lambda with one parameter; None if JsonLogic cannot express it."""
     node = _source_of(function)
     if node is None or len(node.args.args) != 1 or node.args.defaults:
         return None
@@ -34,7 +34,7 @@ def lambda_to_logic(function: Callable[..., Any]) -> Logic | None:
 
 
 def expression_to_logic(text: str) -> Logic | None:
-    """Return the rule of an expression over `output`; None where it cannot be said."""
+    """Return the rule of an expression over `output`; None if JsonLogic cannot express it."""
     try:
         body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -45,7 +45,7 @@ def expression_to_logic(text: str) -> Logic | None:
 
 
 def _source_of(function: Callable[..., Any]) -> ast.Lambda | None:
-    """Return the lambda in its file that has the code of this function."""
+    """Find the lambda in its file that has the code of this function."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or code.co_freevars:
         return None
@@ -74,7 +74,7 @@ def _logic(body: ast.expr, parameter: str) -> Logic | None:
 
 
 class _Reader:
-    """Reads one expression. `guards` are what must hold of values for Python not to raise."""
+    """Reads one expression. `guards` are conditions on values without which Python would raise."""
 
     def __init__(self, parameter: str) -> None:
         self.parameter = parameter
@@ -111,7 +111,7 @@ class _Reader:
         return {"matches": [self.text(method.value), pattern]}
 
     def value(self, node: ast.expr) -> Logic:
-        """Any value."""
+        """Read any value."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | bool | None):
             return node.value
         return self.path(node) or self.numeric(node) or self.textual(node)

@@ -1,4 +1,4 @@
-"""A definition with its functions and its model, as the machine that runs it, for sync and for async callers."""
+"""The machine that runs a definition with its functions and model, for sync and for async callers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
 
 
 class Host:
-    """The machines of one definition; each is made when it is first wanted.
+    """The machines of one definition; each is made on first use.
 
     Args:
         document: The definition as JSON data.
@@ -76,7 +76,12 @@ class Host:
 
 
 def run_once(adapter: Any, tools: Sequence[Tool], execute: Callable[[Any], None]) -> None:
-    """Run one task of a machine that is made for it. Raises ExecutionBreak, and what `execute` raises."""
+    """Run one task on a machine that is made for it.
+
+    Raises:
+        ExecutionBreak: The task waits for an answer.
+        Exception: `execute` raised this error.
+    """
     state = {"kind": "task", "execute": "execute", "max_retries": 0, "tools": [tool.name for tool in tools]}
     named = {tool.name: {"registered": tool.name} for tool in tools}
     document = {"name": "once", "initial_state": "once", "tools": named, "limits": LIMITS, "states": {"once": state}}
@@ -99,7 +104,7 @@ def task_function(body: Callable[[Workbench], Any], work: Function | None, state
     """Return a function for `execute` around a body of the host.
 
     Its own exceptions pass through the engine as `OwnError`, and its output must be JSON. `work` is the host's own
-    function, which tells whether the body is async.
+    function, which shows if the body is async.
     """
 
     def settled(ctx: Workbench, output: Any) -> Any:
@@ -134,7 +139,7 @@ def task_function(body: Callable[[Workbench], Any], work: Function | None, state
 
 
 def _outer(error: Exception, state: str) -> Exception:
-    """Return the break of another machine inside as one that cannot be resumed here; any other error as it is."""
+    """Mark the break of an inner machine as not resumable; return any other error unchanged."""
     if not isinstance(error, ExecutionBreak) or not error.resumable:
         return error
     said = (

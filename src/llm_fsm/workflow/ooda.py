@@ -30,11 +30,11 @@ _Asked = tuple[str, str, str]
 def run_ooda(ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = None, max_cycles: int = 5) -> Any:
     """Work on a task inside a state's function, in cycles of observing, orienting, deciding and acting.
 
-    Every call goes through `ctx.llm`, so it is on record and limited, and each phase is reported as progress.
+    Every call goes through `ctx.llm`, so it is on record and limited. Each phase is reported as progress.
 
     Args:
         ctx: The context of the state's function.
-        task: What is to be done.
+        task: The task.
         tools: Functions to act with, beside the tools of the state.
         max_cycles: The most cycles.
 
@@ -77,7 +77,7 @@ async def _awaited(steps: Generator[_Asked, str, str], ask: Any, answer: Any) ->
 
 
 def _cycles(ctx: ExecutionContext, task: str, max_cycles: int) -> Generator[_Asked, str, str]:
-    """Yield what is asked, phase by phase, and return the last report."""
+    """Yield the questions, phase by phase, and return the last report."""
     report = ""
     for cycle in range(1, max_cycles + 1):
         known: dict[str, Any] = (
@@ -99,13 +99,16 @@ def _cycles(ctx: ExecutionContext, task: str, max_cycles: int) -> Generator[_Ask
 
 
 def create_ooda_agent(llm: Any, tools: Sequence[Any], task: str, *, max_cycles: int = 5) -> Workflow:
-    """Return the same loop as a workflow of four states, of which the last has the tools.
+    """Return the same loop as a workflow of four states. The last state has the tools.
 
     Args:
         llm: The model.
         tools: Functions to act with.
-        task: What is to be done.
+        task: The task.
         max_cycles: The most cycles.
+
+    Returns:
+        The workflow.
     """
 
     def spec(phase: str) -> StateSpec:

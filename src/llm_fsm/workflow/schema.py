@@ -1,4 +1,4 @@
-"""Workflows as JSON of version 2.0, both ways, and as Python."""
+"""Convert workflows to JSON of version 2.0 and back, and to Python."""
 
 from __future__ import annotations
 
@@ -25,11 +25,17 @@ _LAMBDA = "<lambda>"
 
 
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
-    """Return a workflow as JSON data, from which `workflow_from_json` makes the same one.
+    """Return a workflow as JSON data.
 
-    A lambda check that can be said as JsonLogic becomes that. Other functions stand there by their names, and a lambda
-    by the name of its place. That is `state` for what a state executes, `state.name` for a key result, `state.route`
-    for a transition.
+    A lambda check becomes JsonLogic if that can express it. Other functions are written as their names, and a lambda as
+    the name of its place: `state` for the function of a state, `state.name` for a key result, `state.route` for a
+    transition.
+
+    Args:
+        workflow: The workflow.
+
+    Returns:
+        JSON data, from which `workflow_from_json` makes the same workflow.
     """
     states = {}
     for name, spec in workflow.states.items():
@@ -83,20 +89,23 @@ def workflow_from_json(
     routes: Mapping[str, Callable[..., Any]] | None = None,
     **options: Any,
 ) -> Workflow:
-    """Make a workflow of JSON data of version 2.0.
+    """Make a workflow from JSON data of version 2.0.
 
     Args:
         data: The workflow.
         llm: The model.
         tools: The functions that it names as tools.
-        execute_fns: The functions of states, by the state's name or their own. A state without one works on its
-            objective with the model.
+        execute_fns: The functions of states, by the state's name or their own. For a state without one, the model works
+            on its objective.
         checks: The functions that it names as checks.
         routes: The functions that it names as transitions.
         options: Further arguments of `Workflow`.
 
+    Returns:
+        The workflow.
+
     Raises:
-        WorkflowError: The data is none, or names a function that was not given.
+        WorkflowError: The data is no workflow, or names a function that was not given.
     """
     faults = _faults(data)
     if faults:
@@ -157,7 +166,7 @@ def _read_result(state: str, row: Mapping[str, Any], checks: Mapping[str, Callab
 
 
 class _Registered:
-    """A check that stands in JSON under a name, whatever its function is called."""
+    """A check with the name that JSON gives it, even if its function has another name."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.registered_as = name
@@ -177,7 +186,14 @@ def _found(place: str, name: Any, given: Mapping[str, Callable[..., Any]], argum
 
 
 def validate_workflow_json(data: Any) -> list[str]:
-    """Say what is wrong with a workflow as JSON data, and what it lacks; an empty list where nothing is."""
+    """List the faults of a workflow as JSON data.
+
+    Args:
+        data: The workflow.
+
+    Returns:
+        One sentence for each fault or missing part; an empty list if there are none.
+    """
     faults = _faults(data)
     rows = data.get("states") if isinstance(data, Mapping) else None
     if not isinstance(rows, Mapping) or not rows or not all(isinstance(row, Mapping) for row in rows.values()):
@@ -242,8 +258,14 @@ def _result_faults(place: str, result: Any) -> list[str]:
 def workflow_to_python(data: Mapping[str, Any]) -> str:
     """Write a workflow as a Python program.
 
-    The function of a state asks the model for its objective. Tools, checks and routes that the data names are left for
-    you to write, as functions that raise NotImplementedError.
+    The function of a state asks the model for its objective. You write the tools, checks and routes that the data
+    names: the program has functions for them that raise NotImplementedError.
+
+    Args:
+        data: The workflow as JSON data.
+
+    Returns:
+        The source of the program.
 
     Raises:
         WorkflowError: The data is no workflow.
@@ -374,5 +396,5 @@ def _way_line(name: str, way: Any, writer: _Names, lines: list[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a text, or None, in Python; JSON says a text in the same way."""
+    """Return a text, or None, in Python. A JSON string is the same in Python."""
     return "None" if value is None else json.dumps(value)

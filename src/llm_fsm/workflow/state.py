@@ -1,4 +1,4 @@
-"""A state of a workflow, and the key results that it must bring."""
+"""A state of a workflow, and the key results that its output must bring."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Check: TypeAlias = Callable[[Any], Any] | Mapping[str, Any]
 class KeyResult:
     """A condition that must be true of a state's output.
 
-    Args:
+    Attributes:
         name: A short name, unique within the state.
-        description: What must be true, in words.
-        check: Tells it by code. None: a model judges the description; without a model it has not passed.
+        description: The condition, in plain language.
+        check: A function or rule that checks it. None: a model judges the description. Without a model, the key result
+            has not passed.
     """
 
     name: str
@@ -32,14 +33,14 @@ class KeyResult:
 class StateSpec:
     """One state of a workflow.
 
-    Args:
+    Attributes:
         name: Any text, unique within the workflow.
-        objective: What the state is to achieve.
-        key_results: What its output must bring before the workflow goes on.
-        execute: Does the work, plain or async. None: the output is the input. `run_objective`: a model works on the
-            objective with the tools.
-        tools: Functions, or `ToolSpec`s, that a model may call in this state and in no other.
-        max_retries: A failed state is tried this many times more.
+        objective: The objective of the state.
+        key_results: Conditions of its output, which must pass before the workflow continues.
+        execute: A plain or async function that does the work. None: the output is the input. `run_objective`: a model
+            works on the objective with the tools.
+        tools: Functions, or `ToolSpec`s, that a model may call only in this state.
+        max_retries: The number of retries after a failed attempt.
         is_initial: The workflow begins here.
         is_final: The workflow ends here.
     """
@@ -55,5 +56,15 @@ class StateSpec:
 
 
 def run_objective(ctx: ExecutionContext) -> Any:  # noqa: ARG001
-    """Stand for no function: a model works on the objective with the state's tools. It is never called."""
+    """Mark a state without a function: a model works on the objective with the state's tools. It is never called.
+
+    Args:
+        ctx: The context of the state's function.
+
+    Returns:
+        Nothing, because it always raises.
+
+    Raises:
+        TypeError: It is called.
+    """
     raise TypeError("run_objective is given to StateSpec(execute=…); it is not called")

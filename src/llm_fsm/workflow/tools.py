@@ -1,4 +1,4 @@
-"""Tools of a workflow's states: plain functions, or a `ToolSpec` that says more of one."""
+"""Tools of a workflow's states: plain functions, or a `ToolSpec` that says more about one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["ToolRegistry", "ToolSpec", "read_tool"]
 
 @dataclass
 class ToolSpec:
-    """A tool with a schema of your own.
+    """A tool with your own schema.
 
-    Args:
+    Attributes:
         name: The name by which a model calls it.
-        description: What it does, for the model.
+        description: Its description, for the model.
         parameters: The JSON Schema of its arguments.
         func: The function.
-        is_breaking: A call ends the run after its batch, until somebody answers.
-        is_waiting: The same, raised as `WaitForInput`: the user is asked.
+        is_breaking: True ends the run after the batch that calls it, until it gets an answer.
+        is_waiting: The same, raised as `WaitForInput`, for a question to the user.
     """
 
     name: str
@@ -46,16 +46,45 @@ class ToolSpec:
         is_breaking: bool = False,
         is_waiting: bool = False,
     ) -> Self:
-        """Read name, description and parameters from a function. Raises ValueError for one that has no schema."""
+        """Read name, description and parameters from a function.
+
+        Args:
+            func: The function.
+            name: The name by which a model calls it; None takes the function's own.
+            description: Its description; None takes the docstring.
+            is_breaking: True ends the run after the batch that calls it.
+            is_waiting: The same, raised as `WaitForInput`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ValueError: A parameter has no JSON Schema.
+        """
         spec = make_tool(func, name=name, description=description).spec
         return cls(spec.name, spec.description or spec.name, dict(spec.parameters), func, is_breaking, is_waiting)
 
     def to_openai_schema(self) -> dict[str, Any]:
-        """Return the tool as chat completions take it."""
+        """Return the tool in the form of chat completions.
+
+        Returns:
+            {"type": "function", "function": {…}}.
+        """
         return to_openai(EngineSpec(name=self.name, description=self.description, parameters=self.parameters))
 
     def execute(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the function. Raises ExecutionBreak or WaitForInput after a call that ends the run."""
+        """Call the function.
+
+        Args:
+            arguments: Its arguments, by name.
+
+        Returns:
+            The result of the function.
+
+        Raises:
+            ExecutionBreak: The tool is breaking.
+            WaitForInput: The tool waits for the user.
+        """
         result = self.func(**arguments)
         if self.is_waiting:
             raise WaitForInput(self.name, result)
@@ -65,7 +94,11 @@ class ToolSpec:
 
 
 def read_tool(given: Any) -> Tool:
-    """Return a tool of the engine made of a function, a `ToolSpec` or a tool. Raises ValueError."""
+    """Make a tool of the engine from a function, a `ToolSpec` or a tool.
+
+    Raises:
+        ValueError: It cannot be a tool.
+    """
     if isinstance(given, Tool):
         return given
     if not isinstance(given, ToolSpec):

@@ -1,4 +1,4 @@
-"""The check of a state's output for its key results: by code, a model, or a class of your own."""
+"""Check a state's output for its key results: by code, by a model, or by your own class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ UNJUDGED = "no model judges it: give validator_llm=, or a check"
 
 @dataclass
 class ValidationResult:
-    """The result of a check. `feedback`: what failed, for the next attempt; `key_results`: name to passed."""
+    """The result of a check.
+
+    Attributes:
+        passed: True if the output passed.
+        feedback: The reason why it failed, for the next attempt.
+        key_results: Name of a key result to true if it passed.
+    """
 
     passed: bool
     feedback: str | None = None
@@ -30,33 +36,63 @@ class ValidationResult:
 
 @runtime_checkable
 class Validator(Protocol):
-    """Tells whether an output passed. A workflow asks it for each attempt of a state with key results."""
+    """Decides if an output passed. A workflow calls it for each attempt of a state with key results."""
 
     def validate(self, state: StateSpec, output: Any, context: ExecutionContext) -> ValidationResult:
-        """Judge an output. What it raises is a failed attempt."""
+        """Judge an output. An exception counts as a failed attempt.
+
+        Args:
+            state: The state.
+            output: Its output.
+            context: The context of the attempt.
+
+        Returns:
+            The result.
+        """
 
 
 class RuleValidator:
-    """Judges by code alone. In a workflow a key result without a check has not passed; here it is left to others."""
+    """Judges by code alone, and ignores key results without a check. In a workflow, such key results do not pass."""
 
     def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
-        """Run the checks of a state's key results, of those that have one."""
+        """Run the checks of a state's key results.
+
+        Args:
+            state: The state.
+            output: Its output.
+            context: The context of the attempt, for checks that read it.
+
+        Returns:
+            The result.
+        """
         checked = [result for result in state.key_results if result.check is not None]
         return _result({result.name: verdict(result, output, context) for result in checked}, checked)
 
 
 class LLMValidator:
-    """Judges by code where there is a check, and asks a model about the rest.
+    """Judges by code if there is a check, and asks a model about the other key results.
 
     Args:
-        llm: A client with `chat`. Inside a workflow it may be any model; its calls are on record there.
+        llm: A client with `chat`. Inside a workflow it may be any model, and its calls are on record.
     """
 
     def __init__(self, llm: Any) -> None:
         self.llm = llm
 
     def validate(self, state: StateSpec, output: Any, context: ExecutionContext | None = None) -> ValidationResult:
-        """Run the checks, and ask the model about key results without one. Raises what the model's client raises."""
+        """Run the checks, and ask the model about key results without one.
+
+        Args:
+            state: The state.
+            output: Its output.
+            context: The context of the attempt, for checks that read it.
+
+        Returns:
+            The result.
+
+        Raises:
+            Exception: The model's client failed.
+        """
         found = {one.name: verdict(one, output, context) for one in state.key_results if one.check is not None}
         asked = [one for one in state.key_results if one.check is None]
         if asked:
@@ -80,7 +116,7 @@ class LLMValidator:
 
 
 def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = None) -> tuple[bool, str]:
-    """Check an output by a key result. Returns true and "" if it passes, else false and the reason."""
+    """Check an output by a key result. Return true and "" if it passes, else false and the reason."""
     check = result.check
     try:
         if check is None:
@@ -92,7 +128,7 @@ def verdict(result: KeyResult, output: Any, context: ExecutionContext | None = N
         else:
             said = check(output)
             passed, why = (bool(said[0]), str(said[1])) if _is_pair(said) else (bool(said), "")
-    except Exception as error:  # of the host's check: its words are the verdict
+    except Exception as error:  # the error of the host's check is the feedback
         return False, f"the check raised {told(error)}"
     return passed, "" if passed else why or result.description or "it does not hold"
 

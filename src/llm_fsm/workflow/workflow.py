@@ -1,4 +1,4 @@
-"""A workflow whose states prove their work: compiled to tasks, and run by the engine one state at a time."""
+"""A workflow whose states prove their work. It is compiled to tasks, and the engine runs one state at a time."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ MAX_STEPS = 1000
 
 
 class Workflow:
-    """States that lead to each other, each with the key results that its output must bring.
+    """States that lead to each other, with key results that their outputs must bring.
 
     Args:
-        objective: What the workflow is for.
-        states: Its states. It begins in the one that `is_initial`, or else in the first.
-        transitions: State to what follows: a state, None for the end, {label: state} by the output or its
-            `_transition` with `default`, or a function of the output.
+        objective: The objective of the workflow.
+        states: Its states. It begins in the state with `is_initial`, or else in the first.
+        transitions: State to the next one: a state, None for the end, {label: state} by the output or its `_transition`
+            with `default`, or a function of the output.
         llm: An adapter with `chat`, a model of the engine, or the name of one.
         validator: Judges outputs. None: checks by code, and `validator_llm` for key results without a check.
-        validator_llm: The model that judges key results without a check. Without it they do not pass.
-        store: Where runs are kept: a URL or a store.
-        context: How far an earlier workflow came; this one goes on from there.
-        run_id: The id of the run in the store. One that is there goes on.
+        validator_llm: The model that judges key results without a check. Without it, they do not pass.
+        store: The URL or store that keeps the runs.
+        context: The progress of an earlier workflow, which this one continues.
+        run_id: The id of the run in the store. An id that exists resumes that run.
         max_steps: The most states that one run may go through.
 
     Raises:
@@ -82,19 +82,19 @@ class Workflow:
         self._compiled: Compiled | None = None
         self._host: Host | None = None
         self._begun = False
-        self._met: dict[str, dict[str, bool]] = {}  # by a validator of the host
+        self._met: dict[str, dict[str, bool]] = {}  # by the host's validator
         self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
 
-    # -- how it stands
+    # -- state of the run
 
     @property
     def context(self) -> WorkflowContext:
-        """The progress of the workflow, with what its states put out."""
+        """The progress of the workflow, with the outputs of its states."""
         return self._context
 
     @property
     def current_state(self) -> str:
-        """The name of the state whose turn it is."""
+        """The name of the state that runs next."""
         known = self._context.current_state
         return self._initial if known is None else known
 
@@ -109,18 +109,22 @@ class Workflow:
         return self._compile().document
 
     def turns(self) -> tuple[Turn, ...]:
-        """Return every step of the run on record, with its events; none before the first."""
+        """Return every step of the run on record.
+
+        Returns:
+            The turns, oldest first, with their events; none before the first step.
+        """
         if self._host is None or self._context.run_id is None:
             return ()
         return self._host.machine.resume(self._context.run_id).turns
 
-    # -- running it
+    # -- running
 
     def run(self, initial_input: Any = None) -> WorkflowContext:
-        """Run the states that are left, to the end.
+        """Run the remaining states to the end.
 
         Args:
-            initial_input: What the first of them is given; the answer, where the run waits for one.
+            initial_input: The input of the first of them; the answer, if the run waits for one.
 
         Returns:
             The context, with the outputs of all states in `history`.
@@ -128,8 +132,8 @@ class Workflow:
         Raises:
             MaxRetriesExceeded: A state did not pass.
             ExecutionBreak: The run waits for an answer.
-            WorkflowError: It cannot go on.
-            ModelError: The model cannot be had; run it again to go on.
+            WorkflowError: The workflow cannot continue.
+            ModelError: The model failed. Call `run` again to continue.
         """
         given: Any = initial_input
         while not self._context.finished:
@@ -138,7 +142,17 @@ class Workflow:
         return self._context
 
     async def arun(self, initial_input: Any = None) -> WorkflowContext:
-        """Do what `run` does, in an event loop."""
+        """Run the remaining states to the end, in an event loop.
+
+        Args:
+            initial_input: The input of the first of them; the answer, if the run waits for one.
+
+        Returns:
+            The context, with the outputs of all states in `history`.
+
+        Raises:
+            Exception: The errors of `run`.
+        """
         given: Any = initial_input
         while not self._context.finished:
             await self.astep(given)
@@ -146,17 +160,17 @@ class Workflow:
         return self._context
 
     def step(self, state_input: Any = None) -> Any:
-        """Run the current state, and go to the border of the next one.
+        """Run the current state, and stop before the next one.
 
         Args:
-            state_input: What the state is given; None: what the state before put out. The answer, where the run waits
-                for one.
+            state_input: The input of the state; None: the output of the state before. The answer, if the run waits for
+                one.
 
         Returns:
             The output of the state.
 
         Raises:
-            Exception: As of `run`.
+            Exception: The errors of `run`.
         """
         machine = self._prepared().machine
         if not self._begun:
@@ -172,7 +186,18 @@ class Workflow:
         return self._settle(turn)
 
     async def astep(self, state_input: Any = None) -> Any:
-        """Do what `step` does, in an event loop."""
+        """Run the current state, and stop before the next one, in an event loop.
+
+        Args:
+            state_input: The input of the state; None: the output of the state before. The answer, if the run waits for
+                one.
+
+        Returns:
+            The output of the state.
+
+        Raises:
+            Exception: The errors of `run`.
+        """
         machine = self._prepared().async_machine
         if not self._begun:
             await self._open_async(machine)
@@ -187,7 +212,7 @@ class Workflow:
             self._pause(turn, await machine.export(turn.conversation_id))
         return self._settle(turn)
 
-    # -- what goes to the engine
+    # -- calls to the engine
 
     def _compile(self) -> Compiled:
         if self._compiled is None:
@@ -224,7 +249,7 @@ class Workflow:
         return self._context.run_id
 
     def _open(self, resume: Callable[[str], Any], take_in: Callable[[str, str], str]) -> None:
-        """Take up a run that the store, or the context, holds."""
+        """Resume a run from the store or from the context."""
         pause, id = self._context.pause, self._id()
         with suppress(ConversationConflict):  # the store has it
             if pause is not None:
@@ -246,7 +271,7 @@ class Workflow:
         self._begun = True
 
     def _take_up(self, turns: Iterable[Iterable[ev.Event]], *, waits: bool) -> None:
-        """Read from the store how far a run is; outputs of an earlier run in the context stay."""
+        """Read the progress of a run from the store. Outputs of an earlier run in the context stay."""
         known = [event for events in turns for event in events]
         passed = sum(isinstance(event, ev.TaskPassed) for event in known)
         self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]
@@ -275,7 +300,7 @@ class Workflow:
         except ValueError as error:
             raise WorkflowError(f"state {self.current_state!r}: the input cannot be kept: {error}") from error
 
-    # -- what the engine calls
+    # -- called by the engine
 
     def _execute(self, spec: StateSpec) -> Callable[[Workbench], Any]:
         work = spec.execute
@@ -319,10 +344,10 @@ class Workflow:
 
         return judged
 
-    # -- what comes back
+    # -- results of the engine
 
     def _pause(self, turn: Turn, run: str) -> None:
-        """Keep a run that waits in the context, and raise its break."""
+        """Keep the waiting run in the context, and raise its break."""
         paused, names = turn.paused, {id: name for name, id in self._compile().ids.items()}
         assert paused is not None
         call = dict(paused.call or {})
@@ -339,7 +364,7 @@ class Workflow:
         self._fold(turn.events)
         if turn.outcome in ("", "passed"):
             return turn.output
-        self._context.run_id, self._begun = None, False  # that run is over: another step begins another one
+        self._context.run_id, self._begun = None, False  # that run is over, and another step begins a new one
         if turn.outcome == "exhausted":
             raise MaxRetriesExceeded(state, self.states[state].max_retries, _last_feedback(turn.events))
         said = [event.error for event in turn.events if isinstance(event, ev.RoutePicked) and event.error]
@@ -353,7 +378,7 @@ class Workflow:
         raise WorkflowError(f"state {state!r}: {(said or reached or [way])[0]}")
 
     def _fold(self, events: Iterable[ev.Event]) -> None:
-        """Bring the context up to events of the engine."""
+        """Update the context by events of the engine."""
         context = self._context
         names = {id: name for name, id in self._compile().ids.items()}
         shared = kept = context.shared.to_dict()

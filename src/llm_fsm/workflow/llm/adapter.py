@@ -1,4 +1,4 @@
-"""The interface of a model's adapter that a workflow needs, and the values that go in and come out."""
+"""The interface of a model's adapter for workflows, with its input and output values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LLMAdapter", "LLMResponse", "Message", "ToolCall"]
 
 @runtime_checkable
 class LLMAdapter(Protocol):
-    """A model behind `chat`. `format_tools` gives tools in the model's own form; it may be missing."""
+    """A model behind `chat`. `format_tools` converts tools to the model's own form; it may be missing."""
 
     def chat(
         self,
@@ -22,7 +22,27 @@ class LLMAdapter(Protocol):
         temperature: float = 0.7,
         max_tokens: int | None = None,
     ) -> LLMResponse:
-        """Ask the model. Raises what goes wrong."""
+        """Ask the model.
+
+        Args:
+            messages: The conversation so far, oldest first.
+            tools: The tools that it may call, in the form of chat completions.
+            temperature: Sampling temperature.
+            max_tokens: The most tokens of the reply.
+
+        Returns:
+            The reply, with its text and tool calls.
+
+        Raises:
+            Exception: The model failed.
+        """
 
     def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Give tools, each with `name`, `description` and `parameters`, in the model's own form."""
+        """Convert tools to the model's own form.
+
+        Args:
+            tools: Tools, each with `name`, `description` and `parameters`.
+
+        Returns:
+            JSON data for `chat`.
+        """

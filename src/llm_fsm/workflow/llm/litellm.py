@@ -9,8 +9,15 @@ from llm_fsm.llm.clients.litellm_sdk import LiteLLMClient
 
 
 class LiteLLMAdapter(LiteLLMClient):
-    """A `provider/model` for a workflow; `total_cost` is in US dollars. Arguments as of `LiteLLMClient`."""
+    """A `provider/model` for a workflow. `total_cost` is in US dollars. The arguments are those of `LiteLLMClient`."""
 
     def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return tools as chat completions take them."""
+        """Convert tools to the form of chat completions.
+
+        Args:
+            tools: Tools, each with `name`, `description` and `parameters`.
+
+        Returns:
+            JSON data for `chat`.
+        """
         return [tool.to_openai_schema() for tool in tools]

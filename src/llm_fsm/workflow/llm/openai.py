@@ -1,4 +1,4 @@
-"""The adapter for OpenAI and for servers that speak its protocol."""
+"""The adapter for OpenAI and for servers with the same API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from llm_fsm.llm.clients.openai_sdk import OpenAIClient
 
 
 class OpenAIAdapter(OpenAIClient):
-    """OpenAI's chat completions for a workflow; arguments as of `OpenAIClient`."""
+    """OpenAI's chat completions for a workflow.
+
+    Args:
+        model: The name of the model.
+        api_key: The key; None takes OPENAI_API_KEY.
+        base_url: The URL of another server with the same API.
+        options: Further arguments of `OpenAIClient`.
+    """
 
     def __init__(
         self, model: str = "gpt-4o", api_key: str | None = None, base_url: str | None = None, **options: Any
@@ -17,5 +24,12 @@ class OpenAIAdapter(OpenAIClient):
         super().__init__(model, api_key, base_url, **options)
 
     def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return tools as chat completions take them."""
+        """Convert tools to the form of chat completions.
+
+        Args:
+            tools: Tools, each with `name`, `description` and `parameters`.
+
+        Returns:
+            JSON data for `chat`.
+        """
         return [tool.to_openai_schema() for tool in tools]
