@@ -40,7 +40,7 @@ class Played:
 
     @property
     def texts(self) -> list[str]:
-        """The words of each turn."""
+        """The text of each turn."""
         return [turn.text for turn in self.turns]
 
     @property
@@ -50,11 +50,11 @@ class Played:
 
 
 def reply(target: str, message: str = "", **context_update: Any) -> dict[str, Any]:
-    """Write a model's reply, for scripts.
+    """Make a model's reply, for scripts.
 
     Args:
         target: Id of the state to move to.
-        message: The words to the user.
+        message: The message to the user.
         context_update: Values of context keys.
 
     Returns:
@@ -97,11 +97,23 @@ def play(
         options: Further settings of the machine.
 
     Returns:
-        What happened.
+        The turns and the end of the conversation.
 
     Raises:
-        AssertionError: A reply was never asked for.
-        LLMFSMError: Whatever the conversation raises.
+        AssertionError: The model did not ask for all replies.
+        LLMFSMError: The conversation failed.
+
+    Example:
+        >>> machine = {
+        ...     "name": "greeter",
+        ...     "initial_state": "hello",
+        ...     "states": {
+        ...         "hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+        ...         "bye": {"kind": "final", "reply": "Bye!"},
+        ...     },
+        ... }
+        >>> play(machine, ["Hi"], replies=[reply("bye", "Hello.")]).states
+        ['bye']
     """
     llm = ScriptedLLM(replies) if model is None else model
 
@@ -134,19 +146,19 @@ def expect(
     calls: int | None = None,
     ended: bool | None = None,
 ) -> None:
-    """Assert what a turn did. What is None is not checked.
+    """Assert the results of a turn. Arguments that are None are not checked.
 
     Args:
         turn: The turn.
         state: Id of the state after it.
         moved: True if a transition was made.
-        text: A part of its words.
+        text: A part of its text.
         context: Keys with the values that they must have.
         calls: Number of model calls.
         ended: True if the conversation is over.
 
     Raises:
-        AssertionError: Everything that is not as expected.
+        AssertionError: Lists everything that is not as expected.
     """
     found = {
         "state": (state, turn.state),

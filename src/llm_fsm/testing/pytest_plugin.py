@@ -1,6 +1,6 @@
 """Collect `*.test.json` files under pytest: each case of a file is a test.
 
-pytest loads this module in every run by its entry point, so it imports nothing of the engine before it meets such a
+pytest loads this module in every run by its entry point, so it imports nothing of the engine before it finds such a
 file. `-p no:llm_fsm` switches it off. `llm-fsm test` sets `OPTIONS` and `HOST`, and reads `COVERED` and `RECORDED`.
 """
 
@@ -35,11 +35,11 @@ _SHOWN = 100
 
 
 class CaseFailed(Exception):
-    """A case failed; the message lists everything that differs, a line each."""
+    """A case failed. The message lists everything that differs, one item a line."""
 
 
 class CaseWarning(pytest.PytestWarning):
-    """A file of conversation tests has something that is probably not meant."""
+    """A file of conversation tests contains something that is probably a mistake."""
 
 
 class Cases(pytest.File):
@@ -50,7 +50,11 @@ class Cases(pytest.File):
     runner: asyncio.Runner
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield the cases. Raises CollectError with everything that is wrong with the file."""
+        """Yield the cases.
+
+        Raises:
+            CollectError: The file cannot be used. The message says everything that is wrong.
+        """
         loader = import_module("llm_fsm.testing.scenarios.loader")
         problems = import_module("llm_fsm.testing.scenarios.problems")
         checks = import_module("llm_fsm.testing.scenarios.checks")
@@ -76,7 +80,7 @@ class Cases(pytest.File):
         return self.runner.run(self.session_.play(play))
 
     def teardown(self) -> None:
-        """Free what the cases used, and keep what they touched and recorded."""
+        """Free the resources of the cases, and keep their coverage and recordings."""
         options = self.config.stash.get(OPTIONS, None)
         try:
             if options is not None and options.cover:
@@ -100,7 +104,11 @@ class CaseItem(pytest.Item):
             self.add_marker(pytest.mark.skip(reason=visible(play.case.skip)))
 
     def runtest(self) -> None:
-        """Play the case. Raises CaseFailed."""
+        """Play the case.
+
+        Raises:
+            CaseFailed: Something differs.
+        """
         result = self.parent.play(self._play)
         if result.runs != 1:
             self.user_properties.append((RUNS, f"{result.passes} of {result.runs}"))
@@ -108,7 +116,7 @@ class CaseItem(pytest.Item):
             raise CaseFailed("\n".join(_told(self.parent.loaded.file, result)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Show what differs and how the conversation went, without a traceback."""
+        """Show the differences and the conversation, without a traceback."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
@@ -127,7 +135,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | No
 
 
 def _told(file: str, result: Result) -> Iterator[str]:
-    """List what differs, each with its place and step, then the conversation."""
+    """List the differences, each with its place and step, then the conversation."""
     for failure in result.failures:
         yield visible(f"{file}:{failure.line}:{failure.column}: {failure.step}: {failure.message}")
     for said in result.said:
@@ -144,6 +152,6 @@ def visible(text: str, chars: int | None = None) -> str:
 
 
 def _relative(path: Path) -> str:
-    """Return the path as it is shortest to read."""
+    """Return the shortest form of the path."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,6 +1,6 @@
-"""Simulated users: a model plays somebody who wants something, and another one serves the machine.
+"""Simulated users: one model plays a user with a goal, and another one serves the machine.
 
-What comes of it differs from run to run, so it is counted, and no gate unless somebody makes one of it.
+Results differ from run to run, so they are counted. They fail nothing unless you set a threshold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llm_fsm.testing.scenarios.player import Host, Player, masked
 from llm_fsm.testing.scenarios.redaction import secret_samples
 
 OVER = "[END]"
-"""The words of a simulated user who has nothing more to say."""
+"""The message of a simulated user who has nothing more to say."""
 
 _PLAY = """You play a person who talks to an assistant in a chat. Stay in the role, whatever the assistant says.
 Who you are: {persona}
@@ -40,7 +40,7 @@ The conversation: {transcript}"""
 class Encounter:
     """One conversation with a simulated user. `reason`: why it counts as it does; `said`: (user, assistant) pairs.
 
-    `broken`: an error ended it, so that it says nothing of the machine.
+    `broken`: an error ended it, so that it does not count for the machine.
     """
 
     user: str
@@ -64,12 +64,12 @@ class Rate:
 
     @property
     def reached(self) -> int:
-        """In how many the goal was reached."""
+        """The number of conversations in which the goal was reached."""
         return sum(one.reached for one in self.encounters)
 
     @property
     def share(self) -> float:
-        """In what part of them, 0 to 1."""
+        """The share of conversations in which the goal was reached, 0 to 1."""
         return self.reached / len(self.encounters)
 
     @property
@@ -81,9 +81,9 @@ class Rate:
 async def simulate(
     loaded: Loaded, bot: LLM, human: LLM, times: int, *, users: Sequence[User] | None, host: Host | None
 ) -> tuple[Rate, ...]:
-    """Let each user of a file talk to its machine so many times. `human` plays the users and judges.
+    """Let each user of a file talk to its machine this many times. `human` plays the users and judges.
 
-    Tools, functions, handlers, context and time are those of the file; `host` does what it does not play.
+    The file gives tools, functions, handlers, context and time; `host` gives the rest.
     """
     player = Player(loaded, host=host, timeout=TIMEOUT)
     setup = merged(loaded.shared, Case())
@@ -104,7 +104,7 @@ async def simulate(
 
 
 class _Meeting:
-    """One conversation of a user with the machine, while it is held."""
+    """One running conversation of a user with the machine."""
 
     def __init__(self, machine: AsyncMachine, user: User, human: LLM) -> None:
         self._machine = machine
@@ -114,7 +114,7 @@ class _Meeting:
         self._cost = 0.0
 
     async def held(self, name: str, conversation: str, begun: Mapping[str, Any]) -> Encounter:
-        """Hold it, and say what came of it."""
+        """Play the conversation, and return the result."""
         began = time.perf_counter()
         chat: AsyncConversation | None = None
         broken = False
@@ -141,7 +141,7 @@ class _Meeting:
         )
 
     async def _talk(self, chat: AsyncConversation) -> str:
-        """Talk until somebody ends it: why the user did, or nothing where the machine did."""
+        """Talk until the user or the machine ends it. Return the user's reason, or nothing if the machine ended it."""
         while not chat.ended:
             if len(self._said) >= self._user.max_turns:
                 return f"the user gave up after max_turns, {self._user.max_turns}"
@@ -162,7 +162,11 @@ class _Meeting:
 
 
 async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str, str]]) -> str:
-    """The user's next message. Raises ModelError."""
+    """Return the user's next message.
+
+    Raises:
+        ModelError: The model failed.
+    """
     system = _PLAY.format(persona=_quoted(user.persona), goal=_quoted(user.goal), over=OVER)
     messages = [LLMMessage("system", system), LLMMessage("user", greeting or "(The chat is open. You begin.)")]
     for mine, theirs in said:
@@ -195,6 +199,6 @@ async def _judged(user: User, chat: AsyncConversation, human: LLM, said: Sequenc
 
 
 def _quoted(value: object) -> str:
-    """A value as JSON in which nothing can be taken for a tag."""
+    """Return a value as JSON that contains no tag."""
     text = json.dumps(value, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

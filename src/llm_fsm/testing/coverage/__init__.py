@@ -1,4 +1,4 @@
-"""Measure what conversations touch of a definition.
+"""Measure which elements of a definition conversations touch.
 
 Events of conversations enter; counts for each state, transition, condition outcome, key, key result and pattern leave.
 `collect.py` counts, `read.py` reads the file that `llm-fsm test --coverage` writes.

@@ -35,7 +35,7 @@ class Coverage:
     counts: Mapping[Kind, Mapping[str, int]]
 
     def missing(self, kind: Kind) -> list[str]:
-        """Elements that were never touched."""
+        """Return the elements that were never touched."""
         return [name for name, count in self.counts[kind].items() if not count]
 
     def untouched(self) -> list[str]:
@@ -47,13 +47,13 @@ class Coverage:
         return any(self.counts[kind].get(name) for kind in KINDS)
 
     def share(self, kind: Kind | None = None) -> float:
-        """Percentage of elements that were touched; 100 if there are none."""
+        """Return the percentage of elements that were touched; 100 if there are none."""
         kinds = KINDS if kind is None else (kind,)
         every = [count for name in kinds for count in self.counts[name].values()]
         return 100.0 * sum(bool(count) for count in every) / len(every) if every else 100.0
 
     def plus(self, other: Coverage) -> Coverage:
-        """Both together, of one definition."""
+        """Add two counts of one definition."""
         return Coverage(
             counts={
                 kind: {name: count + other.counts[kind].get(name, 0) for name, count in self.counts[kind].items()}
@@ -62,7 +62,7 @@ class Coverage:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: percentages, and everything with how often it was touched."""
+        """Return the JSON form: percentages, and the count of every element."""
         shares = {kind: round(self.share(kind), 1) for kind in KINDS}
         return {
             "percent": round(self.share(), 1),
@@ -72,7 +72,7 @@ class Coverage:
 
 
 def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Event]]) -> Coverage:
-    """The coverage by these conversations, each given by all its events in order."""
+    """Return the coverage by these conversations, each given by all its events in order."""
     touched = _Touched(program)
     for events in conversations:
         touched.follow(events)
@@ -80,7 +80,7 @@ def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Ev
 
 
 def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
-    """Everything that can be touched, in the order of the file."""
+    """Yield everything that can be touched, in the order of the file."""
     for name, flow in (("", program), *program.flows.items()):
         for state_id, plan in flow.states.items():
             place = _named(name, f"/states{step(state_id)}")
@@ -163,12 +163,12 @@ class _Touched:
                 self.pattern(session, "silence")
 
     def pattern(self, session: Session, name: str) -> None:
-        """A pattern was used: it counts where it is switched on, in the definition at work or the one started."""
+        """Count a pattern that was used, if the running definition or the first one switches it on."""
         for place in {session.flow, ""}:
             self.counts["patterns"][_named(place, f"{_PATTERNS}{name}")] += 1
 
     def decided(self, session: Session, taken: str) -> None:
-        """The conditions that were looked at: of states that decide, no further than the move that was made."""
+        """Count the conditions that were evaluated; in states that decide, only up to the move that was made."""
         program = self.program.at(session)
         plan = None if program is None else program.states.get(session.state)
         if plan is None:
@@ -215,7 +215,7 @@ def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
 
 
 def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Each name of the definition itself, to the states of a shortest conversation that would touch it."""
+    """Map each name of the definition itself to the states of a shortest conversation that would touch it."""
     graph = {
         state_id: [*(move.target for move in plan.moves), *_by_itself(plan.definition)]
         for state_id, plan in program.states.items()

@@ -1,4 +1,4 @@
-"""Coverage files, read: how often the places of a definition were touched."""
+"""Read coverage files: the number of touches of each place of a definition."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ FORMAT = 1
 
 
 def counts_of(value: Any, name: str) -> Mapping[str, int] | None:
-    """Pointer to how often it was touched, of the definition of this name in a coverage file; None: not in it.
+    """Return pointer to count for the definition of this name in a coverage file; None: not in it.
 
-    Raises ValueError for what is no coverage file.
+    Raises:
+        ValueError: It is no coverage file.
     """
     if not isinstance(value, dict) or value.get("coverage") != FORMAT or not isinstance(value.get("definitions"), list):
         raise ValueError("this is no coverage file; `llm-fsm test --coverage FILE.json` makes one")

@@ -1,4 +1,4 @@
-"""Read from conditions which values could matter, beyond plain comparisons: patterns, lengths and members of lists."""
+"""Read interesting values from conditions, beyond plain comparisons: patterns, lengths and members of lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 3000
 
 
 def patterns(rule: object) -> Iterator[tuple[str, str]]:
-    """(name, expression) of the keys that a rule matches against an expression; "" for members of a list."""
+    """Yield (name, expression) for keys that a rule matches against an expression; "" for members of a list."""
     for operator, arguments in _operations(rule):
         if operator == "matches" and len(arguments) == 2 and isinstance(arguments[1], str):
             name = _variable(arguments[0])
@@ -23,7 +23,7 @@ def patterns(rule: object) -> Iterator[tuple[str, str]]:
 
 
 def sizes(rule: object) -> Iterator[tuple[str, int]]:
-    """(name, size) of the keys whose length a rule compares: the sizes at the bound and on both of its sides."""
+    """Yield (name, size) for keys whose length a rule compares: the sizes at the bound and on both of its sides."""
     for operator, arguments in _operations(rule):
         if operator not in _ORDERED:
             continue
@@ -35,7 +35,7 @@ def sizes(rule: object) -> Iterator[tuple[str, int]]:
 
 
 def members(rule: object) -> Iterator[tuple[str, Any]]:
-    """(name, value) of the keys whose members a rule looks at: a member that it names."""
+    """Yield (name, value) for keys whose members a rule reads: a member that it names."""
     for operator, arguments in _operations(rule):
         if len(arguments) < 2:
             continue
@@ -50,7 +50,7 @@ def members(rule: object) -> Iterator[tuple[str, Any]]:
 
 
 def _inner(rule: object) -> Iterator[Any]:
-    """Members of which a rule for each of them may hold."""
+    """Yield members for which a rule about each member may be true."""
     for operator, arguments in _operations(rule):
         literals = [part for part in arguments if isinstance(part, str | int | float)]
         for part in arguments if operator != "var" else ():
@@ -78,7 +78,7 @@ def _lowered(rule: object) -> object:
 
 
 def _variable(rule: object) -> str | None:
-    """The name that a rule is, "" for what a loop goes over; None for any other rule."""
+    """Return the name that a rule reads, "" for the item of a loop; None for any other rule."""
     found = operation(rule)
     if found is None or found[0] != "var" or not found[1] or not isinstance(found[1][0], str):
         return None
@@ -87,7 +87,7 @@ def _variable(rule: object) -> str | None:
 
 
 def _measured(rule: object) -> str:
-    """The key whose length a part of a rule is."""
+    """Return the key whose length a part of a rule is."""
     found = operation(rule)
     if found is None or found[0] not in _MEASURES or not found[1]:
         return ""

@@ -1,8 +1,8 @@
-"""Make tests from a definition: conversations that touch every state, transition and whatever else coverage counts.
+"""Make tests from a definition: conversations that touch every element that coverage counts.
 
 `generated` plans conversations state by state, nearest first, and plays each plan on the real machine. It keeps a
-conversation if it touches something that none before it touched, and writes down what happened as what is expected. So
-a generated test says what the machine does today, and fails once the machine does something else.
+conversation if it touches something new, and writes down its results as expectations. So a generated test records the
+machine's present behaviour, and fails when that changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
 
 _MOST_TRIED = 400
-"""Plans that are tried in one state."""
+"""The most plans to try in one state."""
 _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.FlowPushed: ("kind", "context"),
     ev.ContextRefused: ("key",),
@@ -43,12 +43,12 @@ _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.TimedOut: (),
     ev.Reminded: (),
 }
-"""Events that a test expects again, each with the fields that it compares."""
+"""Events that a test expects, each with the fields that it compares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A conversation that was kept: its case as it stands in a file of tests, and what it is the first to touch."""
+    """A conversation that was kept: its case in the file of tests, and the elements that it touches first."""
 
     case: Mapping[str, Any]
     reaches: tuple[str, ...]
@@ -68,8 +68,8 @@ class Generated:
     Args:
         document: The JSON object of the file.
         conversations: Its cases, in the same order.
-        coverage: What the cases touch of the definition.
-        left: What was wanted and no case touches.
+        coverage: The elements of the definition that the cases touch.
+        left: The wanted elements that no case touches.
     """
 
     document: Mapping[str, Any]
@@ -83,8 +83,8 @@ def generated(definition: Definition, *, name: str, place: str, missing: Iterabl
 
     Args:
         definition: The definition.
-        name: How the file of tests names the definition.
-        place: A path in the folder in which the definitions that it calls are found.
+        name: The definition's name in the file of tests.
+        place: A path in the folder of the definitions that it calls.
         missing: The elements to touch, named as coverage names them; None for all.
     """
     return asyncio.run(_generated(_Maker(definition, place), name, missing))
@@ -132,7 +132,7 @@ class _Maker:
         self._keys = compile_keys(definition, ())
 
     def plans(self, left: Mapping[str, None]) -> Iterator[Plan]:
-        """Yield plans for the states, nearest first, while something that may be touched there is left."""
+        """Yield plans for the states, nearest first, while elements are left that may be touched there."""
         yield Plan(name="begins", greet=True)
         near = [*self.planner.paths.shortest]
         for state in (*near, *(state for state in self.definition.states if state not in near)):
@@ -152,7 +152,7 @@ class _Maker:
         return place == state or (item.count("/") == 2 and state in self.planner.before(place))
 
     def coverage(self, turns: Iterable[Turn]) -> Coverage:
-        """Return what the turns of one conversation touch."""
+        """Return the coverage of one conversation's turns."""
         events = [event for turn in turns for event in turn.events]
         return coverage_of(self.player.machine(handlers=False).program, [events])
 
@@ -199,7 +199,7 @@ class _Maker:
 
 
 def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Make tools and functions that do something plain, for definitions with a value of each key."""
+    """Make simple tools and functions, for definitions with a value of each key."""
     tools: dict[str, Any] = {}
     functions: dict[str, Any] = {}
     for definition, values in works:
@@ -211,7 +211,7 @@ def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, An
 
 
 def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a result in which an output mapping finds something."""
+    """Make a result in which an output mapping finds a value."""
     result: dict[str, Any] = {"ok": True}
     for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
@@ -227,7 +227,7 @@ def _step(act: Act) -> dict[str, Any]:
 
 
 def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give each case a name of its own."""
+    """Give each case its own name."""
     used: dict[str, int] = {}
     found = []
     for case in cases:
@@ -238,7 +238,7 @@ def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _Note(NamedTuple):
-    """The replies that a step asked for, and what it came to."""
+    """The replies of a step, and its results."""
 
     replies: Sequence[dict[str, Any]]
     expect: dict[str, Any]
@@ -250,7 +250,7 @@ class _Note(NamedTuple):
 
 
 class _WritingRunner(CaseRunner):
-    """Writes down what happens in a case."""
+    """Writes down the results of a case."""
 
     def __init__(self, machine: Any, play: Play, model: Improviser, stage: Any) -> None:
         super().__init__(machine, play, model, stage)
@@ -258,7 +258,7 @@ class _WritingRunner(CaseRunner):
         self.notes: list[_Note] = []
 
     def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
-        """Note a step; an error is what is expected of it."""
+        """Note a step. An error becomes its expectation."""
         expect: dict[str, Any] = {"error": error.partition(":")[0]} if error is not None else {}
         if error is None and self.chat is not None:
             expect = self.expected(turn)
@@ -281,7 +281,7 @@ class _WritingRunner(CaseRunner):
         return case
 
     def expected(self, turn: Turn | None) -> dict[str, Any]:
-        """Return what happened in a step as an expectation; without a turn, time passed and nothing was due."""
+        """Return the results of a step as an expectation. Without a turn, time passed and nothing was due."""
         seen = self.seen(turn, None)
         entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
         events = [one for event in seen.events if (one := self.told(event)) is not None]
@@ -301,14 +301,14 @@ class _WritingRunner(CaseRunner):
         }
 
     def asked_next(self) -> dict[str, Any]:
-        """Return what the next prompt offers, if the conversation still talks."""
+        """Return the content of the next prompt, if the conversation still talks."""
         chat = self.chat
         if chat is None or chat.ended or chat.paused is not None or chat.kind != "converse":
             return {}
         return {"open": list(chat.ahead.open), "missing": list(chat.ahead.missing), "shown": list(chat.ahead.shown)}
 
     def told(self, event: ev.Event) -> dict[str, Any] | None:
-        """Return an event as it is expected again; None for one that other expectations cover."""
+        """Return the expectation of an event; None for one that other expectations cover."""
         kind = type(event).__name__
         if isinstance(event, ev.StateEntered):
             return {"type": kind, "transition": event.transition} if self.one_of_several(event) else None
@@ -318,7 +318,7 @@ class _WritingRunner(CaseRunner):
         return {"type": kind, **{name: _plain(getattr(event, name)) for name in fields}}
 
     def one_of_several(self, event: ev.StateEntered) -> bool:
-        """Return True if other transitions lead to the same state, so that the path does not name the one taken."""
+        """Return true if other transitions lead to the same state, so that the path does not name the one taken."""
         definition = self.machine.definition
         source = definition.states.get(event.previous)
         if source is None or not event.transition:

@@ -1,4 +1,4 @@
-"""A model that tries what a plan wants, and answers plainly to everything else."""
+"""A model that tries the replies of a plan, and answers plainly to everything else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_fsm.testing.scenarios.models import Reply
 from llm_fsm.testing.scenarios.scripted_model import CaseLLM
 
 _MOST_REPLIES = 12
-"""Replies of one step after which a plan is given up."""
+"""The most replies of one step; then the plan is given up."""
 _WORDS = "All right."
 _NO_REPLY = "{"
 
@@ -35,7 +35,7 @@ class Improviser(CaseLLM):
         """Begin a case."""
 
     def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
-        """Prepare the replies of a step; those that were not asked for before come first."""
+        """Prepare the replies of a step; unused ones come first."""
         act = self._plan.acts[number - 1] if number else None
         wanted: list[dict[str, Any]] = []
         if act is not None and act.garbled:
@@ -49,11 +49,15 @@ class Improviser(CaseLLM):
         self.give([])
 
     def done(self, secrets: Any) -> str | None:  # noqa: ARG002
-        """Return what was lacking: a plan that asks for too many replies is given up."""
+        """Return the missing replies. A plan that asks for too many replies is given up."""
         return self.lacking
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Return the next reply. Raises ModelError after too many of them."""
+        """Return the next reply.
+
+        Raises:
+            ModelError: The step has used too many replies.
+        """
         if len(self.told) < _MOST_REPLIES or self._wanted:
             judges = self._works(request.state) and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)

@@ -1,6 +1,6 @@
 """Find paths through a machine: transitions in order, as messages, answers and task outputs.
 
-A value stands where it comes from: the model's values in its reply, all others in the context at the start.
+Each value is set where it comes from: the model's values in its reply, all others in the context at the start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Act:
         kind: `say`, `answer` or `wait`.
         to: The target that the reply names; None to stay.
         update: The values that the reply sets.
-        outputs: The tasks that begin then, each with its output.
+        outputs: The tasks that then begin, each with its output.
         garbled: True if the reply cannot be read.
     """
 
@@ -215,7 +215,7 @@ class Paths:
 
 
 def _by_few(options: Sequence[Sequence[tuple[str, Any]]]) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Combine one of each, those first in which few are another than the first."""
+    """Combine one of each, in order of how many differ from the first."""
     for few in range(len(options) + 1):
         for changed in combinations(range(len(options)), few):
             yield from product(*(some[1:] if at in changed else some[:1] for at, some in enumerate(options)))

@@ -1,8 +1,8 @@
-"""Plan conversations that could touch what a definition declares, from its graph and its conditions.
+"""Plan conversations that could touch the elements of a definition, from its graph and its conditions.
 
-A plan begins in a state with values that conditions make interesting, and tries one thing there: each transition, open
-and closed, staying, a repair pattern, an answer, a time-out, or an output that passes or fails. What comes of a plan is
-only known once the machine has played it.
+A plan begins in a state with values that conditions make interesting, and tries one thing there. That is a transition,
+open or closed, staying, a repair pattern, an answer, a time-out, or an output that passes or fails. The result of a
+plan is only known after the machine has played it.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from llm_fsm.turn.repair.patterns import named
 _MOST_TRIALS = 60
 _MOST_TRIES = 6
 _SILENT = (299, 2, 598, 2, 898, 2)
-"""Seconds that pass around the two reminders and the end of a silence."""
+"""Seconds to wait, before and after each of the two reminders and the end of a silence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One conversation that is to be tried.
+    """One conversation to try.
 
     Args:
         state: The state in which it begins; empty for the initial state.
         context: The context at the start.
-        greet: True to begin with a greeting.
+        greet: True begins with a greeting.
         input: The input of the first task.
         outputs: The tasks that begin at once, each with its output.
-        refuses: Which key results fail: `checks`, the registered ones, or `judge`, those that a model judges.
+        refuses: The key results that fail: `checks`, the registered ones, or `judge`, those that a model judges.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Planner:
         return entering | {name for name, one in states if state in (one.on_timeout, one.on_exhausted)}
 
     def plans(self, state: str) -> Iterator[Plan]:
-        """Yield what can be tried in a state: after a shortest path there, then right there; short plans first."""
+        """Yield the plans for a state, after a shortest path and then directly in the state, short plans first."""
         tried = sorted(self._tried(state), key=lambda plan: len(plan.acts))
         arcs = self.paths.shortest.get(state)
         before = None if arcs is None else self.paths.along(arcs)
@@ -127,7 +127,7 @@ class Planner:
             yield Plan(name=f"{state}: {pattern}, everything known", state=state, context=full, acts=known)
 
     def _turns(self, arc: Arc) -> list[int]:
-        """List how many messages may come before, where a condition counts them."""
+        """List how many messages may come before, if a condition counts them."""
         guard = self._known.guard(arc.placed)
         counts = guard is not None and not {*COUNTED}.isdisjoint(read_names([guard]))
         return sorted({turn - 1 for turn in self.paths.solver.turns}) if counts else [0]
@@ -184,7 +184,7 @@ class Planner:
             yield replace(base, name=f"{state}: fails", refuses=refuses)
 
     def _calls(self, state: str) -> Iterator[Plan]:
-        """Try every path through the called machine, each transition out of it, and what can be tried inside it."""
+        """Try every path through the called machine, each transition out of it, and the plans inside it."""
         yield from self._decides(state)
         child = self.called.get(state)
         if child is None:
@@ -230,7 +230,7 @@ class Planner:
         return list({text(one): one for one in found}.values())[:_MOST_TRIALS]
 
     def _ahead(self, state: str, depth: int = 3) -> list[str]:
-        """List the names by which the states that decide at once behind a transition decide."""
+        """List the names that are read by deciding states directly behind a transition."""
         if depth == 0 or state not in self.definition.states or self.definition.kind_of(state) == "final":
             return []
         found: list[str] = []

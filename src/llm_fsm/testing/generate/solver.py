@@ -1,4 +1,4 @@
-"""Find values with which a condition holds, from what the rules compare."""
+"""Find values with which a condition is true, from the comparisons of the rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llm_fsm.testing.generate.clues import members, patterns, sizes
 from llm_fsm.testing.generate.values import matching, samples
 
 BEGINNING = 1893456000.0
-"""The time of tests that name none: 2030-01-01T00:00:00Z, in seconds."""
+"""The default time of tests: 2030-01-01T00:00:00Z, in seconds."""
 SAID = "Go on."
 """The message of the user."""
 
@@ -88,7 +88,7 @@ class Solver:
         return None
 
     def opens(self, guard: Guard, context: Mapping[str, Any]) -> bool:
-        """Return True if a guard holds in a test, after as many messages as it asks for."""
+        """Return true if a guard is true in a test, after as many messages as it asks for."""
         system = {"_timestamp": BEGINNING, "_user_input": SAID}
         return any(guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns)
 

@@ -22,18 +22,18 @@ _LONGEST = 50
 
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield outputs with which all rules of a state's key results hold, for each label."""
+    """Yield outputs with which all rules of a state's key results are true, for each label."""
     return (output for output, holds in _judged(state, labels, context) if all(holds))
 
 
 def failing(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield some outputs with which a rule does not hold, each time another set of rules."""
+    """Yield some outputs with which a rule is false, each time another set of rules."""
     first = {holds: output for output, holds in _judged(state, labels, context) if not all(holds)}
     yield from list(first.values())[:_MOST_FAILING]
 
 
 def _judged(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[tuple[Any, tuple[bool, ...]]]:
-    """Yield outputs, each once, with what every rule says of it."""
+    """Yield different outputs, each with the result of every rule."""
     logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
     rules = [compile_rule(logic) for logic in logics]
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""Values that a JSON Schema accepts, and texts that a regular expression matches: few, plain, always the same."""
+"""Values that a JSON Schema accepts, and texts that a regular expression matches: few, simple, always the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "
 
 
 def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[Any]:
-    """Values that a schema probably accepts, listed and plain ones first; whoever uses one asks the schema."""
+    """Return values that a schema probably accepts, listed and simple ones first. The caller checks them by the schema.
+    """
     found: list[Any] = []
     listed = schema.get("enum")
     found += listed if isinstance(listed, list) else []
@@ -70,9 +71,9 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) ->
 
 
 def matching(pattern: str) -> Iterator[str]:
-    """Texts that an expression of the usual kind matches; none for what is not understood here.
+    """Yield texts that a common expression matches; none for an expression that is not understood here.
 
-    The shortest, a longer one, and one of the last characters and alternatives that it names.
+    They are the shortest, a longer one, and one of the last characters and alternatives that it names.
     """
     plain = pattern.removeprefix("(?i)")
     for extra, last in ((0, False), (1, False), (0, True)):
@@ -86,14 +87,15 @@ def matching(pattern: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """An expression while a text is made of it. `extra`: how often more than needed; `last`: the last choices."""
+    """An expression while a text is made of it. `extra`: repetitions beyond the needed ones; `last`: the last choices.
+    """
 
     pattern: str
     extra: int
     last: bool
 
     def alternatives(self, at: int) -> tuple[str, int]:
-        """The first or the last of several alternatives, and where they end."""
+        """Return the first or the last of several alternatives, and their end."""
         text, at = self.sequence(at)
         while at < len(self.pattern) and self.pattern[at] == "|":
             other, at = self.sequence(at + 1)
@@ -135,7 +137,7 @@ class _Reading:
         return found
 
     def repeated(self, at: int) -> tuple[int, int]:
-        """Return how often a part is repeated, and the end of the quantifier."""
+        """Return the number of repetitions of a part, and the end of the quantifier."""
         pattern, extra = self.pattern, self.extra
         if at < len(pattern) and pattern[at] in "*+?":
             count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]

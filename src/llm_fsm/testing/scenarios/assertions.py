@@ -28,9 +28,9 @@ class Seen:
     state: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     data: Callable[[], Mapping[str, Any]] = dict
-    """Gives what rules read: the context and the system names."""
+    """Returns the values that rules read: the context and the system names."""
     ahead: Callable[[], Ahead] = Ahead
-    """Gives what the model is going to be asked with next."""
+    """Returns the content of the next prompt."""
     events: Sequence[ev.Event] = ()
     calls: int = 0
     ended: bool = False
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """One thing that is not as expected. `pointer`: where in the file it is said."""
+    """One difference from the expectations. `pointer` is the expectation's place in the file."""
 
     pointer: str
     message: str
@@ -50,7 +50,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One thing that an expectation says, and whether it is so. `found`: what is there instead."""
+    """One claim of an expectation, with its result. `found` is the actual value."""
 
     pointer: str
     holds: bool
@@ -59,7 +59,7 @@ class Claim:
 
 
 def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
-    """Everything that is not as expected."""
+    """Return all differences from an expectation."""
     if _is_plainly_so(expect, seen):
         return []
     found = [
@@ -80,7 +80,7 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
 
 
 def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
-    """Everything of what must not be true that is so, its own negations and alternatives with the rest."""
+    """Return every claim that must not be true but is, with its own negations and alternatives."""
     found = [
         Miss(claim.pointer, f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is")
         for claim in claims(expect, seen, pointer)
@@ -96,7 +96,7 @@ def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
 
 
 def _is_plainly_so(expect: Expect, seen: Seen) -> bool:
-    """True where nothing but a state and values are expected, as of most steps, and are so; told without words."""
+    """Return true if an expectation has only a state and values, as most have, and they are met."""
     return (
         expect.model_fields_set <= _MOST
         and (expect.state is None or seen.state in expect.state)
@@ -227,7 +227,7 @@ def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: 
 
 
 def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str) -> Iterator[Claim]:
-    """Each must be found behind those before it."""
+    """Yield a claim for each event, which must come after the ones before it."""
     start = 0
     for number, expected in enumerate(wanted):
         place = next((at for at in range(start, len(events)) if _is(expected, events[at])), None)
@@ -247,7 +247,7 @@ def _is(expected: EventExpected, event: ev.Event) -> bool:
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Return True if two JSON values are equal. True is not 1, and tuples count as lists."""
+    """Return true if two JSON values are equal. True is not 1, and tuples count as lists."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
     if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):

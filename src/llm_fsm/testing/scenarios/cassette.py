@@ -4,9 +4,9 @@
     {"case": "pickup", "step": 1, "state": "choose", "said": "…", "prompt": {"system": "…", "user": {…}}, "reply": {…}}
     {"end": 1}
 
-`said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the prompt's
-sections. No message, key or header is written. Where a reply repeats a secret value of the conversation, the line
-says where in the test file the user says it (`⟦say 1 10 14⟧`), or holds other digits and letters in its place.
+`said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the prompt's sections.
+No message, key or header is written. If a reply repeats a secret value of the conversation, the line refers to the
+user's message in the test file (`⟦say 1 10 14⟧`), or has other digits and letters in its place.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Prompt = Mapping[str, Mapping[str, str]]
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One recorded reply, and what it was the answer to. `step` 0 is the start.
+    """One recorded reply, with the step and prompt that it answers. `step` 0 is the start.
 
-    `sha256`: of the definition that it was recorded with; empty: as the cassette says.
+    `sha256`: of the definition that it was recorded with; empty: the cassette's.
     """
 
     case: str
@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     form: ReplyForm = "object"
 
     def to_json(self) -> str:
-        """The entry as one line."""
+        """Return the entry as one line."""
         return json.dumps(to_builtins(self), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -66,11 +66,11 @@ class Cassette:
     file: str = ""
 
     def of(self, case: str) -> list[Entry]:
-        """The replies of a case, in order."""
+        """Return the replies of a case, in order."""
         return [entry for entry in self.entries if entry.case == case]
 
     def text(self) -> str:
-        """The file."""
+        """Return the file."""
         head = {"cassette": FORMAT, "definition": self.definition, "sha256": self.sha256}
         lines = [json.dumps(head), *(entry.to_json() for entry in self.entries), json.dumps({"end": len(self.entries)})]
         return "\n".join(lines) + "\n"
@@ -82,12 +82,12 @@ def place_of(file: str) -> str:
 
 
 def digest(text: str) -> str:
-    """The beginning of a text's SHA-256."""
+    """Return the beginning of a text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def prompt_of(request: LLMRequest) -> Prompt:
-    """The sums of a prompt's sections, by the role of the message; `` is what stands between them."""
+    """Return the sums of a prompt's sections, by the role of the message. The key "" is for text between sections."""
     found: dict[str, dict[str, str]] = {}
     for number, message in enumerate(request.messages):
         name = message.role if message.role not in found else f"{message.role} {number}"
@@ -98,9 +98,11 @@ def prompt_of(request: LLMRequest) -> Prompt:
 
 
 def read_cassette(path: str, definition: Definition) -> Cassette | None:
-    """The cassette of this path; None where there is none.
+    """Read the cassette of this path; None if there is no file.
 
-    Raises SuiteError, with the line, for what is no cassette, is cut off, or was recorded with another definition.
+    Raises:
+        SuiteError: The file is no cassette, is cut off, or was recorded with another definition. The error has the
+            line.
     """
     try:
         lines = read_replies(path).decode().split("\n")
@@ -148,7 +150,11 @@ def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
 
 
 def write_cassette(path: str, cassette: Cassette) -> None:
-    """Write the file at once: a crash leaves the old one. Raises OSError."""
+    """Write the file at once, so that a crash leaves the old one.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     fresh = f"{path}.{os.getpid()}.new"
     with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(cassette.text())
@@ -156,7 +162,7 @@ def write_cassette(path: str, cassette: Cassette) -> None:
 
 
 def without(secrets: Collection[str], said: Sequence[str], entry: Entry) -> Entry:
-    """The entry with references to what was said, or with other characters, in place of secrets."""
+    """Return the entry with references to the user's messages, or with other characters, in place of secrets."""
     reply = entry.reply
 
     def clean(text: str) -> str:
@@ -178,7 +184,7 @@ def _reference(secret: str, said: Iterable[str]) -> str:
 
 
 def restored(reply: ModelReply, said: Sequence[str]) -> ModelReply:
-    """The reply with what was said in place of references; inside JSON text, as JSON writes it."""
+    """Return the reply with the user's text in place of references, escaped inside JSON."""
 
     def whole(text: str) -> str:
         return _SAID.sub(lambda found: _quoted(said, found), text)

@@ -1,7 +1,7 @@
-"""Find what a file of tests says that makes no sense, before anything is played.
+"""Find impossible things in a file of tests, before anything is played.
 
-Three kinds: names that the definition does not have, values that no key can have, and cases that play or expect
-nothing. So a typo is reported as a typo.
+There are three kinds: names that the definition does not have, values that no key can have, and cases that play or
+expect nothing. So a typo is reported as a typo.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EMPTY_SAYS_NOT = frozenset({"context", "absent", "events"})
 
 
 class Inconsistency(NamedTuple):
-    """Something that cannot be. `at_key`: the key at `pointer` is meant, not the value."""
+    """Something impossible. `at_key`: the key at `pointer` is wrong, not the value."""
 
     pointer: str
     message: str
@@ -65,12 +65,12 @@ def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
 
 
 def definitions_of(flows: Flows) -> list[Definition]:
-    """The definition itself, and all that it calls."""
+    """Return the definition itself, and all that it calls."""
     return [flows.root.definition, *(flow.definition for flow in flows.called.values())]
 
 
 def tasks_of(flows: Flows) -> Mapping[str, str | None]:
-    """The states of a definition and of those that it calls that are worked on, each with its function.
+    """Return the task states of a definition and of those that it calls, each with its function.
 
     A state of the definition itself hides one of the same name.
     """
@@ -83,7 +83,7 @@ def tasks_of(flows: Flows) -> Mapping[str, str | None]:
 
 
 def function_names(definition: Definition) -> dict[str, bool]:
-    """Every registered function that a definition names, and whether it is a check."""
+    """Return every registered function that a definition names, and true for a check."""
     found: dict[str, bool] = {}
     for state_id, state in definition.states.items():
         if definition.kind_of(state_id) != "task":
@@ -122,7 +122,7 @@ def inconsistencies(
 
 
 def _given(vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str) -> Iterator[Inconsistency]:
-    """Values with which no conversation begins."""
+    """Yield the values that no conversation can begin with."""
     for key, value in values.items():
         reason = (
             vocabulary.keys.fault(key, value)
@@ -144,7 +144,7 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
 
 
 def _replies(vocabulary: Vocabulary, played: Step, pointer: str) -> Iterator[Inconsistency]:
-    """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
+    """Yield a lone reply that moves to an unknown state. If a second one follows, the test means it."""
     replies = script(played)
     to = replies[0].to if len(replies) == 1 else None
     if to is not None and to not in vocabulary.patterns:
@@ -217,12 +217,12 @@ def _key(vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool) -> Ite
 
 
 def plays_nothing(case: Case) -> bool:
-    """True for a case without a step, without a start and without anything expected, unless it is skipped."""
+    """Return true for a case without steps, start and expectations, unless it is skipped."""
     return not case.steps and case.start is None and expects_nothing(case)
 
 
 def expects_nothing(case: Case) -> bool:
-    """True for a case that passes whatever is said and done."""
+    """Return true for a case that passes with any result."""
     every = (case.expect, *(step.expect for step in (case.start, *case.steps) if step is not None))
     return case.skip is None and not any(map(_says, every))
 
@@ -238,13 +238,13 @@ def _claims(name: str, value: object) -> bool:
         return _says(value)
     if isinstance(value, WordsExpected):
         return value.equals is not None or any((*value.contains, *value.matches))
-    if name == "any_of" and isinstance(value, list):  # an alternative that says nothing always holds
+    if name == "any_of" and isinstance(value, list):  # an empty alternative is always met
         return all(map(_says, value))
     return name in _NULL_SAYS if value is None else bool(value) or name not in _EMPTY_SAYS_NOT
 
 
 def warnings(text: Text, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]:
-    """A warning for each case, given with its pointer, that expects nothing; one for all rows of a table."""
+    """Return a warning for each case that expects nothing, with its pointer, and one for all rows of a table."""
     said = "this case expects nothing, so it passes wherever the conversation goes"
     hint = 'give a step an "expect"'
     found = (text.fault(said, pointer, hint=hint, level="warning") for pointer, case in cases if expects_nothing(case))

@@ -1,6 +1,6 @@
-"""The host of a case, played: tools, functions and handlers that do what the case says.
+"""The simulated host of a case: tools, functions and handlers that give the results of the case.
 
-A machine is made once for a file; what its host does is changed from case to case (`Stage.set`).
+A machine is made once for a file. `Stage.set` changes its host from case to case.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Stage:
     def bound(
         self, definitions: Sequence[Definition], own: ToolRegistry, played: Mapping[str, ToolFixture]
     ) -> ToolRegistry:
-        """The tools of these definitions: the host's `own` where no case of the file plays them."""
+        """Return the tools of these definitions: the host's `own` if no case of the file simulates them."""
         registry = ToolRegistry()
         for definition in definitions:
             for name, ref in definition.tools.items():
@@ -99,7 +99,7 @@ class Stage:
         return result.result
 
     def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """Say why the tool of this case does not take these arguments; None if it does."""
+        """Return the reason why the tool of this case does not take these arguments; None if it does."""
         fixture = self._tools.get(name)
         if fixture is None or fixture.parameters is None:
             return None
@@ -138,7 +138,7 @@ class Stage:
     # -- handlers
 
     def handlers(self, points: Iterable[str]) -> list[Handler]:
-        """A handler at each of these points."""
+        """Return a handler at each of these points."""
         return [
             create_handler("test").at(point).do(partial(self._handle, Point(point)))
             for point in sorted(set(points))
@@ -176,7 +176,7 @@ def _meant(fixture: HandlerFixture, occasion: Occasion) -> bool:
 
 
 def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture | None) -> Tool:
-    """The tool `name` of a definition, played, under the name by which it is bound."""
+    """Return a simulation of the tool `name` of a definition, under the name by which it is bound."""
     schema = {"type": "object", "additionalProperties": True} if fixture is None else fixture.parameters
     parameters = any_parameters(schema or {"type": "object", "additionalProperties": True})
     spec = ToolSpec(
@@ -189,7 +189,7 @@ def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture |
 
 
 def without_servers(definition: Definition) -> Definition:
-    """The definition with the tools of MCP servers bound to functions of the test."""
+    """Return the definition with the tools of MCP servers bound to functions of the test."""
     if not any(ref.mcp is not None for ref in definition.tools.values()):
         return definition
     here = {"mcp": None, "tool": None}

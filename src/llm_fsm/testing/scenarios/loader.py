@@ -1,4 +1,4 @@
-"""From a `*.test.json` file to cases that can be played, or to everything that is wrong with it, with lines."""
+"""Load a `*.test.json` file: to cases that can be played, or to everything that is wrong with it, with lines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """One case to be played. `pointer`: where it stands; `setup`: what is given before the first word."""
+    """One case to be played. `pointer`: its place; `setup`: its settings before the first message."""
 
     name: str
     case: Case
@@ -53,7 +53,7 @@ class Play:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A file of tests, read. `shared`: what it gives to all its cases; `definition_file`: None for an inline one."""
+    """A loaded file of tests. `shared`: settings for all its cases; `definition_file`: None for an inline one."""
 
     text: Text
     shared: Case
@@ -65,7 +65,7 @@ class Loaded:
 
     @property
     def file(self) -> str:
-        """The name of the file as it was given."""
+        """The name of the file as you gave it."""
         return self.text.file
 
 
@@ -75,8 +75,11 @@ def read_suite(path: FilePath) -> Loaded:
     Args:
         path: The file.
 
+    Returns:
+        The cases, and the definition that they test.
+
     Raises:
-        SuiteError: With everything that is wrong with the file.
+        SuiteError: The file cannot be used. The error says everything that is wrong.
     """
     name = name_of(path) or ""
     try:
@@ -88,9 +91,12 @@ def read_suite(path: FilePath) -> Loaded:
 
 
 def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
-    """The cases of a text; `file` is the name that faults carry, and what paths are relative to. Raises SuiteError.
+    """Read the cases of a text. `file` is the name in faults, and paths are relative to it.
 
     `drafts`: cases may have nothing to play yet.
+
+    Raises:
+        SuiteError: The text cannot be used.
     """
     document = _document(text, file)
     if "states" in document and "definition" not in document:
@@ -120,7 +126,11 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
 
 
 def _document(text: str, file: str) -> dict[str, Any]:
-    """The object of a text. Raises SuiteError."""
+    """Return the object of a text.
+
+    Raises:
+        SuiteError: It is no JSON object.
+    """
     plain = source.plainly(text)
     if isinstance(plain, dict):
         return plain
@@ -138,14 +148,14 @@ def _document(text: str, file: str) -> dict[str, Any]:
 
 
 def _twice(found: source.Duplicate, file: str) -> Fault:
-    """Make the fault of a key that stands twice in one object."""
+    """Make the fault of a key that one object has twice."""
     said = f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}"
     line, column = found.position
     return Fault(message=said, hint="keep one of them", file=file, line=line, column=column)
 
 
 class _Reader:
-    """Reads one document and collects what is wrong."""
+    """Reads one document and collects all faults."""
 
     def __init__(self, text: Text, document: dict[str, Any]) -> None:
         self.text = text
@@ -158,7 +168,7 @@ class _Reader:
     # -- the form
 
     def suite(self) -> tuple[Suite | None, Case | None]:
-        """The file without its cases, which may be tables, and what it gives to all of them."""
+        """Return the file without its cases, which may be tables, and its settings for all of them."""
         outer = dict(self.document)
         if isinstance(outer.get("cases"), list):
             outer["cases"] = []
@@ -169,7 +179,7 @@ class _Reader:
         return self.valid(Suite, of_file, ""), self.valid(Case, outer, "")
 
     def plays(self, shared: Case, *, with_users: bool) -> Sequence[Play]:
-        """Every case of the file, each row of a table as one."""
+        """Return every case of the file, and each row of a table as a case."""
         raw = self.document.get("cases")
         listed = [(f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])]
         if shared.model_fields_set & {"steps", "start", "expect", "table"}:
@@ -227,7 +237,7 @@ class _Reader:
             seen[play.name] = play.pointer
 
     def valid(self, model: type[M], value: object, pointer: str) -> M | None:
-        """The value as a model; None, and its faults noted, where it does not fit."""
+        """Return the value as a model; None if it does not fit, with its faults noted."""
         try:
             return model.model_validate(value)
         except ValidationError as error:
@@ -265,7 +275,7 @@ class _Reader:
             self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
 
     def check_names(self, flows: Flows, shared: Case, plays: Sequence[Play]) -> None:
-        """Note what the definition, with those that it calls, makes impossible."""
+        """Note the faults that the definition, with those that it calls, makes impossible."""
         known = vocabulary_of(flows, [shared, *(play.case for play in plays)])
         wrong = list(inconsistencies(known, shared, "", shared=True))
         for play in plays:
@@ -276,7 +286,7 @@ class _Reader:
     # -- the definition
 
     def definition(self) -> tuple[Definition | None, str | None]:
-        """The definition and its file."""
+        """Return the definition and its file."""
         given = self.document.get("definition")
         try:
             if isinstance(given, dict):
@@ -288,7 +298,7 @@ class _Reader:
         return None, None
 
     def flows(self, definition: Definition, place: str | None) -> Flows | None:
-        """The definition with all that it calls."""
+        """Return the definition with all that it calls."""
         try:
             return gather(definition, file=self.text.file if place is None else place)
         except DefinitionError as error:
@@ -296,7 +306,7 @@ class _Reader:
         return None
 
     def refused(self, error: DefinitionError, given: object) -> None:
-        """Note why a definition cannot be used: where it stands in its own file, or in this one."""
+        """Note why a definition cannot be used, at its place in its own file or in this one."""
         for found in error.findings:
             if found.level != "error":
                 continue
@@ -329,7 +339,7 @@ def _named(loc: tuple[int | str, ...], whole: str) -> str:
 
 
 def _first(outer: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
-    """The outer object as its first row makes it."""
+    """Return the outer object with the values of its first row."""
     return expanded(outer, rows[0]) if rows and isinstance(rows[0], dict) else outer
 
 

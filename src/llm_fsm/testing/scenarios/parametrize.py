@@ -18,9 +18,9 @@ Row = Mapping[str, Any]
 
 
 def expanded(value: Any, row: Row, key: str = "") -> Any:
-    """The value with the row's values in its texts and keys; columns that the row lacks stay as they are.
+    """Return the value with the row's values in its texts and keys. Columns that the row lacks stay as they are.
 
-    `key`: under which it stands; some hold texts only.
+    `key`: the key of the value; some keys hold texts only.
     """
     if isinstance(value, str):
         whole = _COLUMN.fullmatch(value)
@@ -39,7 +39,7 @@ def _text(value: Any) -> str:
 
 
 def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Every column that a value names, with the pointer of the text that does."""
+    """Yield every column that a value names, with the pointer of the text."""
     if isinstance(value, str):
         yield from ((name, pointer) for name in _COLUMN.findall(value))
     elif isinstance(value, list):
@@ -68,7 +68,7 @@ def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str,
 
 
 def named_apart(names: Sequence[str]) -> list[str]:
-    """The names of a case's rows, with numbers where they do not differ by themselves."""
+    """Return the names of a case's rows, with numbers if they are equal."""
     if len(set(names)) == len(names):
         return list(names)
     return [f"{name} [{number}]" for number, name in enumerate(names, start=1)]

@@ -1,4 +1,4 @@
-"""Playing cases: real conversations on a real machine in memory, with a clock and a host that the case sets."""
+"""Play cases: real conversations on a real machine in memory, with the clock and the host of each case."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 from llm_fsm.tools.registry import ToolRegistry
 
 BEGINNING = 1893456000.0
-"""The time at which a case begins that names none: 2030-01-01T00:00:00Z."""
+"""The time at which a case begins by default: 2030-01-01T00:00:00Z."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The caller's own tools and functions, for those that a case does not play."""
+    """The caller's own tools and functions, for those that a case does not simulate."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class Host:
 class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
-    `choose` gives the model that answers in a case; without it those are the replies of the file. `timeout`:
-    seconds for a turn, for live models.
+    `choose` gives the model that answers in a case; without it, the file's replies answer. `timeout`: seconds for a
+    turn, for live models.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Player:
         self._machines: dict[bool, AsyncMachine] = {}
 
     def machine(self, *, handlers: bool) -> AsyncMachine:
-        """The machine for cases with or without handlers; made once."""
+        """Return the machine for cases with or without handlers, which is made once."""
         made = self._machines.get(handlers)
         if made is None:
             made = self._machines[handlers] = self._made(handlers=handlers)
@@ -90,7 +90,7 @@ class Player:
         return self.stage.now
 
     def prepared(self, setup: Mapping[str, Any]) -> AsyncMachine:
-        """The machine, its host and its clock, as a case or the file sets them."""
+        """Return the machine with its host and clock set for a case or the file."""
         self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
         self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
         return self.machine(handlers=bool(setup["handlers"]))
@@ -118,7 +118,7 @@ class Player:
         )
 
     def _placed(self, run: CaseRunner) -> list[Failure]:
-        """The misses of a case with their lines, step by step in file order; secrets are masked."""
+        """Return the misses of a case with their lines, step by step in file order, with masked secrets."""
         found: list[Failure] = []
         for step, miss in run.missed:
             message = masked(miss.message, run.secrets)
@@ -128,13 +128,13 @@ class Player:
         return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
 
     async def close(self) -> None:
-        """Free what the machines hold."""
+        """Free the machines."""
         for machine in self._machines.values():
             await machine.close()
 
 
 def masked(text: str, secrets: Collection[str]) -> str:
-    """The text without secret values."""
+    """Return the text without secret values."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, DOTS)
     return text

@@ -20,7 +20,7 @@ _QUOTED = 160
 class Fault:
     """One fault, or with `level` a warning.
 
-    `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of what is meant.
+    `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of the value.
     """
 
     message: str
@@ -32,7 +32,7 @@ class Fault:
     level: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        """`file:line:column: level: message; hint`, without the parts that are not known."""
+        """Return `file:line:column: level: message; hint`, without unknown parts."""
         place = self.file or "<tests>"
         if self.line is not None:
             place += f":{self.line}:{self.column}"
@@ -49,18 +49,18 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """The text of a file of tests. Where things stand in it is only looked up when something is to be said."""
+    """The text of a file of tests. Positions are only computed when there is something to report."""
 
     file: str
     text: str
 
     @cached_property
     def places(self) -> Scan:
-        """Value and places."""
+        """The value and its positions."""
         return scan(self.text)
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Return the position of a value, or of its key; of a missing one, that of its nearest ancestor."""
+        """Return the position of a value, or of its key. For a missing value, it is that of its nearest ancestor."""
         return self.places.key_position(pointer) if at_key else self.places.position(pointer)
 
     def fault(
@@ -72,14 +72,14 @@ class Text:
         at_key: bool = False,
         level: Literal["error", "warning"] = "error",
     ) -> Fault:
-        """A fault of this file, or a warning."""
+        """Return a fault of this file, or a warning."""
         line, column = self.position(pointer, at_key=at_key)
         place = {"file": self.file, "pointer": pointer}
         return Fault(message=message, hint=hint, line=line, column=column, level=level, **place)
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """The hint for a name that is not known."""
+    """Return the hint for an unknown name."""
     names = list(known)
     near = nearest(word, names)
     if near is not None:
@@ -89,16 +89,16 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 
 def in_order(faults: Iterable[Fault]) -> list[Fault]:
-    """Faults in file order, each once."""
+    """Return faults in file order, each once."""
     return sorted(dict.fromkeys(faults), key=lambda fault: (fault.line or 0, fault.column or 0))
 
 
 def plural(number: int, one: str) -> str:
-    """`1 case`, `2 cases`."""
+    """Return `1 case`, `2 cases`."""
     return f"{number} {one if number == 1 else one + 's'}"
 
 
 def quoted(value: Any) -> str:
-    """A value in a message: short JSON."""
+    """Return a value for a message, as short JSON."""
     text = _JSON.encode(value)
     return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"

@@ -1,4 +1,4 @@
-"""Models of cases that record, and that play back what was recorded."""
+"""Models of cases that record, and that play recordings back."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _SHORTEST_KEY = 8
 
 
 def said_in(play: Play) -> list[str]:
-    """Return the user's words of each step; empty for the start, at 0, and for steps of other kinds."""
+    """Return the user's message of each step; empty for the start, at 0, and for steps of other kinds."""
     return ["", *(step.say or "" for step in play.case.steps)]
 
 
 def keys_of(environ: Mapping[str, str]) -> set[str]:
-    """Values of the environment that are keys."""
+    """Return the values of environment variables that are keys."""
     return {value for name, value in environ.items() if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY}
 
 
 class Recorder:
-    """Asks a live model, and keeps what it replies. `whole`: the cases that were recorded from beginning to end.
+    """Asks a live model, and records its replies. `whole`: the cases that were recorded from beginning to end.
 
-    `sha256`: of the definition. Of a case in which the model failed, or that was interrupted, the old recording stays.
+    `sha256`: of the definition. If the model failed in a case or the case was interrupted, its old recording stays.
     """
 
     reads_view = True
@@ -61,7 +61,7 @@ class Recorder:
         self._step = number
 
     def done(self, secrets: Collection[str]) -> str | None:
-        """Take secrets out of what was recorded."""
+        """Remove secrets from the recording."""
         assert self._play is not None
         hidden, said = {*secrets, *keys_of(os.environ)}, said_in(self._play)
         kept = self._taken[self._play.name]
@@ -71,16 +71,20 @@ class Recorder:
         return None
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """The form of the model's replies."""
+        """Return the form of the model's replies."""
         return form_of(self._llm, model)
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the model and keep its reply. Raises ModelError as it does."""
+        """Ask the model and record its reply.
+
+        Raises:
+            ModelError: The model failed.
+        """
         assert self._play is not None
         asked = request if getattr(self._llm, "reads_view", False) else structs.replace(request, view=None)
         try:
             reply = await self._llm.complete(asked)
-        except BaseException:  # an interrupted call, too, leaves the old recording of its case
+        except BaseException:  # an interrupted call also leaves the old recording of its case
             self._broken = True
             raise
         entry = Entry(
@@ -108,7 +112,7 @@ class Recorder:
 
 
 class Replayed:
-    """Plays a cassette back: by the prompt, or by state and words, which outlives changes of prompts."""
+    """Plays a cassette back, by the prompt, or by state and message, which survives changes of prompts."""
 
     def __init__(self, cassette: Cassette, sha256: str, match: Match) -> None:
         self.llm: LLM = self
@@ -130,7 +134,7 @@ class Replayed:
         self._step, self._fault = number, None
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Say why the recording does not fit, or which part of it nobody asked for."""
+        """Return the reason why the recording does not fit, or the part of it that was not used."""
         left = [entry for entry in self._entries if entry.step <= self._step]
         self._entries = [entry for entry in self._entries if entry.step > self._step]
         if self._fault is not None:
@@ -141,11 +145,15 @@ class Replayed:
         return None
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """The form that was recorded."""
+        """Return the recorded form."""
         return "list" if any(entry.form == "list" for entry in self._entries) else "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """The recorded reply. Raises ModelError where the recording does not fit."""
+        """Return the recorded reply.
+
+        Raises:
+            ModelError: The recording does not fit.
+        """
         assert self._play is not None
         here = [entry for entry in self._entries if entry.step == self._step]
         fault = self._unfit(request, here)
@@ -183,7 +191,7 @@ class Replayed:
 
 
 def _changed(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """The sections of a prompt that differ."""
+    """Yield the sections of a prompt that differ."""
     for role in dict.fromkeys((*old, *new)):
         before, now = old.get(role, {}), new.get(role, {})
         for name in dict.fromkeys((*before, *now)):

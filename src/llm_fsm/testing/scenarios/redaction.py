@@ -1,4 +1,4 @@
-"""Values of secret keys, as they could stand in what is kept of a conversation."""
+"""Find and replace values of secret keys in recordings of a conversation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from llm_fsm.turn.reply.parser import parse
 def secret_samples(
     program: CompiledMachine, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]
 ) -> set[str]:
-    """Texts of all secret values that these contexts hold or that a turn wrote, also of those that were refused.
+    """Return the texts of all secret values in these contexts and events, refused values included.
 
-    Of refused ones not the shortest: a model's "no" is none, and stands in other words.
+    Short refused values are left out: a model's "no" is no secret, and other text contains it.
     """
     events = tuple(events)
     held = (*contexts, *(event.values for event in events if isinstance(event, ev.ContextSet)))
@@ -38,7 +38,7 @@ def _named(event: ev.ModelReplied) -> Mapping[str, Any]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """A value as words have it; of lists and objects, what is in them."""
+    """Yield the texts of a value and of everything in it."""
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         yield str(value)
     else:
@@ -46,8 +46,8 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def disguised(secret: str) -> str:
-    """Other characters of the same kind, as many; what stands between letters and digits stays.
+    """Replace letters and digits by others of the same kind, so that length and punctuation stay.
 
-    Ones for digits, as no number begins with a zero; vowels are marks, and no letters, in some scripts.
+    Digits become ones, because no number begins with a zero. In some scripts vowels are marks, and not letters.
     """
     return "".join("1" if one.isdecimal() else "x" if category(one)[0] in "LMN" else one for one in secret)

@@ -20,7 +20,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A step as it went, for reports: what was said, what was answered, and where that led."""
+    """A step for reports: the messages, and the state after it."""
 
     heard: str | None
     text: str
@@ -49,5 +49,5 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """True when nothing was otherwise than expected, or often enough."""
+        """True if nothing differs, or enough runs passed."""
         return not self.failures if self.runs == 1 else self.passes >= self.threshold * self.runs

@@ -1,4 +1,5 @@
-"""One case while it is played: its steps, and what was not as expected. Later steps go on after a failed one."""
+"""One running case: its steps, and the differences from its expectations. A failed step does not stop the later ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from llm_fsm.testing.scenarios.scripted_model import Model
 
 
 class _At(NamedTuple):
-    """A step: its name in reports, where it stands, what the user says in it, and what is expected of it."""
+    """A step: its name in reports, its place, the user's message, and its expectations."""
 
     name: str
     pointer: str
@@ -27,7 +28,7 @@ class _At(NamedTuple):
 
 
 class CaseRunner:
-    """One case while it is played, by `model` and with the host of `stage`."""
+    """One running case, with `model` and the host of `stage`."""
 
     def __init__(self, machine: AsyncMachine, play: Play, model: Model, stage: Stage) -> None:
         self.machine = machine
@@ -54,7 +55,7 @@ class CaseRunner:
             self.check("end", case.expect, self.whole(), f"{self.play.pointer}/expect")
 
     async def start(self) -> None:
-        """The greeting, or a run until it first waits."""
+        """Play the greeting, or a run until it first waits."""
         start, setup = self.play.case.start, self.play.setup
         pointer = f"{self.play.pointer}/start"
         self.model.step(0, () if start is None else script(start))
@@ -69,7 +70,7 @@ class CaseRunner:
         self.close(_At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error)
 
     async def go_on_without_greeting(self) -> bool:
-        """Later steps go on after a failed greeting."""
+        """Continue with the later steps after a failed greeting."""
         try:
             await self.began(greet=False)
         except (LLMFSMError, ValueError, OverflowError):
@@ -89,7 +90,7 @@ class CaseRunner:
         return replace(turn, events=(*begun.events, *turn.events))
 
     async def take(self, number: int, step: Step) -> None:
-        """One step, whatever became of those before it."""
+        """Play one step, also after a failed one."""
         assert self.chat is not None
         self.model.step(number, script(step))
         turn: Turn | None = None
@@ -115,7 +116,7 @@ class CaseRunner:
         return fired[-1] if fired else None
 
     def close(self, at: _At, turn: Turn | None, error: str | None) -> None:
-        """Hold a step against what is expected of it."""
+        """Compare a step with its expectations."""
         chat = self.chat
         if turn is not None:
             self.turns.append(turn)
@@ -144,7 +145,7 @@ class CaseRunner:
         self.missed += [(name, miss) for miss in misses(expect, seen, pointer)]
 
     def seen(self, turn: Turn | None, error: str | None) -> Seen:
-        """A step as expectations see it."""
+        """Return a step in the form that expectations read."""
         chat = self.chat
         if chat is None:
             return Seen(error=error)
@@ -164,7 +165,7 @@ class CaseRunner:
         )
 
     def whole(self) -> Seen:
-        """The whole conversation as expectations see it."""
+        """Return the whole conversation in the form that expectations read."""
         last = self.turns[-1] if self.turns else None
         found = self.seen(last, None)
         return Seen(

@@ -1,4 +1,4 @@
-"""From a conversation that was held to a file of tests that plays it again, with its replies."""
+"""Turn a finished conversation into a file of tests that plays it again, with its replies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
 _MOVE = frozenset({"target_state", "context_update"})
 _GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "set": 2, "context_update": 2}
-"""Parts of a test that hold values from outside, and how deep their names do: those of keys stand in the definition."""
+"""Parts of a test with values from outside, to the level from which the names in them come from outside too."""
 
 
 def document_of(program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str) -> dict[str, Any]:
-    """The file of tests for a conversation given by its records. `definition`: what the file calls the definition.
+    """Return the file of tests for a conversation given by its records. `definition` is the definition's name in the
+    file.
 
-    Turns that were taken back are left out. Secret values are replaced by others of the same shape, everywhere.
-    Raises ValueError where nothing has happened yet.
+    Undone turns are left out. Secret values are replaced by others of the same shape, everywhere.
+
+    Raises:
+        ValueError: Nothing has happened yet.
     """
     kept = [record for _, record in without_undone(records)]
     if not kept:
@@ -43,7 +46,7 @@ def document_of(program: CompiledMachine, definition: str, records: Sequence[Tur
 
 
 def _names(program: CompiledMachine) -> frozenset[str]:
-    """The names of states, patterns and tools, which stand in the definition for everybody to read."""
+    """Return the names of states, patterns and tools, which are public in the definition."""
     found: set[str] = set()
     for one in (program, *program.flows.values()):
         found.update(one.states, one.patterns, one.definition.tools)
@@ -82,7 +85,7 @@ class _Saver:
         return {**case, **({"tools": tools} if tools else {}), "steps": steps}
 
     def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
-        """Tools that ask a person first, and with which arguments they did not: a test would ask about these, too."""
+        """Return tools that ask a person first, with the arguments for which they did not, because a test would ask."""
         every = (self.program, *self.program.flows.values())
         asking = {name for one in every for name, tool in one.definition.tools.items() if tool.approval}
         found: dict[str, list[Any]] = {}
@@ -118,7 +121,7 @@ class _Saver:
             yield {"end": True, **self.step(record)}
 
     def step(self, record: TurnRecord) -> dict[str, Any]:
-        """The replies of a turn, and what it came to."""
+        """Return the replies of a turn, and its results."""
         before = session = self.session
         for event in record.events:
             said = _said(self.program, session, event)
@@ -142,7 +145,7 @@ class _Saver:
 
 
 def _said(program: CompiledMachine, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
-    """The name of a tool of the definition, and what it said to a call; None for all other events."""
+    """Return the name of a tool of the definition, and its result of a call; None for all other events."""
     if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
         return event.name, {"result": event.result} if event.error is None else {"error": event.error}
     if isinstance(event, ev.ToolRefused) and _has_refused(program.of(session), session.state, event):
@@ -151,7 +154,7 @@ def _said(program: CompiledMachine, session: Session, event: ev.Event) -> tuple[
 
 
 def _has_refused(program: CompiledMachine, state: str, call: ev.ToolRefused) -> bool:
-    """True where it was the tool that took no such arguments, which a test knows nothing of."""
+    """Return true if the tool itself refused the arguments, which a test cannot know."""
     tool = program.definition.tools.get(call.name)
     if tool is None or tool.approval or call.name not in program.states[state].definition.tools:
         return False
@@ -165,9 +168,9 @@ def _has_refused(program: CompiledMachine, state: str, call: ev.ToolRefused) -> 
 
 
 def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
-    """A reply as a test writes it: in the short form where that says all of it, else as it stands.
+    """Return a reply in the short form of tests if that is complete, else unchanged.
 
-    So does one that moves to none of the `names`, which a test would take for a slip of the pen.
+    A reply that moves to none of the `names` stays unchanged too, because a test would report a typo.
     """
     if event.calls:
         calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
@@ -204,7 +207,7 @@ def _arguments(text: str) -> Any:
 
 
 def _disguises(secrets: Iterable[str]) -> dict[str, str]:
-    """Return the substitutes of secrets, also as JSON escapes them; longest first."""
+    """Return the substitutes of secrets, also as JSON escapes them, longest first."""
     found = {
         json.dumps(secret, ensure_ascii=ascii)[1:-1]: json.dumps(disguised(secret))[1:-1]
         for secret in secrets
@@ -215,7 +218,7 @@ def _disguises(secrets: Iterable[str]) -> dict[str, str]:
 
 
 class _Disguise:
-    """Puts other characters of the same kind in place of secrets. Names of states and the like stay as they are."""
+    """Replaces secrets by other characters of the same kind. Names of states and the like stay as they are."""
 
     def __init__(self, definition: str, saver: _Saver) -> None:
         self._definition = definition
@@ -223,14 +226,14 @@ class _Disguise:
         self._names = saver.names
 
     def hidden(self, value: Any, depth: int = -1) -> Any:
-        """The value without secrets; `depth`: from how many levels on its names are none of ours, -1: of no level."""
+        """Return the value without secrets. Below `depth` levels, keys are not names of the definition; -1: never."""
         if isinstance(value, str):
             return value if value in self._names and value not in self._secrets else self._text(value)
         if isinstance(value, Mapping):
             members: dict[str, Any] = {}
             for key, item in value.items():
                 name = self._name(key) if depth in (0, 1) else key
-                while name in members:  # secrets that look alike now
+                while name in members:  # secrets with the same substitute
                     name += "1"
                 members[name] = self.hidden(item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1))
             return members
@@ -241,7 +244,7 @@ class _Disguise:
         return value
 
     def _name(self, key: str) -> str:
-        """The name of a key, which everybody may read where it stands in the definition."""
+        """Return the name of a key, which is public in the definition."""
         return key if json.dumps(key) in self._definition else self._text(key)
 
     def _text(self, text: str) -> str:
@@ -260,8 +263,8 @@ def _replaced(other: str, found: re.Match[str]) -> str:
 
 
 def _go_on(left: str, right: str) -> bool:
-    """True where one character goes on with the word or the number of the other.
+    """Return true if two characters belong to one word or number.
 
-    Not in scripts without capitals, of which some have no spaces between words.
+    It is false in scripts without capitals, because some have no spaces between words.
     """
     return (left.isdigit() and right.isdigit()) or (left.lower() != left.upper() and right.lower() != right.upper())

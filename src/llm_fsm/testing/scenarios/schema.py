@@ -14,7 +14,7 @@ ID = "urn:llm-fsm:tests"
 
 
 def suite_schema() -> dict[str, Any]:
-    """The JSON Schema of a file of conversation tests. Keys that begin with `x-` are free."""
+    """Return the JSON Schema of a file of conversation tests. Keys that begin with `x-` are free."""
     schema = Suite.model_json_schema(by_alias=True, mode="validation")
     shapes = {"Suite": schema, **schema.pop("$defs")}
     for model in Written.__subclasses__():
@@ -46,7 +46,7 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
 
 
 def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
-    """A shape together with the short form that stands for it."""
+    """Return a shape together with its short form."""
     model = {model.__name__: model for model in Written.__subclasses__()}.get(name)
     if name == "Reply":
         return {"description": shape["description"], "anyOf": [{"type": "string"}, shape, {"type": "object"}]}

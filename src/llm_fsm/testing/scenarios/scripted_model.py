@@ -1,4 +1,4 @@
-"""The model of a case: it gives the replies of the step that is played, and says which one was lacking."""
+"""The model of a case: it gives the replies of the current step, and reports missing ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Reply
 
 _TOLD = 400
-"""Characters of what a model is told that stand in a message."""
+"""Characters of a prompt that a message shows."""
 _FAULTS: dict[str, Callable[[], ModelError]] = {
     "down": lambda: ModelError("the provider is down (scripted fault)", status=503),
     "timeout": lambda: ModelError("the provider did not answer in time (scripted fault)", retryable=True),
@@ -25,9 +25,9 @@ _FAULTS: dict[str, Callable[[], ModelError]] = {
 
 
 class CaseLLM:
-    """Answers with the replies it is given for each step. `lacking`: what was asked for and not scripted.
+    """Answers with the replies of each step. `lacking`: requests without a scripted reply.
 
-    `works` tells whether a state is worked on without a user, where a reply is plain words.
+    `works` returns true for states that work without a user, where a reply is plain text.
     """
 
     def __init__(self, works: Callable[[str], bool] = lambda _: False) -> None:
@@ -39,19 +39,23 @@ class CaseLLM:
 
     @property
     def unused(self) -> int:
-        """Replies of the step that nobody asked for."""
+        """The number of replies of the step that were not used."""
         return len(self._replies) - self._used
 
     def give(self, replies: Sequence[Reply]) -> None:
-        """Have the replies of the next step ready."""
+        """Prepare the replies of the next step."""
         self._replies, self._used, self.lacking = replies, 0, None
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """Take values as an object."""
+        """Return the form that takes values as an object."""
         return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """The next reply. Raises ModelError where a fault is scripted, and where nothing is."""
+        """Return the next reply.
+
+        Raises:
+            ModelError: A fault is scripted, or no reply is left.
+        """
         if self._used >= len(self._replies):
             given = len(self._replies)
             told = "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
@@ -97,7 +101,7 @@ class CaseLLM:
 
 
 def _why(request: LLMRequest) -> str:
-    """Return the words about the reply before, if the model is asked again."""
+    """Return the text about the reply before, if the model is asked again."""
     *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
     if before is None or last is None or before.role != "assistant" or last.role != "user":
         return ""
@@ -110,7 +114,7 @@ def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ..
 
 
 class Model(Protocol):
-    """The model of a case: `llm` is asked, and hears of each step before it is played."""
+    """The model of a case: `llm` answers, and the model learns of each step before it is played."""
 
     llm: LLM
 
@@ -121,25 +125,25 @@ class Model(Protocol):
         """A step begins; 0 is the start."""
 
     def done(self, secrets: Collection[str]) -> str | None:
-        """A step is over: what was wrong with the model itself in it. `secrets`: values that nobody may keep."""
+        """End a step, and return a fault of the model itself. `secrets`: values that must not be recorded."""
 
 
 class Scripted:
-    """The replies that stand in the file."""
+    """The replies of the file."""
 
     def __init__(self, tasks: Collection[str] = ()) -> None:
         self._llm = CaseLLM(lambda state: state in tasks)
         self.llm: LLM = self._llm
 
     def begin(self, play: Play) -> None:
-        """Nothing is left from the case before."""
+        """Drop replies of the case before."""
 
     def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
-        """The replies of this step."""
+        """Prepare the replies of this step."""
         self._llm.give(replies)
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Too few replies, or too many."""
+        """Report too few replies, or too many."""
         if self._llm.lacking is not None:
             return self._llm.lacking
         left = self._llm.unused
@@ -147,17 +151,17 @@ class Scripted:
 
 
 class Plain:
-    """Any model; what the file scripts is not used."""
+    """Any model; the replies of the file are not used."""
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm
 
     def begin(self, play: Play) -> None:
-        """Nothing is to be prepared."""
+        """Do nothing."""
 
     def step(self, number: int, replies: Sequence[Reply]) -> None:
-        """Nothing is to be prepared."""
+        """Do nothing."""
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Check nothing: any reply is welcome."""
+        """Check nothing, because any reply is allowed."""
         return None

@@ -32,17 +32,17 @@ Mode = Literal["scripted", "replay", "record", "live"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayOptions:
-    """Choose who answers in the cases, and what is measured.
+    """Choose the source of replies, and the measurements.
 
     Args:
-        mode: `scripted` uses the replies of the file, or the recording of a case that has none. `replay` uses
+        mode: `scripted` uses the replies of the file, or the recording of a case without replies. `replay` uses
             recordings only. `record` and `live` call the model.
         model: The live model, as `llm_fsm.llm.registry.resolve` takes it.
-        base_url: The address of an OpenAI-compatible server.
+        base_url: The URL of an OpenAI-compatible server.
         match: `exact` compares a recording by its prompts, `words` by state and message.
-        times: How often each case is played live.
+        times: The number of runs of each case with a live model.
         threshold: The share of these runs that must pass, from 0 to 1.
-        cover: True to measure coverage.
+        cover: True measures coverage.
     """
 
     mode: Mode = "scripted"
@@ -102,7 +102,7 @@ class Session:
     def __init__(self, loaded: Loaded, options: PlayOptions | None = None, host: Host | None = None) -> None:
         self.loaded = loaded
         self.recorded = ""
-        """The amount that was recorded, as a sentence; empty before `close`."""
+        """The number of recorded replies, as a sentence; empty before `close`."""
         self._options = options or PlayOptions()
         self._live: LLM | None = None
         self._recorder: Recorder | None = None
@@ -129,7 +129,7 @@ class Session:
         return runs[0] if len(runs) == 1 else _counted(runs, self._options.threshold)
 
     def covered(self) -> Covered:
-        """Return what the cases played so far touched."""
+        """Return the coverage of the cases played so far."""
         program, definition = self._player.machine(handlers=False).program, self.loaded.definition
         coverage = coverage_of(program, self._events)
         return Covered(
@@ -141,7 +141,11 @@ class Session:
         )
 
     async def close(self) -> None:
-        """Free the machines and the model, and write what was recorded. Raises OSError."""
+        """Free the machines and the model, and write the recording.
+
+        Raises:
+            OSError: The recording cannot be written.
+        """
         await self._player.close()
         if self._live is not None:
             await let_go(self._live)
@@ -180,7 +184,11 @@ def _from_files(loaded: Loaded, options: PlayOptions) -> Callable[[Play], Model]
 
 
 def _models(loaded: Loaded) -> dict[str, Model]:
-    """Make the models that the cases of a file name. Raises SuiteError for those that do not exist."""
+    """Make the models that the cases of a file name.
+
+    Raises:
+        SuiteError: A model does not exist.
+    """
     found: dict[str, Model] = {}
     faults = []
     for play in loaded.plays:
@@ -202,7 +210,7 @@ def _is_scripted(play: Play) -> bool:
 
 
 def _old_cassette(loaded: Loaded) -> Cassette:
-    """Read the recording that a new one is added to; one that cannot be used is replaced."""
+    """Read the recording to which a new one is added. A recording that cannot be used is replaced."""
     path = place_of(loaded.file)
     empty = Cassette(definition=loaded.definition.name, sha256=_sha256(loaded), file=path)
     try:
@@ -217,7 +225,7 @@ def _sha256(loaded: Loaded) -> str:
 
 
 def _counted(runs: Sequence[Result], threshold: float) -> Result:
-    """Join several runs of one case; the failures and words are those of the last that failed."""
+    """Join several runs of one case. The failures and messages are those of the last run that failed."""
     failed = [run for run in runs if run.failures]
     shown = failed[-1] if failed else runs[-1]
     return replace(
@@ -250,7 +258,7 @@ def play_file(
     """Play the cases of a file, all of them or those with these names.
 
     Raises:
-        SuiteError: With everything that is wrong with the file.
+        SuiteError: The file cannot be used. The error says everything that is wrong.
         ConfigurationError: The live model cannot be used.
     """
     loaded, chosen = read_suite(path), options or PlayOptions()
@@ -277,7 +285,7 @@ def play_suite(path: FilePath) -> tuple[Result, ...]:
         One result for each case, in the order of the file.
 
     Raises:
-        SuiteError: With everything that is wrong with the file.
+        SuiteError: The file cannot be used. The error says everything that is wrong.
 
     Example:
         >>> [result.name for result in play_suite("order.test.json") if not result.passed]  # doctest: +SKIP

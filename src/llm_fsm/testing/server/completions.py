@@ -39,23 +39,24 @@ def offers_tools(body: Mapping[str, Any]) -> bool:
 
 
 def refusal(form: Form) -> dict[str, Any]:
-    """The error body of a provider that does not know this form."""
+    """Return the error body of a provider that does not know this form."""
     message, parameter = _REFUSALS[form]
     return failure(message, param=parameter)
 
 
 def failure(message: str, *, param: str | None = None) -> dict[str, Any]:
-    """An error body."""
+    """Return an error body."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
 
 
 def models(names: tuple[str, ...]) -> dict[str, Any]:
-    """The body of `GET /models`."""
+    """Return the body of `GET /models`."""
     return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "llm-fsm"} for name in names]}
 
 
 def completion(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()) -> dict[str, Any]:
-    """The answer to a request that does not stream; where it forces a tool, `text` is the call's arguments."""
+    """Return the answer to a request without streaming. If the request forces a tool, `text` is the call's arguments.
+    """
     text, calls = _said(text, body, number, calls)
     message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
     if calls:
@@ -68,7 +69,7 @@ def completion(text: str, body: Mapping[str, Any], number: int, calls: Sequence[
 def chunks(
     text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = (), size: int = 16
 ) -> Iterator[bytes]:
-    """The same answer as server-sent events with `size` characters each."""
+    """Yield the same answer as server-sent events with `size` characters each."""
     head = _head("chat.completion.chunk", body, number)
     text, calls = _said(text, body, number, calls)
 
@@ -92,7 +93,7 @@ def chunks(
 
 
 def _said(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]) -> tuple[str, Sequence[ToolCall]]:
-    """The content and the calls of the answer: the text is a call's arguments where the form demands it."""
+    """Return the content and the calls of the answer. The text becomes a call's arguments if the form demands it."""
     if calls or reply_form(body) != "tool":
         return text, calls
     return "", (ToolCall(id=f"call_{number}", name=_tool_name(body), arguments=text),)

@@ -20,7 +20,7 @@ from llm_fsm.testing.server.http import HttpReply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultyStream:
-    """A model's words whose stream goes wrong. A request that does not ask for a stream receives them whole.
+    """A model's text whose stream goes wrong. A request without streaming receives it whole.
 
     Attributes:
         words: A text, or a dict that is sent as JSON.
@@ -42,15 +42,18 @@ class FaultyStream:
 
     @property
     def text(self) -> str:
-        """The words as a model writes them."""
+        """The text as a model writes it."""
         return self.words if isinstance(self.words, str) else json.dumps(self.words, ensure_ascii=False)
 
     def pieces(self, body: Mapping[str, Any], number: int) -> Iterator[bytes]:
-        """Return the bytes of an answer, up to where it is cut.
+        """Yield the bytes of an answer, up to the point where it breaks.
 
         Args:
             body: The request.
             number: Number of the request, from 1.
+
+        Returns:
+            The bytes, in pieces.
         """
         events: Iterator[bytes] = chunks(self.text, body, number, size=self.size)
         if not self.done:
@@ -67,7 +70,7 @@ _SOUND = completion("Hello.", {}, 1)
 
 
 def _said(text: str) -> HttpReply:
-    """A sound answer whose words are these."""
+    """Return a sound answer with this text."""
     return HttpReply(body=completion(text, {}, 1))
 
 
@@ -98,4 +101,4 @@ FAULTS: Mapping[str, HttpReply] = MappingProxyType(
         "NUL and half a surrogate": _said('\x00 \ud800 {"message"'),
     }
 )
-"""A name to one answer. The last ones are sound answers of the server, with words of the model that are no reply."""
+"""A name to one answer. The last ones are sound answers of the server, with text of the model that is no reply."""

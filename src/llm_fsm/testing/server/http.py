@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 as a scripted server needs, and the means to get it wrong on purpose."""
+"""The part of HTTP/1.1 that a scripted server needs, with ways to break it on purpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpReply:
-    """An answer below the level of a model's words: any status, any bytes, late, or never whole.
+    """An answer at the level of HTTP: any status, any bytes, late, or never whole.
 
     Attributes:
         status: The HTTP status.
@@ -34,7 +34,7 @@ class HttpReply:
 
 
 def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
-    """Method, path without the query, and headers with lower-case names (RFC 9112, section 2)."""
+    """Return method, path without the query, and headers with lower-case names (RFC 9112, section 2)."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     method, target, _ = first.split(" ", 2)
     pairs = (line.partition(":") for line in lines)
@@ -42,7 +42,7 @@ def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
 
 
 async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
-    """Send one answer; False when it was cut, and the connection is done for."""
+    """Send one answer. Return false if it was cut, so that the connection must be closed."""
     if reply.delay:
         await asyncio.sleep(reply.delay)
     body = reply.body
@@ -68,7 +68,7 @@ async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
 async def stream(
     writer: asyncio.StreamWriter, events: Iterator[bytes], *, pause: float = 0.0, cut: bool = False
 ) -> bool:
-    """Send server-sent events as they come, in chunked transfer coding; False when it was cut before its end.
+    """Send server-sent events as they come, in chunked transfer coding. Return false if it was cut before its end.
 
     `pause`: seconds after each event.
     """

@@ -60,24 +60,24 @@ def serve_scripted(
 ) -> ScriptedServer:
     """Make a server that gives one reply for each request. Use it with `with` or `async with`.
 
-    A text or dict is the model's words. A dict with `tool_calls`, as `calls` makes it, calls tools. An `HttpReply` or a
-    `FaultyStream` is sent as it says. A callable receives the request's JSON and returns one of these.
+    A text or dict is the model's reply. A dict with `tool_calls`, as `calls` makes it, calls tools. An `HttpReply` or a
+    `FaultyStream` breaks the answer as it describes. A callable receives the request's JSON and returns one of these.
 
     Args:
         replies: The replies in order, or one callable that answers every request.
-        loop: True begins the list again when it is used up. Without it, further requests get status 400.
+        loop: True starts again after the last reply. Otherwise, further requests get status 400.
         refuse: Forms of the reply that get status 400, as from a provider without them. They use up no reply.
         delay: Seconds before every answer.
         port: The port; 0 takes any free one.
 
     Returns:
-        The server. `base_url` is its address, and `requests` lists what came in.
+        The server. `base_url` is its URL, and `requests` lists the requests.
     """
     return ScriptedServer(replies, loop=loop, refuse=refuse, delay=delay, port=port)
 
 
 class ScriptedServer:
-    """The server that `serve_scripted` makes. `requests` lists what came in, refused requests included."""
+    """The server that `serve_scripted` makes. `requests` lists all requests, also the refused ones."""
 
     def __init__(
         self,
@@ -99,14 +99,14 @@ class ScriptedServer:
 
     @property
     def base_url(self) -> str:
-        """The address for `base_url=`, while the server runs."""
+        """The URL for `base_url=`, while the server runs."""
         if self._running is None:
             raise RuntimeError("the scripted server does not run; use it in a `with` block")
         return f"http://127.0.0.1:{self._running.port}/v1"
 
     @property
     def remaining(self) -> int:
-        """Replies of the list not given out yet."""
+        """The number of replies that are left."""
         return max(0, len(self._replies) - self._used)
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ class ScriptedServer:
     async def _answer(
         self, writer: asyncio.StreamWriter, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> bool:
-        """Send one answer; False when the connection is done for."""
+        """Send one answer. Return false if the connection must be closed."""
         if path.endswith("/models"):
             return await send(writer, HttpReply(body=models(("scripted",))))
         if method != "POST" or not path.endswith("/chat/completions"):
@@ -197,7 +197,12 @@ class ScriptedServer:
 
 
 def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall, ...]]:
-    """Text and calls of a reply. Raises TypeError and ValueError for one that is neither."""
+    """Return text and calls of a reply.
+
+    Raises:
+        TypeError: It is no reply.
+        ValueError: It is no reply.
+    """
     if isinstance(said, dict) and "tool_calls" in said:
         return words_beside(said), scripted_calls(said, number)
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":")), ()
@@ -224,7 +229,7 @@ class _Running:
             raise self._failure
 
     def stop(self) -> None:
-        """Close all connections, those being answered too, and wait until the thread is gone."""
+        """Close all connections, also those in use, and wait until the thread ends."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 

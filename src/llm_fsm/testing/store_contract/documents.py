@@ -36,7 +36,7 @@ HOSTILE = (
     "null",
     "0",
 )
-"""Conversation and request ids that no store may take for another, or for anything but an id."""
+"""Conversation and request ids that a store must tell apart and never interpret."""
 
 DOCUMENTS = (
     json.dumps({"text": "\x00\x01\x7f\x85 \ud800 \udfff \U0001f600 \u2028"}),
@@ -47,17 +47,17 @@ DOCUMENTS = (
     " \t{} \n",
     json.dumps("x" * 1_000_000),
 )
-"""Documents that come back byte for byte, the order of keys and the spaces included."""
+"""Documents that must come back byte for byte, with the order of keys and the spaces."""
 
 
 def expect(what: str, found: object, wanted: object) -> None:
-    """Raises AssertionError when `found` is not `wanted`."""
+    """Raise AssertionError if `found` is not `wanted`."""
     if found != wanted:
         raise AssertionError(f"{what}: expected {_short(wanted)}, found {_short(found)}")
 
 
 def turn(name: str, number: int, session: str = "{}", request_id: str | None = None) -> Commit:
-    """The commit of turn `number` of the conversation `name`, with a record that names both."""
+    """Return the commit of turn `number` of the conversation `name`, with a record that names both."""
     record = json.dumps({"of": name, "turn": number})
     return Commit(
         conversation_id=name,
@@ -73,12 +73,12 @@ def turn(name: str, number: int, session: str = "{}", request_id: str | None = N
 
 
 def due(name: str, number: int, *rows: tuple[float, str]) -> Commit:
-    """The commit of a turn after which something is to happen by itself."""
+    """Return the commit of a turn with rows for the due table."""
     return replace(turn(name, number), due=rows)
 
 
 async def expect_conflict(what: str, attempt: Awaitable[None]) -> str:
-    """The message of the ConversationConflict that `attempt` must raise."""
+    """Return the message of the ConversationConflict that `attempt` must raise."""
     try:
         await attempt
     except ConversationConflict as conflict:
@@ -87,7 +87,7 @@ async def expect_conflict(what: str, attempt: Awaitable[None]) -> str:
 
 
 async def an_unknown_conversation_is_none(store: Store) -> None:
-    """Of a conversation that was never saved there is nothing: no session, record, journal or line."""
+    """An unknown conversation has no session, record, journal or line."""
     expect("load", await store.load("nobody"), None)
     expect("load with a request id", await store.load("nobody", "request"), None)
     expect("records", list(await store.records("nobody")), [])
@@ -120,7 +120,7 @@ async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
 
 
 async def a_known_request_id_brings_its_record(store: Store) -> None:
-    """The inbox tells which record answered a request, per conversation, for ever."""
+    """The store finds the record that answered a request id, per conversation, for ever."""
     first, second = turn("c", 1, request_id="r1"), turn("c", 2, request_id="r2")
     await store.save(first)
     await store.save(second)
@@ -133,7 +133,7 @@ async def a_known_request_id_brings_its_record(store: Store) -> None:
 
 
 async def a_request_id_is_answered_once(store: Store) -> None:
-    """A second save under a known request id is refused as a whole; elsewhere the id is free."""
+    """A second save under a known request id is refused as a whole. In other conversations, the id is free."""
     await store.save(turn("c", 1, '"first"', "r"))
     await store.journal("c", 1, '"kept"')
     await expect_conflict("the same request", store.save(turn("c", 2, '"second"', "r")))
@@ -156,7 +156,7 @@ async def records_come_in_order_and_in_pages(store: Store) -> None:
 
 
 async def the_journal_keeps_steps_in_order(store: Store) -> None:
-    """Steps come back by their numbers, not by time of writing; also before the first save."""
+    """Steps come back by their numbers, not by time of writing, and also before the first save."""
     for step in (2, 10, 1, 3):
         await store.journal("c", step, f'"step {step}"')
     wanted = [f'"step {step}"' for step in (1, 2, 3, 10)]
@@ -174,7 +174,7 @@ async def a_step_is_written_once(store: Store) -> None:
 
 
 async def a_save_empties_the_journal(store: Store) -> None:
-    """The turn is over with its commit; only this conversation's steps go, and step 1 is free again."""
+    """A commit ends the turn. Only this conversation's steps go, and step 1 is free again."""
     await store.journal("c", 1, '"mine"')
     await store.journal("other", 1, '"theirs"')
     await store.save(turn("c", 1))
@@ -215,7 +215,7 @@ async def conversations_are_listed_by_id(store: Store) -> None:
 
 
 async def deleting_removes_everything(store: Store) -> None:
-    """Nothing of a deleted conversation is left to a new one of the same id; others stay."""
+    """A new conversation with the id of a deleted one finds nothing of it. Other conversations stay."""
     for name in ("c", "other"):
         await store.save(turn(name, 1, request_id="r"))
         await store.save(turn(name, 2))
@@ -231,7 +231,7 @@ async def deleting_removes_everything(store: Store) -> None:
 
 
 async def due_rows_come_in_order_of_time(store: Store) -> None:
-    """The due table holds what a commit says of its conversation, replaced by the next one; it can be narrowed."""
+    """The due table holds the rows of the last commit of each conversation, and can be filtered."""
     await store.save(due("b", 1, (30.5, "remind"), (10.0, "expire")))
     await store.save(due("a", 1, (10.0, "expire"), (1e12, "expire")))
     await store.save(turn("quiet", 1))
@@ -268,7 +268,7 @@ async def hostile_ids_are_only_ids(store: Store) -> None:
 
 
 async def documents_come_back_byte_for_byte(store: Store) -> None:
-    """A store neither parses nor mends what it keeps; a document may be a million characters long."""
+    """A store neither parses nor repairs documents, which may have a million characters."""
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
         expect(f"journal {number}", list(await store.journalled("c")), [text])
@@ -305,7 +305,7 @@ async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
 
 
 async def an_id_is_free(store: Store, name: str) -> None:
-    """Raises AssertionError when anything is kept under `name`."""
+    """Raise AssertionError if the store holds anything under `name`."""
     expect("load", await store.load(name, "r"), None)
     expect("records", list(await store.records(name)), [])
     expect("journalled", list(await store.journalled(name)), [])

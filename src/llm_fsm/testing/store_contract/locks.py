@@ -12,11 +12,11 @@ from llm_fsm.testing.store_contract.documents import expect, turn
 
 Loser = Callable[[Store, str], Awaitable[None]]
 SETTLE = 0.05
-"""Seconds after which a task that wants a lock has surely asked for it."""
+"""Seconds after which a task has surely requested a lock."""
 
 
 async def expect_busy(what: str, store: Store, name: str) -> str:
-    """The message of the retryable StoreError that a short wait for the lock must raise."""
+    """Return the message of the retryable StoreError that a short wait for the lock must raise."""
     try:
         async with store.lock(name, timeout=SETTLE):
             pass
@@ -27,7 +27,7 @@ async def expect_busy(what: str, store: Store, name: str) -> str:
 
 
 async def expect_free(what: str, store: Store, name: str) -> None:
-    """Raises AssertionError when the lock cannot be had within five seconds."""
+    """Raise AssertionError if the lock is not free within five seconds."""
     try:
         async with store.lock(name, timeout=5):
             pass
@@ -36,7 +36,7 @@ async def expect_free(what: str, store: Store, name: str) -> None:
 
 
 async def a_lock_has_one_holder(store: Store) -> None:
-    """While one holds the lock nobody else gets it, whatever the others' number."""
+    """While one writer holds the lock, no other gets it."""
     inside, most = 0, 0
 
     async def enter() -> None:
@@ -76,7 +76,7 @@ async def a_lock_goes_to_who_asked_first(store: Store) -> None:
 
 
 async def waiting_for_a_lock_ends(store: Store) -> None:
-    """After the timeout there is a retryable StoreError, and the one who gave up holds nobody back."""
+    """After the timeout there is a retryable StoreError. A writer that gave up blocks nobody."""
     async with store.lock("c"):
         await expect_busy("held", store, "c")
         await expect_busy("held still", store, "c")
@@ -142,7 +142,7 @@ async def many_writers_lose_nothing(store: Store) -> None:
 
 
 async def many_conversations_at_once(store: Store) -> None:
-    """Writers of different conversations neither mix nor refuse one another."""
+    """Writers of different conversations neither mix nor block one another."""
 
     async def talk(name: str) -> None:
         for number in (1, 2, 3):
@@ -157,7 +157,7 @@ async def many_conversations_at_once(store: Store) -> None:
 
 
 async def a_closed_store_says_so(store: Store) -> None:
-    """After `close` every use is a StoreError; closing again is none."""
+    """After `close`, every use raises StoreError. Closing again raises nothing."""
     await store.save(turn("c", 1))
     await store.close()
     await store.close()
@@ -218,7 +218,7 @@ async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Los
 
 
 async def who_lost_another_lock_goes_on(store: Store, other: Store, lose: Loser) -> None:
-    """A lock that nobody took meanwhile may be written under, or not; but a later one must be."""
+    """A writer whose lost lock nobody took may write or be refused. With a later lock, it must be able to write."""
     async with store.lock("c", timeout=30):
         await lose(store, "c")
     async with other.lock("c", timeout=30):
@@ -239,7 +239,7 @@ async def _expect_lost(what: str, attempt: Awaitable[None]) -> None:
 async def _add_one(store: Store) -> None:
     loaded = await store.load("c")
     version, total = (0, 0) if loaded is None else (loaded.version, json.loads(loaded.session))
-    await asyncio.sleep(0)  # also a store that never suspends lets the others in here
+    await asyncio.sleep(0)  # lets the others run even if the store never suspends
     await store.save(turn("c", version + 1, json.dumps(total + 1)))
 
 

@@ -15,23 +15,23 @@ OTHER_SHA = "b" * 64
 
 
 def posting(name: str, number: int, *events: tuple[str, str]) -> Commit:
-    """The commit of a turn that has (sink, key) to tell."""
+    """Return the commit of a turn with these (sink, key) events."""
     outbox = tuple(Outgoing(sink=sink, key=key, text=json.dumps(key)) for sink, key in events)
     return replace(turn(name, number), outbox=outbox)
 
 
 def pinned(name: str, number: int, sha: str | None, text: str | None = None) -> Commit:
-    """The commit of a turn under a definition."""
+    """Return the commit of a turn under a definition."""
     return replace(turn(name, number), definition_sha=sha, definition_text=text)
 
 
 async def keys(store: Store, sink: str, **narrowed: object) -> list[str]:
-    """The keys that a sink has still to be told."""
+    """Return the keys of the events that a sink has not received."""
     return [row.key for row in await store.outbox(OutboxQuery(sink=sink, **narrowed))]  # type: ignore[arg-type]
 
 
 async def expect_refused(what: str, attempt: Awaitable[None]) -> None:
-    """Raises AssertionError when `attempt` does not raise StoreError."""
+    """Raise AssertionError if `attempt` does not raise StoreError."""
     try:
         await attempt
     except StoreError:
@@ -66,7 +66,7 @@ async def the_outbox_is_read_in_order(store: Store) -> None:
 
 
 async def what_was_told_is_dropped(store: Store) -> None:
-    """Acknowledging a row drops it and what the sink was told before it in the conversation; twice is once."""
+    """Acknowledging a row drops it and the sink's rows before it in the conversation. Repeating changes nothing."""
     await store.save(posting("a", 1, ("crm", "a1"), ("log", "a1"), ("crm", "a2"), ("crm", "a3")))
     await store.save(posting("a", 2, ("crm", "a4")))
     await store.save(posting("b", 1, ("crm", "b1")))
@@ -83,7 +83,7 @@ async def what_was_told_is_dropped(store: Store) -> None:
 
 
 async def a_refused_commit_posts_nothing(store: Store) -> None:
-    """The outbox belongs to the turn's transaction: what is not saved is not told, nor pinned."""
+    """The outbox belongs to the turn's transaction. A refused commit posts nothing and pins nothing."""
     await store.save(replace(turn("c", 1), request_id="r"))
     late = replace(posting("c", 1, ("crm", "late")), definition_sha=SHA, definition_text="{}")
     await expect_conflict("a version behind", store.save(late))
@@ -95,7 +95,7 @@ async def a_refused_commit_posts_nothing(store: Store) -> None:
 
 
 async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
-    """One copy of each, from the first commit that is pinned to it until the last conversation is gone or moved."""
+    """The store keeps one copy of each definition, from the first commit that is pinned to it to the last."""
     text = DOCUMENTS[0]
     await store.save(pinned("a", 1, SHA, text))
     await store.save(pinned("b", 1, SHA, "something else under the same name is not looked at"))
@@ -116,7 +116,7 @@ async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
 
 
 async def a_pin_needs_its_definition(store: Store) -> None:
-    """A commit cannot name a definition that the store has not got; nothing of it is written."""
+    """A commit that names a definition unknown to the store writes nothing."""
     await expect_refused("a first turn", store.save(pinned("c", 1, SHA)))
     expect("load", await store.load("c"), None)
     await store.save(turn("c", 1))
@@ -126,7 +126,8 @@ async def a_pin_needs_its_definition(store: Store) -> None:
 
 
 async def the_listing_can_be_narrowed(store: Store) -> None:
-    """By definition, state and end, as the last commit said; paging goes on within what is left."""
+    """The listing can be filtered by definition, state and end, as the last commit has them. Paging works on the rest.
+    """
     for number in range(1, 8):
         for step in range(1, number % 4 + 2):
             kind = "order" if number % 2 else "greeting"
@@ -147,7 +148,8 @@ async def the_listing_can_be_narrowed(store: Store) -> None:
 
 
 async def a_conversation_can_come_whole(store: Store) -> None:
-    """`earlier` records go in before the last one in the same commit, with their request ids, under one version."""
+    """`earlier` records are written before the last one in the same commit, with their request ids, under one version.
+    """
     earlier = ((turn("c", 1).record, None), (turn("c", 2).record, "r2"))
     whole = replace(turn("c", 1), record=turn("c", 3).record, earlier=earlier, created=5.5, request_id="r3")
     await store.save(whole)
@@ -167,7 +169,7 @@ async def a_conversation_can_come_whole(store: Store) -> None:
 
 
 async def nothing_outlives_its_conversation(store: Store) -> None:
-    """Deleting removes outbox, due rows and the unused definition, too; also a journal without a conversation."""
+    """Deleting also removes outbox, due rows and the unused definition, and a journal without a conversation."""
     for name in ("c", "other"):
         commit = replace(posting(name, 1, ("crm", name)), due=((1.0, "expire"),))
         await store.save(replace(commit, definition_sha=name * 8, definition_text="{}"))
@@ -184,7 +186,7 @@ async def nothing_outlives_its_conversation(store: Store) -> None:
 
 
 async def hostile_words_are_only_words(store: Store) -> None:
-    """Names of sinks, keys, states and definitions are any text; so are the outbox's documents."""
+    """Names of sinks, keys, states and definitions are any text, and so are the outbox's documents."""
     for number, word in enumerate(HOSTILE, start=1):
         event = Outgoing(sink=word, key=word, text=DOCUMENTS[number % len(DOCUMENTS)])
         commit = replace(turn(f"c{number:02}", 1), definition=word, state=word, outbox=(event,))
@@ -198,7 +200,7 @@ async def hostile_words_are_only_words(store: Store) -> None:
 
 
 async def the_outbox_outlives_its_store(store: Store, other: Store) -> None:
-    """After `close` another store finds what is still to be told, and the definitions."""
+    """After `close`, another store finds the undelivered events and the definitions."""
     await store.save(replace(posting("c", 1, ("crm", "c1")), definition_sha=SHA, definition_text="{}"))
     await store.close()
     expect("the outbox", await keys(other, "crm"), ["c1"])

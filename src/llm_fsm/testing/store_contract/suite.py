@@ -21,10 +21,10 @@ from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS
 from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
 
 Maker = Callable[[], Store | Awaitable[Store]]
-"""Gives a store, or a coroutine that does."""
+"""Returns a store, or a coroutine that does."""
 
 Loser = Callable[[Store, str], Awaitable[None]]
-"""Makes a store lose the lock of a conversation, as when its connection broke or its lease ran out."""
+"""Makes a store lose the lock of a conversation, like a broken connection or an expired lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class StoreCheck:
     Attributes:
         name: Its name.
         says: The clause as a sentence.
-        shared: It needs two stores on one place.
+        shared: True if it needs two stores on one place.
         body: The check itself.
-        fenced: It also needs a way to lose a lock.
+        fenced: True if it also needs a way to lose a lock.
     """
 
     name: str
@@ -81,8 +81,11 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
     """Return every check. Each is independent of the others.
 
     Args:
-        shared: True adds checks with two stores on one place: for stores whose place outlives the object.
-        fenced: True adds checks with locks that can be lost: for locks that rest on a connection or a lease.
+        shared: True adds checks with two stores on one place, for stores whose data outlives the object.
+        fenced: True adds checks with locks that can be lost, for locks that depend on a connection or a lease.
+
+    Returns:
+        The checks.
     """
     checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
     if shared:
