@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from llm_fsm._async import DeadlineExceeded, in_time, in_words
+from llm_fsm._async import DeadlineExceeded, in_time, in_words, played
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +80,14 @@ def test_seconds_are_told_without_the_dust_of_clocks() -> None:
     assert [in_words(seconds) for seconds in (0.1, 1.49959, 119.9996, 120.0, 1200.0, 86400.5)] == [
         *("0.1", "1.5", "120", "120", "1200", "86400"),
     ]
+
+
+async def test_a_generator_of_values_gives_its_result_and_one_of_awaitables_an_awaitable_of_it() -> None:
+    def steps(first, second):
+        return f"{(yield first)} {(yield second)}"
+
+    assert played(steps("a", "b")) == "a b"
+    assert await played(steps("a", later("b"))) == "a b"
+    assert await played(steps(later("a"), "b")) == "a b"
+    with pytest.raises(TimeoutError, match="its own"):
+        await played(steps(failing(), "b"))

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -77,6 +77,35 @@ async def in_time(work: Awaitable[T], seconds: float) -> T:
         if timer.expired():
             raise DeadlineExceeded from error
         raise
+
+
+def played(steps: Generator[Any, Any, T]) -> T | Awaitable[T]:
+    """Run a generator that yields values or awaitables, and send back the value of each.
+
+    Args:
+        steps: The generator.
+
+    Returns:
+        Its result; an awaitable of it if an awaitable was among them.
+    """
+    found: Any = None
+    try:
+        while True:
+            found = steps.send(found)
+            if isinstance(found, Awaitable):
+                return _awaited(steps, found)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+async def _awaited(steps: Generator[Any, Any, T], found: Any) -> T:
+    try:
+        while True:
+            found = steps.send(await found if isinstance(found, Awaitable) else found)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
 
 def in_words(seconds: float) -> str:

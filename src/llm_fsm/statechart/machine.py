@@ -11,32 +11,34 @@ import inspect
 import json
 import uuid
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-from llm_fsm._async import is_async
+from llm_fsm._async import is_async, played
 from llm_fsm._text import nearest
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ModelError
 from llm_fsm.llm.clients.base import needs
-from llm_fsm.llm.clients.messages import AnyMessage
+from llm_fsm.llm.clients.messages import AnyMessage, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.statechart.memory import PersistentMemory, plain
-from llm_fsm.statechart.refinement import Judge, Try, judge_messages, read_judgement, refine
+from llm_fsm.statechart.refinement import judged, refine
 from llm_fsm.statechart.tools import get_global_registry
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_context import Workbench, WorkingMemory
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.workflow.bound_llm import BoundLLM, text_of
+from llm_fsm.workflow.bound_llm import BoundLLM
 from llm_fsm.workflow.compile import ids_of
-from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
+from llm_fsm.workflow.errors import ExecutionBreak, WorkflowError
 from llm_fsm.workflow.host import LIMITS, Host, task_function
 
 try:
@@ -293,17 +295,8 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         """
         del state_name, state_input
         retries = self.max_refinement_retries if max_retries is None else max_retries
-        steps = refine(retries, throw=throw_on_failure)
-        wanted = next(steps)
-        while True:
-            if isinstance(wanted, Try):
-                found = execution_func(refinement_advice=wanted.advice)
-            else:
-                found = self.validate_output(objective, wanted.output)
-            try:
-                wanted = steps.send(found)
-            except StopIteration as stop:
-                return stop.value
+        judge = partial(self.validate_output, objective)
+        return played(refine(execution_func, judge, retries, throw=throw_on_failure))
 
     def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
         """Let a model judge an output. Override it to judge by your own code.
@@ -319,9 +312,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         Raises:
             ModelError: The model failed.
         """
-        llm = validation_llm or self.llm_client
-        answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
-        return read_judgement(str(text_of(answer)))
+        return played(judged(validation_llm or self.llm_client, objective, output, self.memory.to_context(3)))
 
     # -- running states
 
@@ -359,25 +350,32 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
                 "execute_state waits, and an async body must not: use AsyncLLMStateMachine and await execute_state"
             )
         asked = self._ask(state_name, state_input, raw=raw_transition)
-        machine = self._host(asked).machine
         try:
-            if asked.resumes is not None:
-                with suppress(ConversationConflict):  # this machine's own store has it
-                    machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
-                turn = machine.answer(asked.id, result_value(plain(state_input)))
-            else:
-                turn = machine.run(**self._begin(asked))
-        except OwnError as error:
-            raise error.error from error.error.__cause__
+            return self._host(asked).wait(partial(self._execute, asked))
         except ModelError:
             if not asked.done:
-                self._park(asked)
                 raise
-            machine = self._host(replace(asked, raw=True)).machine  # the run ends without its summary
-            turn = machine.run(conversation_id=asked.id)
+            return self._host(asked).wait(partial(self._execute, asked))
+
+    async def _execute(self, asked: _Asked, machine: AsyncMachine) -> Any:
+        try:
+            if asked.done:  # its summary failed, so the run ends without one
+                turn = await machine.run(conversation_id=asked.id)
+            elif asked.resumes is not None:
+                with suppress(ConversationConflict):  # this machine's own store has it
+                    await machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
+                turn = await machine.answer(asked.id, result_value(plain(asked.given)))
+            else:
+                turn = await machine.run(**self._begin(asked))
+        except ModelError:
+            if asked.done:
+                asked.raw = True
+            else:
+                self._park(asked)
+            raise
         if turn.paused is not None:
-            self._break(asked, turn, machine.export(asked.id))
-        return self._settle(asked, turn, machine.resume(asked.id).memory)
+            self._break(asked, turn, await machine.export(asked.id))
+        return self._settle(asked, turn, (await machine.resume(asked.id)).memory)
 
     def _processing_loop(self, caller_future: Any = None) -> Any:
         """Process events, and run the bodies for those with `state_input`."""
@@ -543,25 +541,12 @@ class AsyncLLMStateMachine(LLMStateMachine):
             ModelError: The model failed. Execute the state again to continue.
         """
         asked = self._ask(state_name, state_input, raw=raw_transition)
-        machine = self._host(asked).async_machine
         try:
-            if asked.resumes is not None:
-                with suppress(ConversationConflict):
-                    await machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
-                turn = await machine.answer(asked.id, result_value(plain(state_input)))
-            else:
-                turn = await machine.run(**self._begin(asked))
-        except OwnError as error:
-            raise error.error from error.error.__cause__
+            return await self._host(asked).do(partial(self._execute, asked))
         except ModelError:
             if not asked.done:
-                self._park(asked)
                 raise
-            machine = self._host(replace(asked, raw=True)).async_machine
-            turn = await machine.run(conversation_id=asked.id)
-        if turn.paused is not None:
-            self._break(asked, turn, await machine.export(asked.id))
-        return self._settle(asked, turn, (await machine.resume(asked.id)).memory)
+            return await self._host(asked).do(partial(self._execute, asked))
 
     async def run_with_refinement(
         self,
@@ -589,19 +574,10 @@ class AsyncLLMStateMachine(LLMStateMachine):
         Raises:
             RefinementFailed: No attempt was accepted, and `throw_on_failure` is true.
         """
-        del state_name, state_input
-        retries = self.max_refinement_retries if max_retries is None else max_retries
-        steps = refine(retries, throw=throw_on_failure)
-        wanted: Try | Judge = next(steps)
-        while True:
-            if isinstance(wanted, Try):
-                found = execution_func(refinement_advice=wanted.advice)
-            else:
-                found = self.validate_output(objective, wanted.output)
-            try:
-                wanted = steps.send(await found if isinstance(found, Awaitable) else found)
-            except StopIteration as stop:
-                return stop.value
+        found = super().run_with_refinement(
+            state_name, objective, execution_func, max_retries, throw_on_failure, state_input=state_input
+        )
+        return await found if isinstance(found, Awaitable) else found
 
     async def validate_output(self, objective: str, output: Any, validation_llm: Any = None) -> Any:
         """Let a model judge an output. Override it to judge by your own code.
@@ -617,9 +593,8 @@ class AsyncLLMStateMachine(LLMStateMachine):
         Raises:
             ModelError: The model failed.
         """
-        llm = validation_llm or self.llm_client
-        answer = llm.chat(judge_messages(objective, output, self.memory.to_context(3)), temperature=0.0)
-        return read_judgement(str(text_of(await answer if isinstance(answer, Awaitable) else answer)))
+        found = super().validate_output(objective, output, validation_llm)
+        return await found if isinstance(found, Awaitable) else found
 
     def _processing_loop(self, caller_future: Any = None) -> Any:
         if self._depth > 0:
@@ -667,7 +642,8 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> Callable[[Workbench], Any]:
     """Return the body of a state for one machine, whose own engine must not keep the machine alive."""
 
-    def begin(ctx: Workbench) -> tuple[Any, Any, _Asked | None]:
+    @contextmanager
+    def running(ctx: Workbench, *, on_loop: bool) -> Iterator[tuple[Any, Any, _Asked | None]]:
         self = machine()
         asked = self._asked.get(ctx.conversation_id)
         document = dict(ctx.memory.to_dict())
@@ -676,25 +652,19 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
             document = {key: value for key, value in document.items() if value is not None}
         ctx.memory = _Live(self.memory, document)
         given = ctx.input if asked is None or (asked.resumes is not None and asked.given is None) else asked.given
-        return self, given, asked
+        token = _run.set(_Run(self, state, ctx, on_loop=on_loop))
+        try:
+            yield self, given, asked
+        finally:
+            _run.reset(token)
 
     def call(ctx: Workbench) -> Any:
-        self, given, asked = begin(ctx)
-        token = _run.set(_Run(self, state, ctx, on_loop=False))
-        try:
-            output = body(self, state_input=given)
-        finally:
-            _run.reset(token)
-        return _kept(asked, output)
+        with running(ctx, on_loop=False) as (self, given, asked):
+            return _kept(asked, body(self, state_input=given))
 
     async def awaited(ctx: Workbench) -> Any:
-        self, given, asked = begin(ctx)
-        token = _run.set(_Run(self, state, ctx, on_loop=True))
-        try:
-            output = await body(self, state_input=given)
-        finally:
-            _run.reset(token)
-        return _kept(asked, output)
+        with running(ctx, on_loop=True) as (self, given, asked):
+            return _kept(asked, await body(self, state_input=given))
 
     return awaited if is_async(body) else call
 

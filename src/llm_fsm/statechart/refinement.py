@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
 from typing import Any, Self
 
 from llm_fsm._text import escaped
 from llm_fsm.errors import LLMFSMError, ReplyError
-from llm_fsm.llm.clients.messages import LLMResponse, Message
+from llm_fsm.llm.clients.messages import Message, text_of
 from llm_fsm.turn.reply.parser import document
 
 _VERDICT = ("valid", "is_valid", "passed")
@@ -44,22 +43,10 @@ class Judgement(tuple[bool, str | None]):
         return made
 
 
-@dataclass(frozen=True)
-class Try:
-    """Make an attempt with this advice."""
-
-    advice: str | None
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Judge this output."""
-
-    output: Any
-
-
-def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
-    """Alternate attempts and judgements. Return the first valid output, or the best one.
+def refine(
+    attempt: Callable[..., Any], judge: Callable[[Any], Any], retries: int, *, throw: bool
+) -> Generator[Any, Any, Any]:
+    """Yield attempts and judgements in turn. Return the first valid output, or the best one.
 
     A judgement is (valid, advice). A `Judgement` may have a score. The highest score is the best, then the latest
     attempt.
@@ -67,8 +54,8 @@ def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
     advice: str | None = None
     best, most = None, float("-inf")
     for _ in range(retries + 1):
-        output = yield Try(advice)
-        found = yield Judge(output)
+        output = yield attempt(refinement_advice=advice)
+        found = yield judge(output)
         valid, advice = found
         if valid is True:
             return output
@@ -80,9 +67,14 @@ def refine(retries: int, *, throw: bool) -> Generator[Try | Judge, Any, Any]:
     return best
 
 
-def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
-    """Return the question if an output meets an objective."""
-    shown = output.content if isinstance(output, LLMResponse) else output
+def judged(llm: Any, objective: str, output: Any, context: str) -> Generator[Any, Any, Judgement]:
+    """Yield the answer of a model to the question if an output meets an objective, and return its judgement."""
+    answer = yield llm.chat(_messages(objective, output, context), temperature=0.0)
+    return _read(str(text_of(answer)))
+
+
+def _messages(objective: str, output: Any, context: str) -> list[Message]:
+    shown = text_of(output)
     try:
         text = escaped(shown)
     except (TypeError, ValueError):
@@ -95,7 +87,7 @@ def judge_messages(objective: str, output: Any, context: str) -> list[Message]:
     return [Message("system", system), Message("user", f"{context}\n\n{asked}" if context else asked)]
 
 
-def read_judgement(text: str) -> Judgement:
+def _read(text: str) -> Judgement:
     """Read a judge's reply. An unclear reply counts as not valid."""
     plain: dict[str, str] = {}
     for line in text.splitlines():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
-from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, read_tools, to_engine, to_response
+from llm_fsm.llm.clients.messages import AnyMessage, read_tools, to_engine, to_response
 from llm_fsm.session.messages import LLMMessage, ModelReply
 from llm_fsm.tools.task_context import BoundModel, Break, Question, SyncModel
 from llm_fsm.workflow.errors import ExecutionBreak
+from llm_fsm.workflow.host import ask_alone
 from llm_fsm.workflow.tools import read_tool
 
 
@@ -100,7 +100,7 @@ class BoundLLM:
     def _ask(self, question: Question, read: Callable[[ModelReply], Any]) -> Any:
         llm = self._llm
         if not isinstance(llm, BoundModel | SyncModel):
-            return ask_alone(self.adapter, llm, question, read)
+            return read(ask_alone(self.adapter, [read_tool(tool) for tool in llm], question))
         if isinstance(llm, BoundModel):
             return self._waited(llm, question, read)
         try:
@@ -115,27 +115,10 @@ class BoundLLM:
             raise broken(stop, self._state) from stop
 
 
-def ask_alone(adapter: Any, tools: Sequence[Any], question: Question, read: Callable[[ModelReply], Any]) -> Any:
-    """Ask a model outside of a workflow, in a run of one state."""
-    found: list[ModelReply] = []
-
-    def execute(ctx: Any) -> None:
-        found.append(ctx.ask(question))
-
-    host = import_module("llm_fsm.workflow.host")  # which needs this module
-    host.run_once(adapter, [read_tool(tool) for tool in tools], execute)
-    return read(found[0])
-
-
 def broken(stop: Break, state: str) -> ExecutionBreak:
     """Return the break for the user's function, from one of the engine."""
     call = stop.asked.get("call") or {}
     return ExecutionBreak(str(stop.asked.get("what", "")), call.get("result"), state=state, call=call or None)
-
-
-def text_of(output: Any) -> Any:
-    """Return an output; for a model's response, its text."""
-    return (output.content or "") if isinstance(output, LLMResponse) else output
 
 
 def _text(reply: ModelReply) -> str:

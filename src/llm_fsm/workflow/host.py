@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
 
 from llm_fsm._async import is_async
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.sync import Machine
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.clients.bridge import ClientModel
-from llm_fsm.session.messages import LLMRequest
+from llm_fsm.llm.clients.messages import text_of
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import Tool, ToolRegistry
-from llm_fsm.tools.task_context import Break, RunLimit, Workbench
+from llm_fsm.tools.task_context import Break, Question, RunLimit, SyncModel, Workbench
 from llm_fsm.tools.task_functions import Function
 from llm_fsm.turn.tool_results import ResultFault, result_value
-from llm_fsm.workflow.bound_llm import text_of
 from llm_fsm.workflow.errors import ExecutionBreak, OwnError, WorkflowError
+
+T = TypeVar("T")
+M = TypeVar("M", Machine, AsyncMachine)
+Work: TypeAlias = Callable[[AsyncMachine], Coroutine[Any, Any, T]]
 
 CALL_SECONDS = 600.0
 """Longest time of one call of a model."""
@@ -27,14 +32,14 @@ LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
 
 
 class Host:
-    """The machines of one definition; each is made on first use.
+    """Runs one definition for callers with and without an event loop. Each kind has its own machine, made on first use.
 
     Args:
         document: The definition as JSON data.
         functions: The functions that it names.
         tools: The tools that it names.
         model: Returns the client that answers a request.
-        store: A URL or a store; sync and async callers share it.
+        store: A URL or a store; both machines share it.
         options: Further options of a machine.
     """
 
@@ -47,57 +52,63 @@ class Host:
         store: Any,
         **options: Any,
     ) -> None:
-        self.document = document
-        self.functions = functions
+        self._document = document
+        self._functions = functions
         self._options = {"tools": tools, "model": ClientModel(model), "timeout": CALL_SECONDS, **options}
-        self._store = resolve_store(store)
-        self._sync: Machine | None = None
-        self._async: AsyncMachine | None = None
+        self._options["store"] = resolve_store(store)
 
-    @property
-    def machine(self) -> Machine:
-        """The machine for callers without an event loop."""
-        if self._sync is None:
-            self._sync = Machine.from_dict(self.document, store=self._store, **self._options)
-            self._register(self._sync)
-        return self._sync
+    def wait(self, work: Work[T]) -> T:
+        """Do work with the machine, for a caller without an event loop. The exceptions of its functions are raised."""
+        machine = self._sync
+        try:
+            return machine._portal.run(work(machine._machine))
+        except OwnError as error:
+            raise error.error from error.error.__cause__
 
-    @property
-    def async_machine(self) -> AsyncMachine:
-        """The machine for callers in an event loop."""
-        if self._async is None:
-            self._async = AsyncMachine.from_dict(self.document, store=self._store, **self._options)
-            self._register(self._async)
-        return self._async
+    async def do(self, work: Work[T]) -> T:
+        """Do the same in the caller's event loop."""
+        try:
+            return await work(self._async)
+        except OwnError as error:
+            raise error.error from error.error.__cause__
 
-    def _register(self, machine: Machine | AsyncMachine) -> None:
-        for name, function in self.functions.items():
+    @cached_property
+    def _sync(self) -> Machine:
+        return self._registered(Machine.from_dict(self._document, **self._options))
+
+    @cached_property
+    def _async(self) -> AsyncMachine:
+        return self._registered(AsyncMachine.from_dict(self._document, **self._options))
+
+    def _registered(self, machine: M) -> M:
+        for name, function in self._functions.items():
             machine.function(function, name=name)
+        return machine
 
 
-def run_once(adapter: Any, tools: Sequence[Tool], execute: Callable[[Any], None]) -> None:
-    """Run one task on a machine that is made for it.
+def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelReply:
+    """Ask a model outside of a workflow, in a run of one state.
 
     Raises:
-        ExecutionBreak: The task waits for an answer.
-        Exception: `execute` raised this error.
+        ExecutionBreak: A tool waits for an answer.
+        ModelError: The model failed.
     """
     state = {"kind": "task", "execute": "execute", "max_retries": 0, "tools": [tool.name for tool in tools]}
     named = {tool.name: {"registered": tool.name} for tool in tools}
     document = {"name": "once", "initial_state": "once", "tools": named, "limits": LIMITS, "states": {"once": state}}
+    found: list[ModelReply] = []
 
     def body(ctx: Workbench) -> None:
-        execute(ctx.llm)
+        assert isinstance(ctx.llm, SyncModel)
+        found.append(ctx.llm.ask(question))
 
     functions = {"execute": task_function(body, None, "once")}
-    with Host(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory").machine as machine:
-        try:
-            turn = machine.run()
-        except OwnError as error:
-            raise error.error from error.error.__cause__
+    host = Host(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
+    turn = host.wait(lambda machine: machine.run())
     if turn.paused is not None:
         call = dict(turn.paused.call or {})
         raise ExecutionBreak(turn.paused.what, call.get("result"), call=call or None)
+    return found[0]
 
 
 def task_function(body: Callable[[Workbench], Any], work: Function | None, state: str) -> Function:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from llm_fsm._async import played
 from llm_fsm._text import escaped
 from llm_fsm.llm.clients.messages import Message
+from llm_fsm.workflow.bound_llm import BoundLLM
 from llm_fsm.workflow.context import ExecutionContext
 from llm_fsm.workflow.state import KeyResult, StateSpec
 from llm_fsm.workflow.validation import RuleValidator
@@ -23,9 +25,6 @@ _ASKED = {
     "act": f"Carry out the decision with the tools that you have, and report the result. If nothing is left to do, "
     f"begin your report with {DONE!r} and give the final answer.",
 }
-
-_Asked = tuple[str, str, str]
-
 
 def run_ooda(ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = None, max_cycles: int = 5) -> Any:
     """Work on a task inside a state's function, in cycles of observing, orienting, deciding and acting.
@@ -50,46 +49,25 @@ def run_ooda(ctx: ExecutionContext, task: str, tools: Sequence[Any] | None = Non
     if max_cycles < 1:
         raise ValueError(f"max_cycles is at least 1, not {max_cycles}")
 
-    def ask(phase: str, system: str, user: str) -> Any:
-        if phase == "act":
-            return llm.run_with_tools(system, user, tools=tools or ())
-        return llm.chat([Message(role="system", content=system), Message(role="user", content=user)], tools=[])
-
-    steps = _cycles(ctx, task, max_cycles)
-    first = next(steps)
-    answer = ask(*first)
-    if hasattr(answer, "__await__"):
-        return _awaited(steps, ask, answer)
-    while True:
-        try:
-            answer = ask(*steps.send(str(answer)))
-        except StopIteration as stop:
-            return stop.value
+    return played(_cycles(ctx, llm, task, tools or (), max_cycles))
 
 
-async def _awaited(steps: Generator[_Asked, str, str], ask: Any, answer: Any) -> str:
-    while True:
-        try:
-            asked = steps.send(str(await answer))
-        except StopIteration as stop:
-            return str(stop.value)
-        answer = ask(*asked)
-
-
-def _cycles(ctx: ExecutionContext, task: str, max_cycles: int) -> Generator[_Asked, str, str]:
-    """Yield the questions, phase by phase, and return the last report."""
+def _cycles(
+    ctx: ExecutionContext, llm: BoundLLM, task: str, tools: Sequence[Any], max_cycles: int
+) -> Generator[Any, Any, str]:
+    """Yield the answers, phase by phase, and return the last report."""
     report = ""
     for cycle in range(1, max_cycles + 1):
-        known: dict[str, Any] = (
-            {"task": task, "input": ctx.input, "last_report": report}
-            if report
-            else {
-                "task": task,
-                "input": ctx.input,
-            }
-        )
+        known: dict[str, Any] = {"task": task, "input": ctx.input}
+        if report:
+            known["last_report"] = report
         for phase in PHASES:
-            report = yield phase, f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known)
+            system, user = f"You are in the phase {phase}. {_ASKED[phase]}", escaped(known)
+            if phase == "act":
+                report = str((yield llm.run_with_tools(system, user, tools=tools)))
+            else:
+                messages = [Message(role="system", content=system), Message(role="user", content=user)]
+                report = str((yield llm.chat(messages, tools=[])))
             known[phase] = report
             if ctx.task is not None:
                 ctx.task.emit({"ooda": phase, "cycle": cycle, "said": report})

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest
@@ -17,7 +18,7 @@ from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
 from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
 from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
-from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, OwnError, WaitForInput, WorkflowError
+from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, WaitForInput, WorkflowError
 from llm_fsm.workflow.host import Host, task_function
 from llm_fsm.workflow.state import KeyResult, StateSpec
 from llm_fsm.workflow.tools import ToolSpec
@@ -116,7 +117,10 @@ class Workflow:
         """
         if self._host is None or self._context.run_id is None:
             return ()
-        return self._host.machine.resume(self._context.run_id).turns
+        return self._host.wait(self._recorded)
+
+    async def _recorded(self, machine: AsyncMachine) -> tuple[Turn, ...]:
+        return await (await machine.resume(self._id())).turns()
 
     # -- running
 
@@ -172,18 +176,7 @@ class Workflow:
         Raises:
             Exception: The errors of `run`.
         """
-        machine = self._prepared().machine
-        if not self._begun:
-            self._open(machine.resume, machine.take_in)
-        try:
-            turn = (
-                machine.answer(**self._answer(state_input)) if self._waits else machine.step(**self._start(state_input))
-            )
-        except OwnError as error:
-            raise error.error from error.error.__cause__
-        if turn.paused is not None:
-            self._pause(turn, machine.export(turn.conversation_id))
-        return self._settle(turn)
+        return self._prepared().wait(lambda machine: self._step(machine, state_input))
 
     async def astep(self, state_input: Any = None) -> Any:
         """Run the current state, and stop before the next one, in an event loop.
@@ -198,16 +191,15 @@ class Workflow:
         Raises:
             Exception: The errors of `run`.
         """
-        machine = self._prepared().async_machine
+        return await self._prepared().do(lambda machine: self._step(machine, state_input))
+
+    async def _step(self, machine: AsyncMachine, given: Any) -> Any:
         if not self._begun:
-            await self._open_async(machine)
-        try:
-            if self._waits:
-                turn = await machine.answer(**self._answer(state_input))
-            else:
-                turn = await machine.step(**self._start(state_input))
-        except OwnError as error:
-            raise error.error from error.error.__cause__
+            await self._open(machine)
+        if self._context.pause is not None:
+            turn = await machine.answer(self._id(), self._plain(given), step=True)
+        else:
+            turn = await machine.step(**self._start(given))
         if turn.paused is not None:
             self._pause(turn, await machine.export(turn.conversation_id))
         return self._settle(turn)
@@ -240,39 +232,25 @@ class Workflow:
         judges = request.schema is not None and request.schema.name == "verdicts"
         return self.validator_llm if judges else self.llm
 
-    @property
-    def _waits(self) -> bool:
-        return self._context.pause is not None
-
     def _id(self) -> str:
         self._context.run_id = self._context.run_id or uuid.uuid4().hex
         return self._context.run_id
 
-    def _open(self, resume: Callable[[str], Any], take_in: Callable[[str, str], str]) -> None:
+    async def _open(self, machine: AsyncMachine) -> None:
         """Resume a run from the store or from the context."""
         pause, id = self._context.pause, self._id()
         with suppress(ConversationConflict):  # the store has it
-            if pause is not None:
-                take_in(json.dumps(pause["run"]), id)
-        with suppress(ConversationNotFound):
-            conversation = resume(id)
-            self._take_up([turn.events for turn in conversation.turns], waits=conversation.paused is not None)
-        self._begun = True
-
-    async def _open_async(self, machine: Any) -> None:
-        pause, id = self._context.pause, self._id()
-        with suppress(ConversationConflict):
             if pause is not None:
                 await machine.take_in(json.dumps(pause["run"]), id)
         with suppress(ConversationNotFound):
             conversation = await machine.resume(id)
             turns = await conversation.turns()
-            self._take_up([turn.events for turn in turns], waits=conversation.paused is not None)
+            events = [event for turn in turns for event in turn.events]
+            self._take_up(events, waits=conversation.paused is not None)
         self._begun = True
 
-    def _take_up(self, turns: Iterable[Iterable[ev.Event]], *, waits: bool) -> None:
+    def _take_up(self, known: Sequence[ev.Event], *, waits: bool) -> None:
         """Read the progress of a run from the store. Outputs of an earlier run in the context stay."""
-        known = [event for events in turns for event in events]
         passed = sum(isinstance(event, ev.TaskPassed) for event in known)
         self._context.history = self._context.history[: max(0, len(self._context.history) - passed)]
         self._fold(known)
@@ -290,9 +268,6 @@ class Workflow:
             "state": made.ids.get(self.current_state, self.current_state),
             "shared": context.shared.to_dict(),
         }
-
-    def _answer(self, given: Any) -> dict[str, Any]:
-        return {"conversation_id": self._id(), "value": self._plain(given), "step": True}
 
     def _plain(self, value: Any) -> Any:
         try:

@@ -156,6 +156,11 @@ def to_response(reply: ModelReply) -> LLMResponse:
     return LLMResponse(reply.text, calls, reply.finish_reason or "stop", usage)
 
 
+def text_of(answer: Any) -> Any:
+    """Return the text of a client's response; any other value unchanged."""
+    return (answer.content or "") if isinstance(answer, LLMResponse) else answer
+
+
 def read_tools(schemas: Iterable[Mapping[str, Any]] | None) -> tuple[ToolSpec, ...]:
     """Read tools in the form of chat completions.
 
