@@ -51,7 +51,7 @@ def bad_check(document: Document) -> Iterator[Finding]:
 
 
 def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
-    """Find faults in the names that a sound check reads: one that reads nothing has the same outcome each time."""
+    """Find faults in the names that a sound check reads. A check that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
         yield bad_check.finding("this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN)
@@ -70,7 +70,7 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
 
 
 def _key(document: Document, name: str, pointer: str) -> Iterator[Finding]:
-    """A key of the context that a check reads."""
+    """Find faults in a context key that a check reads."""
     from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415 - seldom needed
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 

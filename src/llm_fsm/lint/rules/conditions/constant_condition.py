@@ -27,10 +27,10 @@ from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSE
 
 @lint_rule("C203", "warning")
 def never_holds(document: Document) -> Iterator[Finding]:
-    """The conditions of a transition can never hold, whatever values the keys have.
+    """The conditions of a transition can never be true, with any values of the keys.
 
     Why it is bad:
-    The transition is never taken. What it was written for does not happen, and no test run shows why.
+    The transition is never taken. Its purpose is never served, and no test run shows why.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
@@ -57,7 +57,7 @@ def never_holds(document: Document) -> Iterator[Finding]:
 
 
 def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
-    """True when no case is left where keys without a schema hold only what conditions compare them with."""
+    """Return true if no case is left in which keys without a schema have only the values that conditions compare."""
     logics = [condition.value.get("logic") for condition in transition.items("conditions")]
     ruled = [logic for logic in logics if logic is not None]
     operators = frozenset(operators_in(ruled))
@@ -76,7 +76,7 @@ def _is_told_twice(name: str, guard: Guard, logics: list[Any]) -> bool:
 
 
 def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> ValueSet | None:
-    """The values that a key without a schema is compared with, by type; None for other keys and other types."""
+    """Return the values that a key without a schema is compared with, by type; None for other keys and other types."""
     types = known.keys.compared.get(name, set())
     if not types or not types <= by_type.keys() or known.keys.domain(name) != EVERYTHING:
         return None
@@ -105,7 +105,7 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
 
 
 def _is_absurd(condition: Placed) -> bool:
-    """True when a condition cannot hold even with keys that may have any value."""
+    """Return true if a condition cannot be true even with keys that may have any value."""
     keys = [name for _, name in condition.texts("requires_context_keys")]
     logic = condition.value.get("logic")
     try:
@@ -124,10 +124,10 @@ _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
 @lint_rule("C204", "info")
 def always_holds(document: Document) -> Iterator[Finding]:
-    """The logic of a condition holds in every case, so it decides nothing.
+    """The logic of a condition is true in every case, so it decides nothing.
 
     Why it is bad:
-    The author thought that it would keep the transition closed at times.
+    The author expected it to close the transition in some cases.
 
     Example:
         "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18}}},
@@ -163,7 +163,7 @@ _DECIDING = frozenset(
     }
 )
 _READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
-"""Operators whose value may be another one each time."""
+"""Operators whose value may differ each time."""
 _COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
 """Operators of expressions in other languages."""
 
@@ -172,7 +172,7 @@ Constant = tuple[str, str, Any]
 
 @once
 def constants(document: Document) -> tuple[Constant, ...]:
-    """(pointer of the condition, pointer of the part, part) of what reads no key."""
+    """Return (pointer of the condition, pointer of the part, part) for each part that reads no key."""
     return tuple(
         (condition.pointer, pointer, rule)
         for _, transition in document.transitions()
@@ -197,7 +197,7 @@ def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str
 
 
 def _reads(rule: Any) -> bool:
-    """True if anything in a rule reads a key; most comparisons tell at a glance."""
+    """Return true if any part of a rule reads a key. The common comparisons take a short cut."""
     for written in rule.values() if isinstance(rule, dict) and len(rule) == 1 else ():
         if isinstance(written, list) and written and isinstance(written[0], dict) and [*written[0]] == ["var"]:
             return True
@@ -209,7 +209,7 @@ def constant_expression(document: Document) -> Iterator[Finding]:
     """A condition, or a comparison in it, reads no key and so has the same outcome each time.
 
     Why it is bad:
-    Mostly a `var` was forgotten: `{"==": ["tier", "gold"]}` compares two texts and never holds.
+    Mostly a `var` was forgotten: `{"==": ["tier", "gold"]}` compares two texts and is never true.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
@@ -237,7 +237,7 @@ def _hint(document: Document, rule: Any) -> str | None:
 
 
 def _forgotten(document: Document, rule: Any) -> str | None:
-    """A text of the rule that is the name of a key."""
+    """Return a text of the rule that is the name of a key."""
     found = operation(rule)
     keys = {key for state in document.states.values() for _, key in state.texts("required_context_keys")}
     keys |= set(document.keys or ()) | SYSTEM_NAMES
@@ -248,7 +248,7 @@ def _forgotten(document: Document, rule: Any) -> str | None:
 _COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
 _COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
 _TELLING = frozenset((*_COUNTING, "now", "date", "lower"))
-"""Operators of which the result is known to some extent."""
+"""Operators with a result that is partly known."""
 
 _LONGEST = {"string": "maxLength", "array": "maxItems"}
 _MILLISECONDS = 10**11
@@ -260,9 +260,9 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     """A computed value is compared with something that makes the outcome the same every time.
 
     Why it is bad:
-    The condition does not test what it was written for. Lengths are never negative and go up to `maxLength` or
-    `maxItems`; numbers have no length. `now` and `date` are seconds, neither milliseconds nor texts. `lower` has no
-    capitals, and a key always equals itself.
+    The condition does not test what the author meant. Lengths are never negative and at most `maxLength` or `maxItems`.
+    Numbers have no length. `now` and `date` are seconds, neither milliseconds nor texts. `lower` gives no capitals, and
+    a key always equals itself.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
@@ -277,7 +277,7 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
 
 @once
 def impossible(document: Document) -> tuple[Finding, ...]:
-    """The findings of this rule."""
+    """Return the findings of this rule."""
     return tuple(
         found
         for inner in parts(document).values()
@@ -314,7 +314,7 @@ def _in_part(document: Document, part: Part) -> Iterator[Finding]:
 def _odd(
     document: Document, operator: str, computed: str, arguments: list[Any], here: int
 ) -> tuple[str, str | None] | None:
-    """(message, hint) where the other side does not go with what is computed."""
+    """Return (message, hint) if the other side does not fit the computed value."""
     other = arguments[1 - here]
     shown = as_json(other)
     if computed in _COUNTING and is_number(other):
@@ -342,7 +342,7 @@ def _odd(
 def _too_long(
     document: Document, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
 ) -> tuple[str, str | None] | None:
-    """(message, hint) where a key has no length, or would have to be longer than its schema allows."""
+    """Return (message, hint) if a key has no length, or would have to be longer than its schema allows."""
     other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
     schema = None if computed[0] != "len" or name is None else reasoning(document).keys.schema(name)
     kind = str((schema or {}).get("type"))
@@ -384,10 +384,10 @@ def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
 
 @lint_rule("F119", "warning")
 def left_at_once(document: Document) -> Iterator[Finding]:
-    """A state that asks the user for something has an automatic transition that always holds.
+    """A state that asks the user for something has an automatic transition that is always open.
 
     Why it is bad:
-    Automatic transitions are looked at when a state is entered, before the model speaks: the user is never asked.
+    Automatic transitions are checked when a state is entered, before the model speaks. So the user is never asked.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "name"}]},
@@ -395,7 +395,7 @@ def left_at_once(document: Document) -> Iterator[Finding]:
                             "transitions": [{"target_state": "bye", "auto": true}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Let the transition demand what is collected: `"conditions": [{"requires_context_keys": ["name"]}]`.
+    Let the transition demand the collected keys: `"conditions": [{"requires_context_keys": ["name"]}]`.
     """
     known = reasoning(document)
     for name, state in document.states.items():

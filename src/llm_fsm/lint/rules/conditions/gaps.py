@@ -21,8 +21,8 @@ def decide_gap(document: Document) -> Iterator[Finding]:
     """A deciding state has no transition for values that are possible when it is entered.
 
     Why it is bad:
-    A `decide` state asks nobody: when no transition holds, the run ends there with the outcome `stuck`. So does a
-    `wait` state whose answer opens no transition.
+    A `decide` state asks nobody. If no transition is open, the run ends there with the outcome `stuck`. The same
+    happens in a `wait` state whose answer opens no transition.
 
     Example:
         "context_schema": {"type": "object", "properties": {
@@ -56,7 +56,7 @@ def decide_gap(document: Document) -> Iterator[Finding]:
 
 
 def _is_open(document: Document, state: str) -> bool:
-    """True where nothing says what an answer may be."""
+    """Return true if nothing limits the answer."""
     waits = document.kind_of(state) == "wait"
     return waits and document.keys is None and "answer_schema" not in document.states[state].value
 
@@ -74,7 +74,7 @@ def _finding(flow: DataFlow, state: str, context: Context, guards: list[Guard]) 
 
 
 def _level(flow: DataFlow, context: Context, names: list[str]) -> Level:
-    """A gap is a note if the program can close it by setting its own key."""
+    """Return the level of a gap: a note if the program can close it by setting its own key."""
     if any(name.split(".", 1)[0] in context for name in names):
         return "warning"
     keys = [flow.declared(name) for name in names if not is_system(name)]
@@ -97,7 +97,7 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Give the state a transition that can hold; a last one without conditions always does.
+    Give the state a transition that can be open. A last one without conditions always is.
     """
     known = reasoning(document)
     for name, state in document.states.items():
@@ -114,10 +114,10 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
 
 @lint_rule("C222", "warning")
 def one_way_confirmation(document: Document) -> Iterator[Finding]:
-    """A state asks the user to agree, and no way leads on for those who do not.
+    """A state asks the user to agree, and has no transition for users who do not.
 
     Why it is bad:
-    Whoever says no stays in the state and is asked again. The only way out is to agree.
+    A user who says no stays in the state and is asked again. The only way out is to agree.
 
     Example:
         "context_schema": {"type": "object", "properties": {"agreed": {"type": "boolean"}}},
@@ -127,7 +127,7 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
 
     Fix:
     Add a transition for the other answer, to a state that changes or cancels. A global transition or the pattern
-    `cancel` will do as well.
+    `cancel` also works.
     """
     if any(name == "cancel" for _, name in document.root.texts("patterns")):
         return
@@ -155,7 +155,7 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
 
 
 def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, Any]]:
-    """(key, value) of each key with two values that a state asks for, if one value opens no way."""
+    """Yield (key, value) for each key with two values that a state asks for, if one value opens no transition."""
     flow = data_flow(known.document)
     asked = {flow.declared(key) or key for _, key in known.document.states[state].texts("required_context_keys")}
     if not asked:
@@ -176,7 +176,9 @@ def _opens(known: Reasoning, arc: Arc, key: str, value: Any) -> bool:
 
 
 def _reads_back(document: Document, name: str) -> bool:
-    """True for a state that collects nothing, whose fixed reply asks and shows keys, and whose ways are words alone."""
+    """Return true for a state that collects nothing, asks by a fixed reply with keys, and has only transitions in
+    words.
+    """
     state = document.states[name]
     shown = any(mention.shown for mention in data_flow(document).replies.get(name, ()))
     worded = not any(arc.auto or arc.conditions for arc in document.own_from[name])

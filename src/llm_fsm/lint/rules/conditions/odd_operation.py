@@ -1,4 +1,4 @@
-"""Operators that do not get the values which they take."""
+"""Operators with a wrong number or kind of values."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def odd_operation(document: Document) -> Iterator[Finding]:
     """An operator of a condition has more values than it reads, or a value in place of a key.
 
     Why it is bad:
-    `{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.
-    `{"has_context": {"var": "city"}}` does not ask whether the city is set: it looks for a key whose name is the
-    city.
+    `{"==": [a, b, c]}` compares two values and ignores the third, and `{"!": [a, b]}` negates only the first.
+    `{"has_context": {"var": "city"}}` does not test if the city is set. It looks for a key whose name is the city.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [

@@ -21,10 +21,10 @@ _MOST_ARCS = 40
 
 @lint_rule("C206", "warning")
 def overlapping_transitions(document: Document) -> Iterator[Finding]:
-    """Two transitions of equal priority, between which conditions alone decide, can hold at the same time.
+    """Two transitions of equal priority can be open at the same time, and only conditions decide between them.
 
     Why it is bad:
-    Which of them is taken depends on their order in the file, which looks as if it meant nothing.
+    Their order in the file decides which one is taken. Readers do not expect that.
 
     Example:
         "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
@@ -35,7 +35,7 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
             "small": {"purpose": "Offer a table"}, "large": {"purpose": "Offer the hall"}}
 
     Fix:
-    Make the conditions exclude each other, or give the transition that is to come first the lower priority.
+    Make the conditions exclude each other, or give the transition that should win the lower priority number.
     """
     known = reasoning(document)
     for state in known.deciding:
@@ -80,11 +80,11 @@ def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) 
 
 @lint_rule("C207", "warning")
 def shadowed_transition(document: Document) -> Iterator[Finding]:
-    """A transition is never taken, because earlier ones hold whenever it does.
+    """A transition is never taken, because an earlier one is open whenever it is.
 
     Why it is bad:
-    Where conditions alone decide, the first transition that holds is taken; one that comes later and adds
-    nothing is dead. Of several transitions to one target, a later one cannot demand what an earlier one does not.
+    If only conditions decide, the first open transition is taken. A later one that adds nothing is dead. Of several
+    transitions to one target, a later one must not demand more than an earlier one.
 
     Example:
         "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
@@ -135,7 +135,7 @@ def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None
 
 
 def _says_when(arc: Arc | None) -> bool:
-    """True when words tell the model when to take a transition."""
+    """Return true if words tell the model when to take a transition."""
     if arc is None:
         return False
     placed = arc.placed
@@ -143,12 +143,12 @@ def _says_when(arc: Arc | None) -> bool:
 
 
 def _order(arc: Arc) -> tuple[int, bool, int, str]:
-    """By priority, and then as they stand in the file, global ones last."""
+    """Sort by priority, then by position in the file, global transitions last."""
     return arc.priority, arc.is_global, len(arc.placed.pointer), arc.placed.pointer
 
 
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
-    """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
+    """Find moves that the model picks and that demand more than an earlier one to the same target."""
     seen: dict[str, list[Arc]] = {}
     own = known.document.own_from[state]
     targets = {arc.target for arc in own} - {state}

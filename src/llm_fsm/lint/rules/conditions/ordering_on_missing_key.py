@@ -1,4 +1,4 @@
-"""Orderings that a missing key lets through."""
+"""Comparisons by order that are true without the key."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from llm_fsm.lint.solver.value_sets import UNSET
 
 @lint_rule("C209", "warning")
 def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
-    """A key that may be missing is compared by less or greater, and the comparison goes through without it.
+    """A key that may be missing is compared by less or greater, and the comparison is true without it.
 
     Why it is bad:
-    In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`: `{"<=": [{"var": "guests"}, 8]}` holds
-    before anybody has said how many guests come.
+    In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`. So `{"<=": [{"var": "guests"}, 8]}` is true
+    before the user has given a number of guests.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
@@ -33,7 +33,7 @@ def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Confirm the table"}}
 
     Fix:
-    Demand the key as well: add it to `requires_context_keys` of the condition.
+    Demand the key too: add it to `requires_context_keys` of the condition.
     """
     flow = data_flow(document)
     risky: dict[str, list[Comparison]] = {}
@@ -53,7 +53,7 @@ def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
 
 
 def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
-    """True if a missing key lets it through; `passed` are the answers that were found before."""
+    """Return true if the comparison is true without the key; `passed` caches the answers."""
     found = operation(comparison.rule)
     if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
         return False

@@ -24,7 +24,7 @@ def type_mismatch(document: Document) -> Iterator[Finding]:
     """A key is compared with a value of a type that it cannot have.
 
     Why it is bad:
-    The comparison does not test what it seems to: mostly it never holds.
+    The comparison does not test what it seems to. Mostly it is never true.
 
     Example:
         "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}}},
@@ -56,10 +56,10 @@ _COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
 
 @lint_rule("C211", "warning")
 def value_outside_enum(document: Document) -> Iterator[Finding]:
-    """A key is compared with a value that its schema does not allow: one that is not listed, or beyond its bounds.
+    """A key is compared with a value that its schema does not allow: it is not listed, or beyond the bounds.
 
     Why it is bad:
-    The key can never have that value, so an equality never holds and an inequality always does.
+    The key can never have that value, so an equality is never true and an inequality always is.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
@@ -93,7 +93,7 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
 
 
 def _in_lists(document: Document) -> Iterator[Finding]:
-    """Elements that a list is searched for and that its schema does not let in."""
+    """Find elements that a condition looks for in a list and that the schema of the list does not allow."""
     known = reasoning(document)
     for inner in parts(document).values() if document.keys is not None else ():
         for place, _, operator, arguments, _ in inner:
@@ -113,7 +113,7 @@ def _in_lists(document: Document) -> Iterator[Finding]:
 
 
 def _in_replies(document: Document) -> Iterator[Finding]:
-    """Texts with which a fixed reply compares a key that has listed values."""
+    """Find texts with which a fixed reply compares a key that has listed values."""
     known = reasoning(document)
     for state in document.states.values() if document.keys is not None else ():
         for name, text in _compared(state.text("reply")):
@@ -150,7 +150,7 @@ def case_mismatch(document: Document) -> Iterator[Finding]:
     """A key is compared with a listed value in other letter case.
 
     Why it is bad:
-    Texts are compared exactly: "Gold" is not "gold", so the comparison never comes out as meant.
+    Texts are compared exactly. "Gold" is not "gold", so the comparison is never true.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
@@ -174,10 +174,10 @@ def case_mismatch(document: Document) -> Iterator[Finding]:
 
 @lint_rule("C216", "warning")
 def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
-    """A condition compares `_current_state` or `_previous_state` with what it can never be.
+    """A condition compares `_current_state` or `_previous_state` with a value that it never has.
 
     Why it is bad:
-    The comparison has the same outcome every time, so the condition does not test what it was written for.
+    The comparison has the same outcome every time, so the condition does not test what the author meant.
 
     Example:
         "states": {"menu": {"purpose": "Show the menu", "transitions": [{"target_state": "help",
@@ -185,15 +185,15 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
             "help": {"purpose": "Help", "transitions": [{"target_state": "menu"}]}}
 
     Fix:
-    Write the id of a state. A transition of a state is looked at in that state only, so there `_current_state` needs
-    no test.
+    Write the id of a state. A transition of a state is only checked in that state, so `_current_state` needs no test
+    there.
     """
     yield from unknown_states(document)
 
 
 @once
 def unknown_states(document: Document) -> tuple[Finding, ...]:
-    """The findings of this rule."""
+    """Return the findings of this rule."""
     return tuple(_unknown(document))
 
 

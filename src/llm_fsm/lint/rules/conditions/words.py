@@ -12,10 +12,10 @@ from llm_fsm.lint.solver.solver import reasoning
 
 @lint_rule("C218", "warning")
 def empty_condition(document: Document) -> Iterator[Finding]:
-    """A condition says nothing: it has neither keys nor logic, and no words by which a model could judge.
+    """A condition is empty: it has neither keys nor logic, and no words by which a model could judge.
 
     Why it is bad:
-    It always holds. Mostly something was to be written there.
+    It is always true. Mostly its content was forgotten.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye", "conditions": [{}]}]},
@@ -37,10 +37,10 @@ def empty_condition(document: Document) -> Iterator[Finding]:
 
 @lint_rule("C219", "warning")
 def unjudged_words(document: Document) -> Iterator[Finding]:
-    """A condition of words stands where no model judges: in a state that decides, or on an automatic transition.
+    """A condition in words is in a place where no model judges: in a state that decides, or on an automatic transition.
 
     Why it is bad:
-    There, only keys and logic count. Words alone always hold, so the transition is taken whatever the user said.
+    There, only keys and logic count. A condition in words is always true, so the transition is taken after any message.
 
     Example:
         "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state": "sort"}]},
@@ -50,7 +50,7 @@ def unjudged_words(document: Document) -> Iterator[Finding]:
                    "on": {"purpose": "Go on"}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Give the condition `logic` over a key that is collected before, or let a state that talks choose.
+    Give the condition `logic` over a key that is collected before, or let a `converse` state choose.
     """
     for findings in unjudged(document).values():
         yield from findings
@@ -58,7 +58,7 @@ def unjudged_words(document: Document) -> Iterator[Finding]:
 
 @once
 def unjudged(document: Document) -> Mapping[str, list[Finding]]:
-    """State to what this rule finds in it."""
+    """Return state to findings of this rule."""
     found: dict[str, list[Finding]] = {}
     known = reasoning(document)
     for state in known.deciding:

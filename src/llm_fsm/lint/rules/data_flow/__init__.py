@@ -1,1 +1,1 @@
-"""Rules about keys: who sets them, and who reads them."""
+"""Rules about keys: their writers and readers."""

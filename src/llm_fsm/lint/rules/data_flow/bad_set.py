@@ -1,4 +1,4 @@
-"""Values that a definition sets and that are never kept."""
+"""Values that a definition sets in vain."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("K320", "warning")
 def bad_set(document: Document) -> Iterator[Finding]:
-    """`set` gives a key a value that is never kept.
+    """`set` gives a key a value that is always refused.
 
     Why it is bad:
-    The key keeps its old value, and only the record says so. The schema refuses the value, or the name is no key. A
-    value that is made of a secret is refused, too, if the key is not secret.
+    The key keeps its old value, and only the record shows it. The schema refuses the value, or the name is no key. A
+    value that is made of a secret is also refused if the key is not secret.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"enum": ["gold", "basic"]}}},

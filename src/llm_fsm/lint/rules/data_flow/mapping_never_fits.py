@@ -1,4 +1,4 @@
-"""Mappings to keys that refuse what they bring."""
+"""Mappings to keys that refuse their values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 @lint_rule("K317", "warning")
 def mapping_never_fits(document: Document) -> Iterator[Finding]:
-    """An `output` or `input` takes a value to a key that never accepts it: its type, its values or its `x-source`
+    """An `output` or `input` maps a value to a key that never accepts it: its type, its values or its `x-source`
     differ.
 
     Why it is bad:
-    The value is refused each time, and the key stays without one.
+    The value is refused each time, and the key stays empty.
 
     Example:
         "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
@@ -33,7 +33,7 @@ def mapping_never_fits(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Give both sides the same type, and the key the `x-source` of what sets it.
+    Give both sides the same type, and give the key the `x-source` of its writer.
     """
     if document.keys is None:
         return
@@ -78,7 +78,7 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
 
 
 def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:
-    """Keys that the model may not write, and that the called definition takes from its model."""
+    """Find keys that the model may not write, and that the called definition takes from its model."""
     given = state.value.get("input")
     for key, pointer in mapped(state):
         source_key = str(state.value["output"][key])

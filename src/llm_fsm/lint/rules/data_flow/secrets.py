@@ -19,11 +19,11 @@ Text = tuple[str, str]
 
 @lint_rule("K311", "warning")
 def secret_in_prompt(document: Document) -> Iterator[Finding]:
-    """A text that is put into the prompt names a secret key as a placeholder.
+    """A text of the prompt names a secret key as a placeholder.
 
     Why it is bad:
-    `x-secret` keeps a value out of prompts: the placeholder is never filled, and the model is told to use
-    something that it cannot see.
+    `x-secret` keeps a value out of prompts. The placeholder is never filled, and the model should use a value that it
+    cannot see.
 
     Example:
         "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
@@ -58,7 +58,7 @@ def _scopes(flow: DataFlow) -> Iterator[Finding]:
 
 
 def _texts(document: Document) -> Iterator[Text]:
-    """Every text that a prompt is made of."""
+    """Yield every text that a prompt is made of."""
     for key in ("persona", "description"):
         yield f"/{key}", document.root.text(key)
     for state in document.states.values():
@@ -122,13 +122,13 @@ _SIGNS = (
     *("sk-", "sk_live_", "sk_test_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA"),
     *("ASIA", "AIza", "xox", "hf_", "eyJ", "earer ", "PRIVATE KEY", "://"),
 )
-"""One of these is in every secret that is known."""
+"""Every known form of a secret contains one of these."""
 _SHOWN = 8
 
 
 @lint_rule("W412", "warning")
 def secret_literal(document: Document) -> Iterator[Finding]:
-    """A key or a token of some service stands in the file.
+    """The file contains a key or token of a service.
 
     Why it is bad:
     Definitions are shown to models, shared and kept under version control. A definition never holds a secret.
@@ -138,7 +138,7 @@ def secret_literal(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Revoke it and take it out. Keys of models belong into the environment, those of tools into the program.
+    Revoke it and remove it. Keys of models belong in the environment, those of tools in the program.
     """
     if not any(sign in all_joined(document) for sign in _SIGNS):
         return
@@ -153,6 +153,6 @@ def secret_literal(document: Document) -> Iterator[Finding]:
 
 
 def _made_up(text: str) -> bool:
-    """True for what stands for a key: `sk-xxxxxxxxxxxxxxxxxxxx`."""
+    """Return true for a placeholder of a key: `sk-xxxxxxxxxxxxxxxxxxxx`."""
     tail = re.sub(r"^[A-Za-z]+[-_ ]", "", text)
     return len(set(tail.casefold())) < 6 or "your" in text.casefold()

@@ -1,4 +1,4 @@
-"""Fixed replies that may show what was worked out from earlier answers."""
+"""Fixed replies that may show values computed from earlier answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def stale_reply(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a key of the program beside keys that the user can correct there.
 
     Why it is bad:
-    The program may have worked it out from them, as a price. Then the reply shows the old one after a correction.
+    The program may compute it from them, such as a price. After a correction, the reply then shows the old value.
 
     Example:
         "context_schema": {"type": "object", "properties": {
@@ -28,8 +28,8 @@ def stale_reply(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "reply": "Goodbye."}}
 
     Fix:
-    Say what the key is made of: `"x-from": ["room"]` clears it when the room changes, and has it made again. If it
-    is made of no other key, write `"x-from": []`.
+    Declare the keys that it is computed from. `"x-from": ["room"]` clears it when the room changes, and it is computed
+    again. If it depends on no other key, write `"x-from": []`.
     """
     keys, flow = document.keys or {}, data_flow(document)
     for state, mentioned in flow.replies.items():

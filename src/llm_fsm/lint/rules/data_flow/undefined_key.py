@@ -27,8 +27,8 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
     """A condition, or a rule under `set`, reads a key that is not declared.
 
     Why it is bad:
-    Where there is a `context_schema`, no reply can write the key, so for the condition it is never set.
-    Without one, a key that differs by a letter or two from one that is collected is mostly a slip.
+    With a `context_schema`, no reply can write the key, so for the condition it is never set. Without one, a key that
+    differs from a collected key by a letter or two is mostly a typo.
 
     Example:
         "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
@@ -72,7 +72,7 @@ def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Iterator[
 
 
 def _hint(flow: DataFlow, name: str) -> str | None:
-    """The key that was meant; conditions see the context itself, not an object that holds it."""
+    """Return the key that was meant. Conditions read the context itself, not an object that holds it."""
     inner = name.partition(".")[2]
     if root_of(name) in ("context", "ctx", "data", "state") and flow.declared(inner) is not None:
         return f"write {quoted(inner)}: the names of conditions are those of keys"
@@ -80,7 +80,7 @@ def _hint(flow: DataFlow, name: str) -> str | None:
 
 
 def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
-    """(pointer, name) of every name that a condition reads, each once."""
+    """Yield (pointer, name) for every name that a condition reads, each once."""
     seen: set[str] = set()
     for pointer, name in condition.texts("requires_context_keys"):
         if name not in seen:
@@ -114,7 +114,7 @@ def _system(name: str, pointer: str) -> Finding:
 
 
 def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
-    """`_refusals` of a key that no reply can write: nothing is refused there."""
+    """Find a key in `_refusals` that no reply can write, so that nothing is ever refused."""
     root, _, key = name.partition(".")
     keys = flow.document.keys
     if root == "_refusals" and key and keys is not None and key not in keys:
@@ -124,7 +124,7 @@ def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
 
 
 def _near_miss(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
-    """Without a schema: a key that nobody collects, but for a letter or two."""
+    """Without a schema, find a key that differs from a collected key by a letter or two."""
     known = [*flow.collected, *flow.outputs]
     if root_of(name) in known or name in known:
         return
@@ -151,8 +151,8 @@ def undeclared_key(document: Document) -> Iterator[Finding]:
     """A state collects a key that `context_schema` does not declare.
 
     Why it is bad:
-    Where there is a `context_schema`, only its keys can be written: what the user says is not stored under this
-    one, and a transition that needs it never opens.
+    With a `context_schema`, only its keys can be written. The user's answer is not stored under this key, and a
+    transition that needs it never opens.
 
     Example:
         "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
@@ -245,10 +245,10 @@ _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 
 @lint_rule("K309", "warning")
 def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
-    """A mapping, a `context_scope`, `set` or `clear` names a key that is not declared, or a path that leads nowhere.
+    """A mapping, a `context_scope`, `set` or `clear` names an undeclared key, or a path that finds nothing.
 
     Why it is bad:
-    Nothing is passed on, or what comes back is stored under a name that nothing else knows.
+    Nothing is passed on, or the result is stored under a name that nothing else uses.
 
     Example:
         "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
@@ -257,8 +257,8 @@ def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the name, or declare the key. A path into a result or an answer is made of names and positions divided by
-    points, such as `$.items.0.name`.
+    Correct the name, or declare the key. A path into a result or an answer consists of names and positions, separated
+    by points, such as `$.items.0.name`.
     """
     yield from _paths(document)
     yield from _answers(document)
@@ -278,7 +278,7 @@ def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
 
 
 def _paths(document: Document) -> Iterator[Finding]:
-    """Paths of other notations, in which nothing is ever found."""
+    """Find paths in other notations, which never find anything."""
     waits = (state for name, state in document.states.items() if document.kind_of(name) == "wait")
     for placed in (*document.root.members("tools"), *waits):
         mapping = placed.value.get("output")
@@ -293,7 +293,7 @@ def _paths(document: Document) -> Iterator[Finding]:
 
 
 def _answers(document: Document) -> Iterator[Finding]:
-    """Members of an answer that its schema does not have."""
+    """Find members of an answer that its schema does not have."""
     for state in document.states.values():
         schema, mapping = state.value.get("answer_schema"), state.value.get("output")
         members = schema.get("properties") if isinstance(schema, dict) else None

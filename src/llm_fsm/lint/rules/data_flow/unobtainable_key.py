@@ -1,4 +1,4 @@
-"""Keys that are needed and that nobody can set, or that nobody asks for."""
+"""Keys that are needed, but that nothing sets or no state asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OTHERS = ("host", "tool", "answer")
 
 @lint_rule("K303", "warning")
 def unwritable_key(document: Document) -> Iterator[Finding]:
-    """A state collects a key that the model cannot write, because its `x-source` is another one.
+    """A state collects a key that the model cannot write, because of its `x-source`.
 
     Why it is bad:
     The model asks for it, the user answers, and nothing is stored.
@@ -52,7 +52,7 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
     """A transition demands a key that only a tool or a person's answer may set, and none does.
 
     Why it is bad:
-    The transition can never be taken, and nobody in the conversation can do anything about it.
+    The transition can never be taken, and nobody in the conversation can change that.
 
     Example:
         "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
@@ -79,7 +79,7 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
 
 
 def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
-    """(key, source) of what a transition needs and nobody in the conversation can say."""
+    """Yield (key, source) for keys that a transition needs and that nobody in the conversation can give."""
     for name in sorted(flow.demands(arc)):
         key = flow.declared(name)
         source = None if key is None else flow.document.source_of(key)
@@ -109,11 +109,11 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fin
 
 @lint_rule("K315", "info")
 def never_asked_for(document: Document) -> Iterator[Finding]:
-    """A transition demands a key that no state on the way there collects.
+    """A transition demands a key that no earlier state collects.
 
     Why it is bad:
-    A prompt says what is still missing by `required_context_keys`. A key in none of them is asked for by chance, and
-    the transition that demands it stays closed.
+    A prompt lists missing keys by `required_context_keys`. The model asks for other keys only by chance, so the
+    transition stays closed.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
@@ -150,10 +150,10 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
 
 @lint_rule("K319", "warning")
 def asked_for_later(document: Document) -> Iterator[Finding]:
-    """A condition tests a key that is asked for only in states that come later.
+    """A condition tests a key that only later states ask for.
 
     Why it is bad:
-    When the condition is looked at, nobody has asked for the key yet: the transition stays closed, or the wrong one is
+    When the condition is checked, nobody has asked for the key yet. So the transition stays closed, or the wrong one is
     taken.
 
     Example:
@@ -178,12 +178,12 @@ def asked_for_later(document: Document) -> Iterator[Finding]:
 
 
 Late = Mapping[tuple[str, str], tuple[str, frozenset[str]]]
-"""(pointer of a transition, name that it tests) to its state and the states that ask for the name."""
+"""Maps (pointer of a transition, name that it tests) to its state and the states that ask for the name."""
 
 
 @once
 def asked_late(document: Document) -> Late:
-    """The names that transitions test before any state has asked for them."""
+    """Return the names that transitions test before any state has asked for them."""
     flow = data_flow(document)
     found = {}
     for arc in document.own:
@@ -195,7 +195,8 @@ def asked_late(document: Document) -> Late:
             compared = _compares(arc, name)
             if not compared and name not in flow.demands(arc):
                 continue
-            # Past a way round, a test of presence is a short cut; so is any test in a state that is entered again.
+            # A test of presence may be a short cut, if another path goes round.
+            # So may any test in a state that is entered again.
             if flow.leads_round(state, key, pointer) and (not compared or flow.asked_for(key, state)):
                 continue
             found[pointer, name] = (state, flow.setters(key))
@@ -203,7 +204,7 @@ def asked_late(document: Document) -> Late:
 
 
 def _compares(arc: Arc, name: str) -> bool:
-    """True when a transition tests more of a key than its presence."""
+    """Return true if a transition tests more of a key than its presence."""
     return any(_compared(condition.value.get("logic"), name) for condition in arc.conditions)
 
 

@@ -17,7 +17,7 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
     """A fixed reply shows a key that some path to it does not demand.
 
     Why it is bad:
-    A user who goes that way reads a text with a hole where the value should stand.
+    A user on that path reads a text with a hole in place of the value.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
@@ -82,7 +82,7 @@ def used_before_set(document: Document) -> Iterator[Finding]:
             pointer=use.pointer,
             hint=_hint(document, key),
             path=document.path_to(state),
-            # a model may mention a declared key anywhere, so a flag that nobody asks for can still decide
+            # a model may set any declared key in any state, so a flag that nobody asks for can still decide
             level="info" if document.kind_of(state) == "decide" else None,
         )
 
@@ -99,7 +99,7 @@ def _uses(flow: DataFlow) -> Iterator[Use]:
             yield Use(name, key, states[name].pointer + "/reply")
     for use in inputs(flow.document):
         state = states.get(use.state or "")
-        if state is None or use.key not in dict(mapped(state)):  # else it is asked for there, unless it is known
+        if state is None or use.key not in dict(mapped(state)):  # else the state asks for it, unless it is known
             yield use
     for name, state in states.items():
         if flow.document.kind_of(name) == "decide":
@@ -120,7 +120,7 @@ def scope_hides_required(document: Document) -> Iterator[Finding]:
     """A `context_scope` hides a key that the same state collects or decides by.
 
     Why it is bad:
-    The model does not see the value that it is to collect or correct, and may ask for it again.
+    The model does not see the value that it should collect or correct, and may ask for it again.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"],

@@ -19,8 +19,8 @@ def collected_never_read(document: Document) -> Iterator[Finding]:
     """A state collects a key that nothing in the file reads.
 
     Why it is bad:
-    The user is asked for something that no condition, fixed reply, mapping or instruction uses. Perhaps the
-    program reads it; perhaps a transition was meant to demand it.
+    The state asks for a value that no condition, fixed reply, mapping or instruction uses. Perhaps the program reads
+    it, or perhaps a transition should demand it.
 
     Example:
         "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
@@ -47,7 +47,7 @@ def set_never_used(document: Document) -> Iterator[Finding]:
     """An output mapping or `set` writes a key that nothing in the file reads.
 
     Why it is bad:
-    The result is stored and, as far as the file shows, forgotten; perhaps the key is misspelt.
+    The result is stored, and nothing in the file uses it. Perhaps the key is misspelt.
 
     Example:
         "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
@@ -72,8 +72,7 @@ def unused_key(document: Document) -> Iterator[Finding]:
     """A declared key appears nowhere else in the file.
 
     Why it is bad:
-    Nothing asks for it, and nothing reads it: no state, no condition, no reply, no text. It takes room in every
-    prompt.
+    No state, condition, reply or text asks for it or reads it. It takes room in every prompt.
 
     Example:
         "context_schema": {"type": "object", "properties": {"name": {"type": "string"}, "fax": {"type": "string"}}},
@@ -81,9 +80,9 @@ def unused_key(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Take it out, or collect it where it is needed. If only the program reads it, leave it as it is.
+    Remove it, or collect it where it is needed. If only the program reads it, leave it as it is.
     """
-    # Words may name a key with blanks, or by its title.
+    # Texts may name a key with blanks, or by its title.
     keys = document.keys
     if not keys:
         return
@@ -114,7 +113,7 @@ def unused_tool(document: Document) -> Iterator[Finding]:
     """A tool is declared, and no state uses it.
 
     Why it is bad:
-    A tool can be called only in states that list it under `tools`: this one never is.
+    A tool can be called only in states that list it under `tools`. So this one is never called.
 
     Example:
         "tools": {"search": {"registered": "search"}}, "states": {"hello": {"purpose": "Greet the user"}}

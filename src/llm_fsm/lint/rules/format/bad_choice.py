@@ -1,4 +1,4 @@
-"""Choices that stand for nothing."""
+"""Choices without a usable value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("S127", "warning")
 def bad_choice(document: Document) -> Iterator[Finding]:
-    """A choice has no words, or its value is neither one of a wanted key nor a target.
+    """A choice has no label, or its value is neither a value of a collected key nor a target.
 
     Why it is bad:
-    Whoever picks the choice says its label, and the model has to guess what that stands for.
+    If a user picks the choice, the model has to guess its meaning from the label.
 
     Example:
         "context_schema": {"type": "object", "properties": {"size": {"enum": ["s", "l"]}}},

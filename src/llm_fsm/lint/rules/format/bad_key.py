@@ -19,7 +19,7 @@ _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and 
 
 
 def _names(document: Document) -> Iterator[tuple[str, str]]:
-    """(pointer, name) of every key that is collected or declared."""
+    """Yield (pointer, name) for every key that is collected or declared."""
     declared = document.keys or {}
     for state in document.states.values():
         for pointer, name in state.texts("required_context_keys"):
@@ -32,7 +32,7 @@ def _names(document: Document) -> Iterator[tuple[str, str]]:
 
 @lint_rule("K301", "error", blocks=False)
 def bad_key(document: Document) -> Iterator[Finding]:
-    """A context key has a name that can never be stored, or that not every model can be asked for.
+    """A context key has a name that can never be stored, or that some providers refuse.
 
     Why it is bad:
     The answer of the user would be lost. Names that begin with `_` belong to the system. Others are ASCII letters,
@@ -68,18 +68,18 @@ _TARGET = "target_state"
 
 @lint_rule("S113", "warning", at_key=True)
 def reserved_name(document: Document) -> Iterator[Finding]:
-    """A state or context key has a name that has a meaning of its own where it is written.
+    """A state or context key has a reserved name.
 
     Why it is bad:
-    `on_exhausted` and `on_timeout` read `raise` and `continue` as what to do: they never lead to a state of that name.
-    A reply in which a context key is called `target_state`, too, cannot be repaired.
+    `on_exhausted` and `on_timeout` read `raise` and `continue` as actions, and never lead to a state of that name. A
+    reply cannot be repaired if a context key is also called `target_state`.
 
     Example:
         "states": {"hello": {"purpose": "Ask what to do", "transitions": [{"target_state": "continue"}]},
                    "continue": {"purpose": "Go on"}}
 
     Fix:
-    Choose a word that says what the state or the key is.
+    Choose a word that describes the state or the key.
     """
     for name in [name for name in document.states if name in _OUTCOMES]:
         yield reserved_name.finding(
@@ -103,16 +103,16 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
     """`x-source`, `x-secret`, `x-fast`, `x-from` or `x-labels` of a context key has a value that it cannot have.
 
     Why it is bad:
-    Who may write the key, and whether it must be kept out of prompts, would be guessed.
+    The checker would have to guess who may write the key, and if it must stay out of prompts.
 
     Example:
         "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "hots"}}},
         "states": {"hello": {"purpose": "Greet the user"}}
 
     Fix:
-    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
-    `x-labels` is an object: value to the words for it. `x-from` is a list of other declared keys, or of their parts;
-    no key is made of itself, and none in a circle.
+    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
+    object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
+    itself, also not through others.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -161,7 +161,7 @@ def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
 
 
 def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
-    """A key, and all that it is made of in the end."""
+    """Return a key, and all keys that it is made of, directly or through others."""
     found, open_ = set[str](), [key]
     while open_:
         if (name := open_.pop()) not in found:
@@ -173,7 +173,7 @@ def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
 
 
 def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Labels that are no words, and those of values that the key does not have."""
+    """Find labels that are no text, and labels of values that the key does not have."""
     labels, values = schema.get("x-labels"), schema.get("enum")
     if labels is None:
         return

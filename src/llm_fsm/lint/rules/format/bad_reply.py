@@ -1,4 +1,4 @@
-"""Fixed texts that cannot be said, or that say nothing."""
+"""Fixed texts that fail to render, or that are empty."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("S123", "error", blocks=False)
 def reply_fails(document: Document) -> Iterator[Finding]:
-    """A fixed reply cannot be said: rendering it fails, always or with a value that its keys may have.
+    """Rendering a fixed reply fails, always or with some values of its keys.
 
     Why it is bad:
     Replies run in a sandbox. It has no other templates, no names that begin with `_`, and no functions. It does not
-    repeat texts or add numbers to texts. A reply that fails is replaced by words of last resort.
+    repeat texts or add numbers to texts. A reply that fails is replaced by a standard apology.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},
@@ -31,7 +31,7 @@ def reply_fails(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ 'Guests: ' + guests }}"}}
 
     Fix:
-    Write what the message names in another way: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
+    Rewrite the part that the message names: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
     """
     for state, trial in reply_trials(document).items():
         if trial.outcome == "empty":
@@ -47,17 +47,17 @@ def reply_fails(document: Document) -> Iterator[Finding]:
 
 @lint_rule("S124", "warning")
 def empty_reply(document: Document) -> Iterator[Finding]:
-    """A fixed reply is empty, whatever its keys hold.
+    """A fixed reply is always empty, with any values of its keys.
 
     Why it is bad:
-    The user reads nothing in this state, although the file seems to say something.
+    The user reads nothing in this state, although the file seems to have a text.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                    "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{# say goodbye #}"}}
 
     Fix:
-    Write the words, or take the reply out, so that the model speaks.
+    Write the text, or remove the reply, so that the model speaks.
     """
     tried = reply_trials(document)
     for state, placed in document.states.items():
@@ -77,10 +77,10 @@ _TOOL_KEYS = ("registered", "mcp", "tool")
 
 @lint_rule("S126", "warning")
 def blank_text(document: Document) -> Iterator[Finding]:
-    """A name, or a text that is said, is blank.
+    """A name or a text is blank.
 
     Why it is bad:
-    Nothing can be called by a blank name, and users read nothing where a blank text is said.
+    A blank name cannot be used, and users see nothing in place of a blank text.
 
     Example:
         "name": " ", "states": {"hello": {"purpose": "Greet"}}
@@ -121,16 +121,16 @@ _ANSWERERS = frozenset({"assistant", "bot", "agent"})
 
 @lint_rule("W407", "warning", at_key=True)
 def example_dialogue_roles(document: Document) -> Iterator[Finding]:
-    """A message of an example dialogue is said by somebody else than `user` or `system`.
+    """A message of an example dialogue has another role than `user` or `system`.
 
     Why it is bad:
-    The conversation that the model reads has `user` and `system` only; it does not see whose example this is.
+    The conversation that the model reads has only `user` and `system`, so the role of this message is lost.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "example_dialogue": [{"usre": "Hi"}, {"system": "Hello!"}]}}
 
     Fix:
-    Write `{"user": "…"}` for what the user says and `{"system": "…"}` for the answers.
+    Write `{"user": "…"}` for the user's messages and `{"system": "…"}` for the answers.
     """
     for state in document.states.values():
         for message in state.items("example_dialogue"):
@@ -151,17 +151,17 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 @lint_rule("W411", "warning")
 def reply_is_data(document: Document) -> Iterator[Finding]:
-    r"""A fixed reply is JSON instead of words.
+    r"""A fixed reply is JSON instead of text.
 
     Why it is bad:
-    A reply is said to the user as it stands; the form of a model's reply belongs to models.
+    The user sees a fixed reply unchanged. Only models reply in JSON.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                    "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{\"message\": \"Goodbye!\"}"}}
 
     Fix:
-    Write the words alone.
+    Write only the text.
     """
     for pointer, text in (*replies(document), *failure_words(document)):
         plain = _TAGS.sub("0", text).strip()

@@ -16,15 +16,15 @@ def bad_context_schema(document: Document) -> Iterator[Finding]:
     """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
     Why it is bad:
-    No value can be checked against it, so the machine cannot be started. The same goes for schemas that refer to each
-    other so many times that checking one value might not end.
+    No value can be checked against it, so the machine cannot be started. The same is true of schemas that refer to each
+    other so often that a check might not end.
 
     Example:
         "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
         "states": {"hello": {"purpose": "Ask for the age"}}
 
     Fix:
-    Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
+    Correct the place that the message names. Types are string, number, integer, boolean, array, object, null.
     """
     whole = document.root.value.get("context_schema")
     if not isinstance(whole, dict):
@@ -50,8 +50,8 @@ def bad_answer_schema(document: Document) -> Iterator[Finding]:
     """The `answer_schema` of a state is not a JSON Schema.
 
     Why it is bad:
-    No answer can be checked against it, so the wait could never be ended. The same goes for schemas that refer to
-    each other so many times that checking one answer might not end.
+    No answer can be checked against it, so the wait could never end. The same is true of schemas that refer to each
+    other so often that a check might not end.
 
     Example:
         "states": {"hello": {"kind": "wait", "timeout": 60, "answer_schema": {"type": "bool"},

@@ -15,13 +15,13 @@ def bad_template(document: Document) -> Iterator[Finding]:
     """A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
 
     Why it is bad:
-    The reply cannot be said, so the machine cannot be started.
+    The reply cannot be rendered, so the machine cannot be started.
 
     Example:
         "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
 
     Fix:
-    Close what the message names. `{{ "{{" }}` writes the delimiters themselves.
+    Close the part that the message names. `{{ "{{" }}` writes the delimiters themselves.
     """
     for state in document.states.values():
         reply = state.text("reply")

@@ -1,4 +1,4 @@
-"""Ids that look alike, and characters that nobody sees."""
+"""Ids that look alike, and invisible characters."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PARTING = str.maketrans("", "", "_-. ")
 
 
 def seen_as(name: str) -> str:
-    """A name as it looks: without case, separators and differences between alphabets."""
+    """Return a name as it looks, without case, separators and differences between alphabets."""
     plain = name if name.isascii() else normalize("NFKC", name)
     folded = plain.casefold()
     return (folded if folded.isascii() else folded.translate(_LOOK_ALIKE)).translate(_PARTING)
 
 
 def _groups(document: Document) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
-    """(what they are, their names and pointers)."""
+    """Yield the kind of each group, with its names and pointers."""
     yield "state", [(name, state.pointer) for name, state in document.states.items()]
     tools = document.root.value.get("tools")
     yield "tool", [(name, "/tools" + step(name)) for name in (tools if isinstance(tools, dict) else ())]
@@ -34,7 +34,7 @@ def _groups(document: Document) -> Iterator[tuple[str, Iterable[tuple[str, str]]
 
 
 def _keys(document: Document) -> list[tuple[str, str]]:
-    """Declared keys, then those that states collect and transitions require, each where it first stands."""
+    """Return declared keys, then those that states collect and transitions require, each with its first place."""
     places = {key: "/context_schema/properties" + step(key) for key in document.keys or ()}
     for state in document.states.values():
         for pointer, key in state.texts("required_context_keys"):
@@ -51,15 +51,15 @@ def confusable_ids(document: Document) -> Iterator[Finding]:
     """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
 
     Why it is bad:
-    People and models take one for the other, and whoever reads the file does not see it. A value is stored under
-    one key and looked for under the other.
+    People and models confuse them, and readers of the file do not see the difference. A value is stored under one key
+    and read under the other.
 
     Example:
         "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state": "ConfirmOrder"}]},
                    "ConfirmOrder": {"purpose": "Order"}}
 
     Fix:
-    Use one spelling; where the two are meant to be different things, give them different words.
+    Use one spelling. If they are different things, use different words.
     """
     for what, names in _groups(document):
         first: dict[str, str] = {}
@@ -92,11 +92,11 @@ _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 @lint_rule("S125", "warning")
 def hidden_characters(document: Document) -> Iterator[Finding]:
-    """A text has characters that nobody sees: control characters, marks that turn the direction, blanks without width.
+    """A text has invisible characters: control characters, direction marks, or blanks without width.
 
     Why it is bad:
-    What a reader sees is not what the model and the conditions read: two values look equal and are not, and a line
-    can be shown in another order than it is in.
+    Readers do not see the text that the model and the conditions read. Two values look equal and are not, and a line
+    may be shown in another order than it has.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
@@ -104,9 +104,9 @@ def hidden_characters(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Take them out; the message says which they are.
+    Remove them. The message names them.
     """
-    # One finding a text.
+    # One finding for each text.
     if _HIDDEN.search(all_joined(document)) is None:
         return
     for pointer, text, is_key in every_text(document):

@@ -1,4 +1,4 @@
-"""Entries that stand twice."""
+"""Entries that are repeated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 @lint_rule("F117", "warning")
 def repeated_transition(document: Document) -> Iterator[Finding]:
-    """A transition stands a second time in its state: the same target, the same conditions, the same words.
+    """A state has the same transition twice, with equal target, conditions and words.
 
     Why it is bad:
-    It does nothing. Mostly one was copied, and another target or other words were meant.
+    It does nothing. Mostly it was copied and not changed.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [
@@ -31,7 +31,7 @@ def repeated_transition(document: Document) -> Iterator[Finding]:
     Fix:
     Change the second one, or take it out.
     """
-    # What is left away counts as its default.
+    # A missing setting counts as its default.
     yield from document.once(_found)
 
 
@@ -57,7 +57,7 @@ def _compared(document: Document) -> Iterator[Finding]:
 
 @once
 def repeated(document: Document) -> frozenset[str]:
-    """The pointers of all transitions that stand a second time."""
+    """Return the pointers of all repeated transitions."""
     return frozenset(found.pointer for found in repeated_transition.check(document))
 
 
@@ -71,7 +71,7 @@ def duplicate_name(document: Document) -> Iterator[Finding]:
     """Two key results of a state have the same name.
 
     Why it is bad:
-    The verdicts of a task are kept by name: what failed cannot be told apart from what passed.
+    The results of a task are stored by name, so a failed one cannot be distinguished from one that passed.
 
     Example:
         "states": {"write": {"kind": "task", "key_results": [
@@ -111,10 +111,10 @@ def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
 
 @lint_rule("S115", "warning")
 def repeated_entry(document: Document) -> Iterator[Finding]:
-    """A list has the same name, or a transition the same condition, twice.
+    """A list has the same name twice, or a transition has the same condition twice.
 
     Why it is bad:
-    It does nothing. Mostly another key, tool or state was meant the second time.
+    The second one does nothing. Mostly another key, tool or state was meant.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name", "name"],
@@ -134,7 +134,7 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
 
 
 def _conditions(document: Document) -> Iterator[Finding]:
-    """Conditions that ask the same twice in one transition."""
+    """Find equal conditions in one transition."""
     for _, transition in document.transitions():
         conditions = transition.value.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
@@ -155,8 +155,8 @@ def duplicate_label(document: Document) -> Iterator[Finding]:
     """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
     Why it is bad:
-    Of two equal labels only the first is ever taken. A transition without a label is never taken, as `default` comes
-    first. Without `default` the run ends with an error when the output has a label that nobody thought of.
+    Of two equal labels, only the first is ever taken. A transition without a label is never taken, because `default`
+    comes first. Without `default`, an unexpected label ends the run with an error.
 
     Example:
         "states": {"sort": {"kind": "task", "purpose": "Sort the mail", "transitions": [

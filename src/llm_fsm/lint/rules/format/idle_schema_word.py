@@ -1,4 +1,4 @@
-"""Words in a schema that do nothing."""
+"""Keywords in a schema that do nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS = (
     *("allOf", "anyOf", "oneOf", *(word for words in _OF_TYPE.values() for word in words)),
 )
 _SHORT = ("not", "if", "then", "else", "$id")
-"""Words that are too short to be told from others by likeness."""
+"""Keywords that are too short for suggestions."""
 _SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels")
 _FORMATS = (
     *("date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4"),
@@ -47,11 +47,10 @@ _NEAR = 0.8
 
 @lint_rule("S122", "warning")
 def idle_schema_word(document: Document) -> Iterator[Finding]:
-    """A word in a schema does nothing: it is misspelt, in the wrong place, or about another type.
+    """A keyword in a schema does nothing: it is misspelt, in the wrong place, or for another type.
 
     Why it is bad:
-    JSON Schema ignores words that it does not know. The bound, format or setting that was meant is not there, and
-    nothing says so.
+    JSON Schema ignores unknown keywords. The intended bound, format or setting is missing, and nothing reports it.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimun": 1}}},
@@ -59,7 +58,7 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write the word that is meant. Notes of your own may stand under names that begin with `x-`.
+    Write the keyword that you mean. Your own notes may have names that begin with `x-`.
     """
     for part in schema_parts(document):
         for word, value in part.schema.items():
@@ -72,7 +71,7 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
 
 
 def _fast(document: Document, part: Part) -> Iterator[Finding]:
-    """Find `x-fast` where every message needs the model."""
+    """Find `x-fast` in states in which every message needs the model."""
     if part.schema.get("x-fast") is not True:
         return
     *owner, key = steps(part.pointer) or ("",)
@@ -109,7 +108,7 @@ def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
 
 
 def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
-    """Return the known word that differs from this one by a slip, or by case and underscores alone."""
+    """Return the known keyword that differs from this one by a typo, or only by case and underscores."""
     plain = word.replace("_", "").casefold()
     meant = next((one for one in known if one.casefold() == plain), None) or nearest(word, known)
     if meant is None or SequenceMatcher(None, plain, meant.casefold()).ratio() < _NEAR:

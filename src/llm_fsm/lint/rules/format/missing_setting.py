@@ -1,4 +1,4 @@
-"""States that lack what their kind needs."""
+"""States that lack a setting of their kind."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def decide_without_transitions(document: Document) -> Iterator[Finding]:
     """A state of kind `decide` has no transitions.
 
     Why it is bad:
-    It has nothing to decide between: every run that comes here is stuck.
+    It has nothing to decide between, so every run that comes here is stuck.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "route"}]},
                    "route": {"kind": "decide"}}
 
     Fix:
-    Add its transitions; the last one without conditions takes what is left over.
+    Add its transitions. A last one without conditions takes all other cases.
     """
     for name, state in document.states.items():
         if state.value.get("kind") == "decide" and not state.value.get("transitions"):
@@ -38,7 +38,7 @@ def subflow_without_flow(document: Document) -> Iterator[Finding]:
     """A state of kind `subflow` does not name the definition that it calls.
 
     Why it is bad:
-    There is nothing to call: the machine cannot go on from here.
+    There is nothing to call, so the machine cannot continue from here.
 
     Example:
         "states": {"pay": {"kind": "subflow", "transitions": [{"target_state": "done"}]},

@@ -1,4 +1,4 @@
-"""Schemas that accept no value, or that refuse the values which they offer."""
+"""Schemas that accept no value, or that refuse their own values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOUNDS = (
     ("minItems", "maxItems", False),
     ("minProperties", "maxProperties", False),
 )
-"""(lower, upper, whether the two must differ)."""
+"""(lower, upper, true if the two must differ)."""
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
@@ -33,10 +33,10 @@ _LETTER = re.compile(r"[dDwWsSbB](?!\w)")
 
 @lint_rule("S120", "error", blocks=False)
 def impossible_schema(document: Document) -> Iterator[Finding]:
-    """A schema accepts no value at all: its bounds cross, its list of values is empty, or its words contradict.
+    """A schema accepts no value at all: its bounds cross, its list of values is empty, or its keywords contradict.
 
     Why it is bad:
-    No value is ever stored under the key, so whatever needs it never happens.
+    No value is ever stored under the key, so nothing that needs it ever happens.
 
     Example:
         "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "minLength": 6, "maxLength": 4}}},
@@ -44,7 +44,7 @@ def impossible_schema(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the bound, or write the values that are meant.
+    Correct the bound, or write the values that you mean.
     """
     # Of nested schemas the outermost is reported.
     outer = "\0"
@@ -83,7 +83,7 @@ def _empty(part: Part) -> Finding | None:
 
 
 def _unmatched(part: Part) -> Finding | None:
-    """A pattern that wants something after the end or before the beginning, or a backslash where a class was meant."""
+    """Find a pattern that needs text after the end or before the beginning, or a backslash in place of a class."""
     pattern = part.schema.get("pattern")
     if not isinstance(pattern, str) or "(?" in pattern:
         return None
@@ -117,7 +117,7 @@ def _quoted(word: str) -> str:
 
 
 _MOST = 50
-"""Of a long list of values the first so many are looked at."""
+"""The most values of a long list that are checked."""
 
 
 @lint_rule("S121", "warning")
@@ -133,7 +133,7 @@ def refused_by_schema(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the value, or what refuses it.
+    Correct the value, or the keyword that refuses it.
     """
     for part in schema_parts(document):
         listed = part.schema.get("enum")
@@ -151,7 +151,7 @@ def refused_by_schema(document: Document) -> Iterator[Finding]:
 
 
 def _offered(part: Part) -> Iterator[tuple[str, Any]]:
-    """(place in the schema, value); null as a default says that there is none."""
+    """Yield (place in the schema, value). A default of null means that there is none."""
     if part.schema.get("default") is not None:
         yield "default", part.schema["default"]
     for key in ("enum", "examples"):

@@ -1,4 +1,4 @@
-"""Settings that do nothing where they stand."""
+"""Settings that do nothing in their place."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
     """A state of kind `final` has transitions.
 
     Why it is bad:
-    A final state ends the conversation: its transitions are never taken, and what they lead to is not reached.
+    A final state ends the conversation. Its transitions are never taken, and their targets are not reached.
 
     Example:
         "states": {"hello": {"kind": "final", "purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Remove `kind` if the conversation goes on from here, or else the transitions.
+    Remove `kind` if the conversation continues from here, or else the transitions.
     """
     for name, state in document.states.items():
         if state.value.get("kind") == "final" and state.value.get("transitions"):
@@ -40,18 +40,18 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
 
 @lint_rule("F112", "warning", at_key=True)
 def return_without_effect(document: Document) -> Iterator[Finding]:
-    """`return` does nothing: it is on a transition of a state, or its target never comes back.
+    """`return` does nothing: it is on a transition of a state, or its target never returns.
 
     Why it is bad:
-    The conversation does not come back as the author expects.
+    The conversation does not return as the author expects.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "help", "return": true}]},
                    "help": {"purpose": "Explain the rules"}}
 
     Fix:
-    Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression
-    comes back in a state without transitions: let one be reached.
+    Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression returns
+    in a state without transitions, so let it reach one.
     """
     for name, transition in document.transitions():
         if name is not None and transition.value.get("return") is True:
@@ -64,7 +64,7 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
 
 
 def _endless(document: Document) -> Iterator[Finding]:
-    """Digressions from which no way leads to a state without transitions."""
+    """Find digressions from which no path leads to a state without transitions."""
     last = ends(document)
     graph: dict[str, list[str]] = {name: [] for name in document.states}
     for arc in document.own:
@@ -91,8 +91,8 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
     """A state that ends the conversation has keys to collect.
 
     Why it is bad:
-    The conversation is over when the state is entered: its question is never answered and the keys stay empty.
-    Mostly its transitions are missing; a state without any is an end.
+    The conversation is over when the state is entered. Its question is never answered, and the keys stay empty. Mostly
+    its transitions are missing: a state without transitions is an end.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "email"}]},
@@ -115,10 +115,10 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T510", "warning", at_key=True)
 def on_timeout_without_timeout(document: Document) -> Iterator[Finding]:
-    """A state says where to go when its time is over, and sets no time.
+    """A state has `on_timeout`, but no `timeout`.
 
     Why it is bad:
-    The way is never taken: the state waits for ever.
+    The target is never reached, because the state waits for ever.
 
     Example:
         "states": {"approval": {"kind": "wait", "on_timeout": "late", "transitions": [{"target_state": "done"}]},
@@ -200,7 +200,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T515", "warning")
 def remind_after_timeout(document: Document) -> Iterator[Finding]:
-    """A reminder of a state comes when its time is over.
+    """A reminder of a state is due after its time-out.
 
     Why it is bad:
     It is never sent.
@@ -211,7 +211,7 @@ def remind_after_timeout(document: Document) -> Iterator[Finding]:
                    "late": {"purpose": "Say that it is too late"}}
 
     Fix:
-    Remind earlier, or wait longer; both are seconds from the beginning of the wait.
+    Remind earlier, or wait longer. Both are seconds from the beginning of the wait.
     """
     for state in document.states.values():
         timeout, remind = state.value.get("timeout"), state.value.get("remind")

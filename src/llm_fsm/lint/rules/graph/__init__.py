@@ -1,1 +1,1 @@
-"""Rules about states and the ways between them."""
+"""Rules about states and the paths between them."""

@@ -1,4 +1,4 @@
-"""Machines, and groups of states, without a way to an end."""
+"""Machines, and groups of states, without a path to an end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def no_final_state(document: Document) -> Iterator[Finding]:
     """No state of the machine ends a conversation.
 
     Why it is bad:
-    Open-ended companions are made so on purpose. Otherwise the end was forgotten: conversations stay open and
+    Open-ended companions are made so on purpose. Otherwise the end was forgotten. Conversations stay open, and
     `turn.ended` is never true.
 
     Example:
@@ -26,7 +26,7 @@ def no_final_state(document: Document) -> Iterator[Finding]:
                    "answer": {"purpose": "Answer", "transitions": [{"target_state": "ask"}]}}
 
     Fix:
-    Add a state without transitions and lead to it; or leave this rule out under `x-lint` and say why.
+    Add a state without transitions and lead to it. Or switch this rule off under `x-lint` and say why.
     """
     if document.states and not ends(document):
         yield no_final_state.finding(
@@ -66,10 +66,10 @@ def no_way_to_an_end(document: Document) -> Iterator[Finding]:
 
 @lint_rule("F105", "warning", at_key=True)
 def trap(document: Document) -> Iterator[Finding]:
-    """A group of states leads only to each other, while other conversations of the machine come to an end.
+    """A group of states leads only to each other, while other conversations of the machine can end.
 
     Why it is bad:
-    Whoever gets in never gets out: the conversation cannot be ended, only left.
+    A user who gets in never gets out. The conversation cannot end.
 
     Example:
         "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "a"}, {"target_state": "bye"}]},
@@ -106,14 +106,14 @@ def self_only_state(document: Document) -> Iterator[Finding]:
     """Every transition of a state leads back to the state itself.
 
     Why it is bad:
-    Staying needs no transition, and nothing else is allowed: the conversation never leaves this state.
+    Staying needs no transition, and nothing else is allowed. So the conversation never leaves this state.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "menu"}]},
                    "menu": {"purpose": "Show the menu", "transitions": [{"target_state": "menu"}]}}
 
     Fix:
-    Lead one of them elsewhere; or remove them all, if the conversation is to end here.
+    Lead one of them elsewhere. Or remove them all, if the conversation should end here.
     """
     # A time-out that leads away is a way out. A single state may run on.
     if len(document.states) == 1:

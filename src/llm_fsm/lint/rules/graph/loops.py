@@ -1,4 +1,4 @@
-"""Circles that the machine runs through without asking anybody, and transitions to the state itself."""
+"""Loops that the machine runs through without asking anybody, and transitions to the state itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from llm_fsm.lint.solver.guards import Guard
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
 
 _MOST_WAYS = 200
-"""Of the ways from a state so many are followed."""
+"""The most paths from a state that are followed."""
 
 
 def _forced(document: Document, name: str) -> str | None:
-    """The state that follows in any case and at once; None where something is asked or tested."""
+    """Return the state that follows at once in any case; None if something is asked or tested."""
     if document.kind_of(name) not in ("converse", "decide"):
         return None
     arcs = reasoning(document).decided(name)
@@ -31,10 +31,10 @@ def _forced(document: Document, name: str) -> str | None:
 
 @lint_rule("F108", "warning", at_key=True)
 def auto_loop(document: Document) -> Iterator[Finding]:
-    """A circle of states runs without asking anybody, and nothing on the way can end it.
+    """A loop of states runs without asking anybody, and nothing can end it.
 
     Why it is bad:
-    A turn that gets in goes round until `limits.auto_steps` stops it, and the user waits for nothing.
+    A turn in the loop runs until `limits.auto_steps` stops it, and the user waits for nothing.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "a"}]},
@@ -42,7 +42,7 @@ def auto_loop(document: Document) -> Iterator[Finding]:
                    "b": {"kind": "decide", "transitions": [{"target_state": "a"}]}}
 
     Fix:
-    Give one of the transitions a condition, or put a state into the circle that waits for the user.
+    Give one of the transitions a condition, or add a state to the loop that waits for the user.
     """
     always = list(_always(document))
     yield from always
@@ -51,7 +51,7 @@ def auto_loop(document: Document) -> Iterator[Finding]:
 
 
 def _for_some(known: Reasoning) -> Iterator[Finding]:
-    """Circles of deciding states that read keys which no program counts on."""
+    """Find loops of deciding states that read keys which no program changes."""
     document = known.document
     graph = {
         name: tuple(target for target in targets if document.kind_of(target) == "decide")
@@ -74,9 +74,9 @@ def _for_some(known: Reasoning) -> Iterator[Finding]:
 
 
 def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list[str], str, Level] | None:
-    """A way from a state back to it, and values for which every step of it is taken.
+    """Find a path from a state back to it, and values for which every step of it is taken.
 
-    The program may end a circle by a key that is its own.
+    The program may end a loop by its own key.
     """
     start = _Way([first], known.entries(first), [], [])
     for way in islice(_ways(known, [start], members), _MOST_WAYS):
@@ -90,7 +90,7 @@ def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list
 
 
 def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
-    """True where a guard reads a key that only the program writes, or that the definition sets or clears."""
+    """Return true if a guard reads a key that only the program writes, or that the definition sets or clears."""
     document = known.document
     return any(
         document.source_of(name) == "host" or name in document.assigned
@@ -99,7 +99,7 @@ def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
 
 
 def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Iterator[_Way]:
-    """Ways through deciding states, each step with the cases in which it is taken. Breadth first."""
+    """Yield paths through deciding states, each step with the cases in which it is taken, breadth first."""
     for way in waiting:
         yield way
         if way.states[-1] in way.states[:-1]:
@@ -116,7 +116,7 @@ def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Ite
 
 
 class _Way(NamedTuple):
-    """States one after another, the cases in which they follow, and the guards that hold or fail for that."""
+    """A path of states, the cases in which it is taken, and the guards that are then true or false."""
 
     states: list[str]
     cases: Cases | None
@@ -125,7 +125,7 @@ class _Way(NamedTuple):
 
 
 def _always(document: Document) -> Iterator[Finding]:
-    """Circles in which each state takes its first transition in any case."""
+    """Find loops in which each state takes its first transition in any case."""
     forced: dict[str, tuple[str, ...]] = {}
     for name in document.states:
         after = _forced(document, name)
@@ -149,10 +149,10 @@ def _always(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T516", "warning")
 def retry_loop(document: Document) -> Iterator[Finding]:
-    """A task that has used up its attempts goes on to itself.
+    """A task without attempts left leads back to itself.
 
     Why it is bad:
-    It begins anew with all its attempts, for ever: the limit that `max_retries` sets is none.
+    It starts again with all its attempts, for ever. So `max_retries` limits nothing.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write the report", "on_exhausted": "write",
@@ -177,8 +177,8 @@ def self_transition(document: Document) -> Iterator[Finding]:
     """A transition leads from a state to itself.
 
     Why it is bad:
-    Staying is always possible and needs no transition. This one makes the menu longer, and models pick it
-    where they should ask on.
+    Staying is always possible and needs no transition. This one makes the menu longer, and models pick it when they
+    should ask again.
 
     Example:
         "states": {"ask": {"purpose": "Ask", "transitions": [
@@ -186,9 +186,9 @@ def self_transition(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Remove it; say in the instructions when to stay.
+    Remove it, and say in the instructions when to stay.
     """
-    # A task that is done again by its label is no such transition.
+    # A task may repeat itself by a label.
     for name, transition in document.transitions():
         if name is None or transition.value.get("target_state") != name:
             continue

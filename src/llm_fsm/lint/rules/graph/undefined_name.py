@@ -12,7 +12,7 @@ from llm_fsm.lint.rule import lint_rule
 
 
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
-    """(pointer, value) of everything that names a state to go to."""
+    """Yield (pointer, value) for everything that names a target state."""
     for _, transition in document.transitions():
         yield transition.pointer + "/target_state", transition.value.get("target_state")
     for state in document.states.values():
@@ -27,7 +27,7 @@ def unknown_target(document: Document) -> Iterator[Finding]:
     """A transition, `on_timeout` or `on_exhausted` names a state that does not exist.
 
     Why it is bad:
-    The machine cannot be started: the move would lead nowhere.
+    The machine cannot be started, because the move would lead nowhere.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "by"}]},
@@ -70,7 +70,7 @@ def unknown_tool(document: Document) -> Iterator[Finding]:
     """A state uses a tool that is not declared under `tools`.
 
     Why it is bad:
-    The tool cannot be called: the machine cannot be started.
+    The tool cannot be called, so the machine cannot be started.
 
     Example:
         "tools": {"search": {"registered": "search"}},
@@ -97,7 +97,7 @@ def unknown_state(document: Document) -> Iterator[Finding]:
     """The `scope` of a tool names a state that does not exist.
 
     Why it is bad:
-    The tool may not be called where it was meant to be.
+    The tool may not be called in the intended state.
 
     Example:
         "tools": {"search": {"registered": "search", "scope": ["fnd"]}},

@@ -1,4 +1,4 @@
-"""States and transitions that no conversation comes to."""
+"""States and transitions that no conversation reaches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unreachable_by_guards(document: Document) -> Iterator[Finding]:
     """A state can be reached only through transitions that are never taken.
 
     Why it is bad:
-    The picture of the machine shows a way to it, but no conversation ever arrives.
+    A drawing of the machine shows a path to it, but no conversation ever arrives.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
@@ -30,7 +30,7 @@ def unreachable_by_guards(document: Document) -> Iterator[Finding]:
             "small": {"purpose": "Offer a table"}, "large": {"purpose": "Pass the party on to a colleague"}}
 
     Fix:
-    Correct the conditions on the way, or take the state out.
+    Correct the conditions on the path, or remove the state.
     """
     initial = document.initial
     if initial is None:
@@ -58,10 +58,10 @@ _MOST_VALUES = 4
 
 @lint_rule("C220", "warning")
 def closed_on_every_way(document: Document) -> Iterator[Finding]:
-    """A transition is never taken, because the conditions on every way to its state exclude its own.
+    """A transition is never taken, because the conditions on every path to its state exclude its own.
 
     Why it is bad:
-    What was asked on the way is asked here again, with another answer in mind: nobody may write the key in between.
+    The path tests the same key with another value, and nothing may change the key in between.
 
     Example:
         "context_schema": {"type": "object", "properties": {"topic": {"type": "string", "enum": ["bill", "order"]}}},
@@ -74,7 +74,7 @@ def closed_on_every_way(document: Document) -> Iterator[Finding]:
             "order": {"purpose": "Help with the order"}, "bill": {"purpose": "Help with the bill"}}
 
     Fix:
-    Lead another way to the state, correct one of the conditions, or take the transition out.
+    Lead another path to the state, correct one of the conditions, or remove the transition.
     """
     for arc in routes(document).closed():
         what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
@@ -87,7 +87,7 @@ def closed_on_every_way(document: Document) -> Iterator[Finding]:
 
 
 def _why(document: Document, arc: Arc) -> str:
-    """The first key whose values here exclude the ones that the transition demands, in words."""
+    """Describe the first key whose values here exclude the ones that the transition demands."""
     guard = reasoning(document).guard(arc.placed)
     for name in read_names([] if guard is None else [guard]):
         there = routes(document).there(arc.source, name)
@@ -107,7 +107,7 @@ _GUESSED = 20
 
 
 def _misspelt(document: Document) -> set[str | None]:
-    """States that unknown targets were probably meant to be: mending those targets is enough."""
+    """Return the states that unknown targets probably mean. Correcting those targets is enough."""
     own: dict[str, list[str]] = {}
     for arc in document.own:
         own.setdefault(arc.source, []).append(arc.target)
@@ -127,7 +127,7 @@ def unreachable_state(document: Document) -> Iterator[Finding]:
     """No path from the initial state leads to a state.
 
     Why it is bad:
-    What the state does never happens. Mostly a transition to it is missing, or names another state.
+    The state is never used. Mostly a transition to it is missing, or names another state.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
@@ -160,8 +160,8 @@ def unreachable_global(document: Document) -> Iterator[Finding]:
     """A global transition is offered by no state that a conversation can be in.
 
     Why it is bad:
-    Global transitions belong to `converse` states other than their own target. Where there is none, the way is
-    never open.
+    Global transitions belong to `converse` states other than their own target. Without such a state, this one is never
+    open.
 
     Example:
         "initial_state": "help", "states": {"help": {"purpose": "Explain", "transitions": [{"target_state": "bye"}]},
@@ -169,7 +169,7 @@ def unreachable_global(document: Document) -> Iterator[Finding]:
         "global_transitions": [{"target_state": "help", "description": "The user is lost"}]
 
     Fix:
-    Remove it, or let a conversation come through a state that offers it.
+    Remove it, or let a conversation reach a state that offers it.
     """
     offering = {name for name in document.reached if document.offers(name)}
     calling = {name for name in document.reached if document.calls(name)}

@@ -1,4 +1,4 @@
-"""Properties that say nothing, or that do not hold."""
+"""Properties that are unclear, or that are violated."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("P602", "error", blocks=False)
 def property_malformed(document: Document) -> Iterator[Finding]:
-    """A property is written in a way that says nothing.
+    """A property has no clear meaning.
 
     Why it is bad:
-    It is not checked, and the author thinks that it holds.
+    It is not checked, and the author thinks that it is true.
 
     Example:
         "properties": [{"always": "bye"}],
@@ -27,9 +27,8 @@ def property_malformed(document: Document) -> Iterator[Finding]:
 
     Fix:
     Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where S is a
-    state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first. `eventually` says that
-    every path comes to S before it ends. `always … after T` says that a path that comes to T comes to S, there or
-    later.
+    state id, a list of them, or `{"key": "name"}`. `never … before T` means that T comes first. `eventually` means that
+    every path reaches S before it ends. `always … after T` means that a path that reaches T reaches S, there or later.
     """
     for placed in document.root.items("properties"):
         try:
@@ -44,7 +43,7 @@ def property_unknown_name(document: Document) -> Iterator[Finding]:
     """A property names a state or a key that the machine does not have.
 
     Why it is bad:
-    A statement about something that does not exist holds or fails for no reason.
+    A statement about something that does not exist is true or false for no reason.
 
     Example:
         "properties": [{"eventually": "by"}],
@@ -52,14 +51,14 @@ def property_unknown_name(document: Document) -> Iterator[Finding]:
             "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the name; a key is written as `{"key": "name"}`.
+    Correct the name. A key is written as `{"key": "name"}`.
     """
     for pointer, statement in statements(document):
         yield from unknown_names(document, pointer, statement)
 
 
 def unknown_names(document: Document, pointer: str, statement: Statement) -> Iterator[Finding]:
-    """The names of one property that nothing in the file knows."""
+    """Find the unknown names in one property."""
     limit = next((word for word, verb in LIMITS.items() if verb == statement.verb), "")
     keys = _keys(data_flow(document))
     for word, places in ((statement.verb, statement.what), (limit, statement.limit)):
@@ -80,7 +79,7 @@ def _finding(message: str, pointer: str, word: str, hint: str | None) -> Finding
 
 
 def _keys(flow: DataFlow) -> set[str]:
-    """The keys that the machine declares or, without a schema, uses in any way but by words."""
+    """Return the keys that the machine declares or, without a schema, uses outside of texts."""
     document = flow.document
     if document.keys is not None:
         return set(document.keys)
@@ -94,7 +93,7 @@ def _keys(flow: DataFlow) -> set[str]:
 
 @lint_rule("P601", "error", blocks=False)
 def property_violated(document: Document) -> Iterator[Finding]:
-    """A property does not hold: there is a path that breaks it.
+    """A property is violated: there is a path that breaks it.
 
     Why it is bad:
     The property must be true of every conversation, and the machine allows one that breaks it.

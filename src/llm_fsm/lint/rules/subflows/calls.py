@@ -17,18 +17,18 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("F114", "error", blocks=False)
 def missing_flow(document: Document) -> Iterator[Finding]:
-    """The file of a subflow is not there, is no definition, or lies outside the folder of its caller.
+    """The file of a subflow does not exist, is no definition, or is outside the folder of its caller.
 
     Why it is bad:
-    There is nothing to call. The machine cannot be made.
+    There is nothing to call, so the machine cannot be made.
 
     Example:
         "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
                    "done": {"purpose": "Say goodbye"}}
 
     Fix:
-    Correct the path, which is relative to the file that names it. Neither the path nor a link may lead out of the
-    folder of the first file. A name without a slash and without `.json` is a definition that the host registers.
+    Correct the path, which is relative to the file that names it. Neither the path nor a link may leave the folder of
+    the first file. A name without a slash and without `.json` is a definition that the host registers.
     """
     for state in document.states.values():
         flow, pointer = state.value.get("flow"), state.pointer + "/flow"
@@ -55,11 +55,11 @@ def missing_flow(document: Document) -> Iterator[Finding]:
 
 
 _MOST = 200
-"""Files that are looked at in search of a circle."""
+"""The most files to search for a loop."""
 
 
 def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None) -> list[str] | None:
-    """The files from `file` to `home`, both included; None where no call leads there. Breadth first."""
+    """Return the files from `file` to `home`, both included, breadth first; None if no call leads there."""
     before: dict[str, str | None] = {file: None}
     queue = [(file, document)]
     for here, content in queue:
@@ -77,13 +77,14 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
 
 
 def _calls(document: Document) -> list[tuple[str, str]]:
-    """(state id, what it calls) of every subflow."""
+    """Return (state id, called name) for every subflow."""
     named = ((name, state.value.get("flow")) for name, state in document.states.items())
     return [(name, flow) for name, flow in named if isinstance(flow, str) and document.kind_of(name) == "subflow"]
 
 
 def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
-    """State and the way on which its call comes home; names of registered definitions lead home at once or never."""
+    """Yield each state with the path on which its call returns to this file. Registered names do so at once or never.
+    """
     own, read = document.root.value.get("name"), document.read_flow
     calls = _calls(document)
     paths = [(name, flow) for name, flow in calls if is_path(flow)]
@@ -103,7 +104,7 @@ def subflow_recursion(document: Document) -> Iterator[Finding]:
     """A subflow calls, directly or through others, the definition that it belongs to.
 
     Why it is bad:
-    Each call would begin the same machine once more inside itself, without end. The machine cannot be made.
+    Each call would begin the same machine again inside itself, without end. The machine cannot be made.
 
     Example:
         "name": "booking",
@@ -130,7 +131,7 @@ def _basename(file: str) -> str:
 
 @lint_rule("R903", "error", blocks=False)
 def flow_mapping(document: Document) -> Iterator[Finding]:
-    """The `input` or `output` of a subflow names an unknown key, or passes a secret to one that is not.
+    """The `input` or `output` of a subflow names an unknown key, or maps a secret key to one that is not secret.
 
     Why it is bad:
     The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine
@@ -173,7 +174,7 @@ _ALWAYS = ("default", "cancelled")
 
 @lint_rule("T518", "warning")
 def unknown_ending(document: Document) -> Iterator[Finding]:
-    """A subflow leads on by an ending that the called definition does not have, or leaves one out.
+    """A subflow names an ending that the called definition does not have, or lacks one.
 
     Why it is bad:
     A transition with `on` waits for a final state of that name. The run ends there, stuck, if no label fits and no

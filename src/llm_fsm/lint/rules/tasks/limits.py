@@ -1,4 +1,4 @@
-"""Limits that are missing, or that leave no room."""
+"""Limits that are missing or too low."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.rule import lint_rule
 
 _REPLY_TOKENS = 50
-"""The tokens that a reply of a few words takes at least."""
+"""The fewest tokens of a short reply."""
 _HOTTEST = 2
 
 
 @lint_rule("T517", "warning", needs_form=True)
 def hopeless_setting(document: Document) -> Iterator[Finding]:
-    """A limit or a setting of the model leaves no room for what the machine is to do.
+    """A limit or a setting of the model is too low for the machine to work.
 
     Why it is bad:
-    Every conversation runs into it: no call is allowed, a reply cannot end, or the model sees nothing of what was
-    said.
+    Every conversation fails: no call is allowed, a reply cannot end, or the model does not see the conversation.
 
     Example:
         "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
                                                "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Write a number that leaves room, or take the key out.
+    Write a higher number, or remove the key.
     """
     yield from _limits(document)
     for owner in (document.root, *document.states.values()):
@@ -86,11 +85,11 @@ _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 @lint_rule("T508", "info", at_key=True)
 def missing_limit(document: Document) -> Iterator[Finding]:
-    """A circle of states works without asking anybody, and the machine sets no limits.
+    """A loop of states works without asking anybody, and the machine sets no limits.
 
     Why it is bad:
-    Conditions and model calls decide how often it goes round. By default a turn stops after 25 steps and 10 model
-    calls. That may be too late for a budget, or too early for the work.
+    Conditions and model calls decide how often it repeats. By default, a turn stops after 25 steps and 10 model calls.
+    That may be too late for a budget, or too early for the work.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},

@@ -16,8 +16,8 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
     """A key result of a task has no `check`: a model judges its description, if it has one.
 
     Why it is bad:
-    Without a check and without a description nothing says what must be true, and the judge fails it. With a
-    description it works; each attempt costs a model call, and the verdict is an opinion.
+    Without a check and a description, nothing defines the result, and the judge fails it. With a description, each
+    attempt costs a model call, and the result is an opinion.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name": "good"}]}}
@@ -53,15 +53,15 @@ def task_without_results(document: Document) -> Iterator[Finding]:
     """A task has no key results.
 
     Why it is bad:
-    Whatever it puts out counts as done: nothing is checked and nothing is tried again.
+    Any output counts as done. Nothing is checked, and nothing is tried again.
 
     Example:
         "states": {"write": {"kind": "task", "purpose": "Write the report"}}
 
     Fix:
-    Add `key_results` that say what must be true of the output.
+    Add `key_results` that the output must meet.
     """
-    # A registered function answers for itself.
+    # A registered function checks its own output.
     for name, state in document.states.items():
         works = document.kind_of(name) == "task" and state.value.get("execute") is None
         if works and not state.value.get("key_results"):

@@ -15,8 +15,7 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
     """A task that is tried again uses a tool that must not be called twice.
 
     Why it is bad:
-    When a key result fails, the whole task is done again, and with it what the tool does: a second payment, a
-    second mail.
+    When a key result fails, the whole task is repeated, with its tool calls: a second payment, a second mail.
 
     Example:
         "tools": {"pay": {"registered": "pay", "at_most_once": true}},
@@ -24,7 +23,7 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
                            "key_results": [{"name": "paid", "check": {"has_context": "output.receipt"}}]}}
 
     Fix:
-    Set `max_retries` to 0, or call the tool in a state of its own after the work has been checked.
+    Set `max_retries` to 0, or call the tool in its own state after the work has been checked.
     """
     once = {tool.name for tool in document.root.members("tools") if tool.value.get("at_most_once") is True}
     for state_id, state in document.states.items():
@@ -43,7 +42,7 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
 
 @lint_rule("T505", "warning")
 def tool_out_of_scope(document: Document) -> Iterator[Finding]:
-    """A state lists a tool whose `scope` leaves the state out.
+    """A state lists a tool whose `scope` does not include the state.
 
     Why it is bad:
     Every call there is refused.

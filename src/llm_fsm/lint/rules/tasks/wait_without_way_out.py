@@ -1,4 +1,4 @@
-"""Waits that nothing ends."""
+"""Waits without an end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_fsm.lint.rule import lint_rule
 
 
 def _openable(document: Document, arc: Arc) -> bool:
-    """False where a condition is the constant false: what reads anything may hold."""
+    """Return false if a condition is the constant false. A condition that reads a value may be true."""
     if arc.target == arc.source:
         return False
     for condition in arc.conditions:
@@ -23,10 +23,10 @@ def _openable(document: Document, arc: Arc) -> bool:
 
 @lint_rule("T509", "warning", at_key=True)
 def wait_without_way_out(document: Document) -> Iterator[Finding]:
-    """A `wait` state has neither a time-out that leads on nor a transition that an answer can open.
+    """A `wait` state has neither a time-out with a target nor a transition that an answer can open.
 
     Why it is bad:
-    A run that comes here is parked for ever.
+    A run that comes here waits for ever.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "approval"}]},

@@ -1,1 +1,1 @@
-"""Rules about the words of a definition."""
+"""Rules about the texts of a definition."""

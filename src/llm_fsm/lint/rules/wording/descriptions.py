@@ -1,4 +1,4 @@
-"""Purposes and descriptions that are missing, or the same where they should differ."""
+"""Purposes and descriptions that are missing, or that are equal but should differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_fsm.lint.rule import lint_rule
 
 
 def _tested(arc: Arc) -> bool:
-    """True when something else than the model's reading tells when it is open."""
+    """Return true if a test, and not only the model, decides when it is open."""
     return any(
         condition.value.get("logic") is not None or condition.value.get("requires_context_keys")
         for condition in arc.conditions
@@ -23,7 +23,7 @@ def _tested(arc: Arc) -> bool:
 
 
 def _said(arc: Arc) -> str:
-    """The words that say when to take a transition; "" if there are none, or no model is asked."""
+    """Return the words that say when to take a transition; "" if there are none, or no model is asked."""
     if arc.auto or not arc.placed.text("description").strip():
         return ""
     judged = [c.text("description") for c in arc.conditions]
@@ -31,7 +31,7 @@ def _said(arc: Arc) -> str:
 
 
 def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> GlobalTransitions[tuple[str, Arc]]:
-    """Of the global transitions those with such words."""
+    """Return the global transitions with such words."""
     return GlobalTransitions((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
 
 
@@ -40,7 +40,7 @@ def identical_descriptions(document: Document) -> Iterator[Finding]:
     """Two transitions of a state to different targets have the same description.
 
     Why it is bad:
-    The model cannot tell them apart by what the user says. Mostly one was copied and not changed.
+    The model cannot choose between them by the user's message. Mostly one was copied and not changed.
 
     Example:
         "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
@@ -49,7 +49,7 @@ def identical_descriptions(document: Document) -> Iterator[Finding]:
             "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
 
     Fix:
-    Say of each when it is to be taken.
+    Write for each transition when to take it.
     """
     told: set[str] = set()
     shared = [(_said(arc), arc) for arc in document.shared]
@@ -81,10 +81,10 @@ _OTHER = ("description", "instructions", "extraction_instructions", "response_in
 
 @lint_rule("W413", "warning")
 def copied_purpose(document: Document) -> Iterator[Finding]:
-    """Two states that talk have the same purpose; where other words tell them apart, it is a note.
+    """Two `converse` states have the same purpose. If other words distinguish them, it is a note.
 
     Why it is bad:
-    The model does the same in both. Mostly one was copied and its words were left as they were.
+    The model does the same in both. Mostly one was copied and not changed.
 
     Example:
         "states": {"name": {"purpose": "Ask the user for the name", "transitions": [{"target_state": "town"}]},
@@ -92,7 +92,7 @@ def copied_purpose(document: Document) -> Iterator[Finding]:
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Say what the second one is there for.
+    Write the purpose of the second one.
     """
     seen: dict[tuple[str, str], list[str]] = {}
     for name, state in document.states.items():
@@ -120,10 +120,10 @@ def _same(one: Placed, other: Placed) -> bool:
 
 @lint_rule("W401", "warning", at_key=True)
 def missing_purpose(document: Document) -> Iterator[Finding]:
-    """A state that the model serves says neither what it is for nor how to go about it.
+    """A state that the model serves has neither a purpose nor instructions.
 
     Why it is bad:
-    The model knows nothing but the state's id, and what it says there is a guess.
+    The model knows only the state's id, and has to guess what to say.
 
     Example:
         "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "step_2"}]},
@@ -132,7 +132,7 @@ def missing_purpose(document: Document) -> Iterator[Finding]:
     Fix:
     Write a `purpose` in one sentence, or a fixed `reply`.
     """
-    # Where no state has words, the machine may be a bare table: one note is enough.
+    # If no state has words, the machine may be a bare table, and one note is enough.
     served = [name for name in document.states if document.kind_of(name) in ("converse", "final")]
     silent = [name for name in served if not has_words(document.states[name])]
     if len(silent) == len(document.states) and silent:
@@ -158,7 +158,7 @@ def _says_when(placed: Placed) -> bool:
 
 @lint_rule("W402", "warning")
 def missing_description(document: Document) -> Iterator[Finding]:
-    """The model has to choose between transitions, and one of them does not say when it is to be taken.
+    """The model has to choose between transitions, and one of them does not say when to take it.
 
     Why it is bad:
     The model sees the target's id and purpose and guesses when the user wants to go there.
@@ -171,7 +171,7 @@ def missing_description(document: Document) -> Iterator[Finding]:
     Fix:
     Write a `description`: when to take it, in words.
     """
-    # A bare table of states has no words anywhere: `missing-purpose` says that once.
+    # `missing-purpose` already reports a bare table of states.
     if not any(has_words(state) for state in document.states.values()):
         return
     wordless = {placed.pointer for _, placed in document.transitions() if not _says_when(placed)}

@@ -18,7 +18,7 @@ def overlong_description(document: Document) -> Iterator[Finding]:
     """The description of a transition or condition is longer than 600 characters.
 
     Why it is bad:
-    It stands in the menu of every prompt of its state. A menu is read better when each entry is one sentence.
+    It is in the menu of every prompt of its state. A menu is read better if each entry is one sentence.
 
     Example:
         "states": {"menu": {"purpose": "Ask", "transitions": [{"target_state": "order", "description": [
@@ -31,7 +31,7 @@ def overlong_description(document: Document) -> Iterator[Finding]:
             "order": {"purpose": "Take the order"}}
 
     Fix:
-    Say in one sentence when to take it; what to do belongs into the instructions of the state.
+    Say in one sentence when to take it. Move instructions to the `instructions` of the state.
     """
     for _, transition in document.transitions():
         for placed in (transition, *transition.items("conditions")):
@@ -49,15 +49,15 @@ def prompt_over_budget(document: Document) -> Iterator[Finding]:
     """The prompt of a state, before history and context, takes more tokens than its budget.
 
     Why it is bad:
-    Every turn pays for it in money and time, and models overlook what stands in the middle of long prompts.
+    Every turn pays for it in money and time, and models overlook the middle of long prompts.
 
     Example:
         "x-lint": {"token_budget": 100}, "states": {"hello": {"purpose": "Greet the user"}}
 
     Fix:
-    Shorten the words, split the state, or narrow its transitions. Another budget is set by `"x-lint":
-    {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The words of the file are counted, and what
-    stands in every prompt; `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
+    Shorten the texts, split the state, or narrow its transitions. Set another budget by
+    `"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The rule counts the texts of the file and
+    the fixed parts of prompts. `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
     """
     budget = budget_of(document.root.value) or document.token_budget or BUDGET
     shared = shared_tokens(document)

@@ -13,7 +13,7 @@ from llm_fsm.lint.rule import lint_rule
 
 @lint_rule("K318", "warning", at_key=True)
 def parts_asked_apart(document: Document) -> Iterator[Finding]:
-    """A state asks for some parts of an object whose schema takes it only with all of them.
+    """A state asks for some parts of an object whose schema accepts it only with all of them.
 
     Why it is bad:
     These parts wait for the others, so the key is not set when the state is left. Conditions that need a part keep the
@@ -30,8 +30,8 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
                    "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Take `required` out of the object's schema: a transition that needs all parts says so in
-    `requires_context_keys`. Or declare each part as a key of its own, or ask for all of them in one state.
+    Take `required` out of the object's schema, and let transitions demand the parts by `requires_context_keys`. Or
+    declare each part as its own key, or ask for all of them in one state.
     """
     keys = document.keys or {}
     objects = {
@@ -62,7 +62,7 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
 
 
 def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
-    """The parts of an object that are not asked for, although its schema needs them with the others."""
+    """Return the parts of an object that no state asks for, although its schema requires them."""
     if path in wanted:
         return []
     if not any(one.startswith(f"{path}.") for one in wanted):

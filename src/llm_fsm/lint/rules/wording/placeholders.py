@@ -1,4 +1,4 @@
-"""Placeholders that nothing fills in, and words that are notes of the author."""
+"""Placeholders that nothing fills in, and texts that are notes of the author."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{1,80}\}\}|\{%[^{}\n]{1,80}%\}")
 
 @lint_rule("W405", "info")
 def template_in_words(document: Document) -> Iterator[Finding]:
-    """Words for the model hold a placeholder, which is filled in fixed replies only.
+    """A text for the model has a placeholder, which is only filled in fixed replies.
 
     Why it is bad:
-    The model reads the placeholder as it stands. It often guesses what is meant, as it sees the context; it may
-    also repeat the braces to the user.
+    The model reads the placeholder itself. It often guesses the meaning from the context, but it may also repeat the
+    braces to the user.
 
     Example:
         "states": {"hello": {"purpose": "Greet {{ name }} by name"}}
 
     Fix:
-    Name the key in words: the values are shown to the model anyway. Or make the text a fixed `reply`.
+    Name the key in words, because the model sees the values anyway. Or make the text a fixed `reply`.
     """
-    # One finding a text.
+    # One finding for each text.
     for pointer, text in texts(document):
         found = _PLACEHOLDER.search(text)
         if found is not None:
@@ -50,10 +50,10 @@ _KNOWN = re.compile(
 
 @lint_rule("W410", "warning")
 def unfilled_placeholder(document: Document) -> Iterator[Finding]:
-    """Fixed words have a placeholder in another notation than `{{ name }}`.
+    """A fixed text has a placeholder in another notation than `{{ name }}`.
 
     Why it is bad:
-    Nothing fills it in: users read `{name}` or `$name` as it stands.
+    Nothing fills it in, so users read `{name}` or `$name`.
 
     Example:
         "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"], "transitions": [
@@ -61,9 +61,9 @@ def unfilled_placeholder(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "Goodbye {name}!"}}
 
     Fix:
-    Write `{{ name }}` in a fixed reply. `on_failure` is said as it stands, without names.
+    Write `{{ name }}` in a fixed reply. `on_failure` has no placeholders.
     """
-    # One finding a text.
+    # One finding for each text.
     names = _names(document)
     for state in document.states.values():
         text = _TAGS.sub("", state.text("reply"))
@@ -91,7 +91,7 @@ def _names(document: Document) -> set[str]:
 
 
 def _around_key(text: str, names: set[str]) -> re.Match[str] | None:
-    """A placeholder around a key; in single braces also around what cannot be anything but a name."""
+    """Find a placeholder around a key; in single braces, also around any other obvious name."""
     for found in _KNOWN.finditer(text):
         name = next(group for group in found.groups() if group)
         if f"</{name}>" in text:
@@ -116,7 +116,7 @@ _WHOLE = frozenset(
 """Whole texts that are notes of the author, without the marks around them."""
 _MARKS = " \t\n.!?…<>[]()-_*#"
 _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
-"""One of these is in every note inside of a text."""
+"""Every note inside a text contains one of these."""
 
 
 @lint_rule("W409", "warning")

@@ -11,7 +11,7 @@ from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
 from llm_fsm.lint.rule import lint_rule
 
-# Names in back-quotes or braces, and words that look like names because they have an underscore.
+# Names in back-quotes or braces, and words with an underscore, which look like names.
 _NAME = re.compile(
     r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
@@ -21,15 +21,15 @@ _SETTING = re.compile(
     r"\b(?:set|store|save|extract|record|write|put)\s+(?:(?:it|this|as|in|to|into|under|the|context|key|value)\s+){0,4}$",
     re.IGNORECASE,
 )
-"""Words right before a name that tell the model to set it."""
+"""Words directly before a name that tell the model to set it."""
 
 
 @lint_rule("W404", "warning")
 def unknown_name_in_words(document: Document) -> Iterator[Finding]:
-    """Words for the model name a key, state or tool that does not exist, but nearly does.
+    """A text for the model names a key, state or tool that does not exist, but is similar to one that does.
 
     Why it is bad:
-    The model writes the value under the name that it is told, where nothing looks for it.
+    The model writes the value under the wrong name, and nothing reads it.
 
     Example:
         "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as `emial_address`.",
@@ -64,7 +64,7 @@ def unknown_name_in_words(document: Document) -> Iterator[Finding]:
 
 
 def _before_ending(name: str) -> str:
-    """A name without the ending that a language of another script writes right after it, as Korean does."""
+    """Return a name without the ending that some languages, such as Korean, write directly after it."""
     return name[: next((place for place, letter in enumerate(name) if not letter.isascii()), None)]
 
 
@@ -78,7 +78,7 @@ _TOOL = re.compile(
 
 @lint_rule("W414", "warning")
 def unknown_place_in_words(document: Document) -> Iterator[Finding]:
-    """Words name a state or a tool that does not exist, in back-quotes or with an underscore.
+    """A text names a state or a tool that does not exist, in back-quotes or with an underscore.
 
     Why it is bad:
     The model tries a move that is refused, or a call that it cannot make, and says that it did.
@@ -88,9 +88,9 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
                              "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
 
     Fix:
-    Name a state or a tool of this file, or say it without a name.
+    Name a state or a tool of this file, or write it without a name.
     """
-    # A name that is nearly known is left to `unknown-name-in-words`.
+    # `unknown-name-in-words` reports similar names.
     known = {name.casefold() for name in known_names(document)}
     known |= {str(value).casefold() for state in document.states.values() if (value := state.value.get("execute"))}
     bound = [tool.value.get(key) for tool in document.root.members("tools") for key in ("registered", "tool")]
@@ -113,6 +113,6 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
 
 
 def _nearly_known(document: Document, name: str) -> bool:
-    """True for a name in small letters that differs by a slip from another one, which is looked for anyway."""
+    """Return true for a name in small letters that is a typo of a known one."""
     meant = near_names(document).meant(name) if name == name.casefold() else None
     return meant is not None and meant == meant.casefold()
