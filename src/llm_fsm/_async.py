@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """True for a function whose call gives something to await."""
+    """Return true for a function whose call gives something to await."""
     while isinstance(function, partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -59,7 +59,7 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 
 
 def is_cancelled() -> bool:
-    """True where the running task itself was cancelled: a CancelledError may also come out of what it awaits."""
+    """Return true if the running task itself was cancelled: a CancelledError may also come out of what it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

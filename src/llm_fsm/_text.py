@@ -13,12 +13,12 @@ TRUNCATED = "... [truncated]"
 
 
 def cut(text: str, chars: int) -> str:
-    """The first `chars` characters of a text, marked when something is missing."""
+    """Return the first `chars` characters of a text, marked when something is missing."""
     return text if len(text) <= chars else text[:chars] + TRUNCATED
 
 
 def listed(names: Iterable[str], limit: int = 8) -> str:
-    """Names for a message, the first `limit` of them."""
+    """Return names for a message, the first `limit` of them."""
     every = list(names)
     shown = ", ".join(every[:limit])
     return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown
@@ -29,7 +29,7 @@ _CUTOFF = 0.6
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` was probably meant to be, or None when none is close.
+    """Return the candidate that `word` was probably meant to be, or None when none is close.
 
     Letter case does not count, except between candidates that are otherwise equally close; of those
     that are still equal the first one wins. Words over 200 characters have no near neighbour.
@@ -63,7 +63,7 @@ def escaped(value: object) -> str:
 
 
 def each_escaped(values: Iterable[object]) -> list[str]:
-    """The same of each of some values, made safe together: there is no line break in compact JSON."""
+    """Return the same of each of some values, made safe together: there is no line break in compact JSON."""
     return _safe("\n".join([in_unicode(value) for value in values])).split("\n")
 
 
@@ -74,7 +74,7 @@ def _safe(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """An author's text as it can be sent: lone surrogates replaced."""
+    """Return an author's text as it can be sent: lone surrogates replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

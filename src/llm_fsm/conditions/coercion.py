@@ -88,7 +88,7 @@ def truthy(value: Any) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """True for a JSON number; true and false are none."""
+    """Return true for a JSON number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -274,7 +274,7 @@ def mended(text: str) -> str:
 
 
 def may_be_halved(document: str) -> bool:
-    """True if JSON text may contain halves of surrogate pairs, as they are or escaped."""
+    """Return true if JSON text may contain halves of surrogate pairs, as they are or escaped."""
     try:
         document.encode()
     except UnicodeEncodeError:

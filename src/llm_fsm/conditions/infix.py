@@ -139,7 +139,7 @@ class _Writer:
 
 
 def _is_name(parts: Sequence[Any]) -> bool:
-    """True for the name of one key, such as `order.number`."""
+    """Return true for the name of one key, such as `order.number`."""
     name = parts[0] if len(parts) == 1 else None
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in _RESERVED
 

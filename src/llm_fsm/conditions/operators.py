@@ -251,7 +251,7 @@ def pattern_of(source: Any) -> Any:
 
 
 def found(meter: Meter, value: Any, pattern: Any) -> bool:
-    """True if the compiled pattern occurs anywhere in the text; false for null."""
+    """Return true if the compiled pattern occurs anywhere in the text; false for null."""
     if value is None:
         return False
     if isinstance(value, (list, tuple, Mapping)):

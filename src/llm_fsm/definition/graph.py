@@ -36,7 +36,7 @@ def reversed_graph(graph: Graph) -> dict[str, list[str]]:
 
 
 def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, ...]:
-    """Return a path of fewest edges from `start` to a goal; () when there is none."""
+    """Return a path of fewest edges from `start` to a goal; () if there is none."""
     wanted = frozenset(goals)
     tree = search_tree(graph, start) if wanted else {}
     return next((path_in(tree, node) for node in tree if node in wanted), ())
@@ -89,7 +89,7 @@ class Paths:
 
 
 def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
-    """Return a path of fewest edges, at least one, from a node back to it; () when there is none."""
+    """Return a path of fewest edges, at least one, from a node back to it; () if there is none."""
     before: dict[str, str | None] = {node: None}
     queue = deque([node])
     while queue:

@@ -143,7 +143,7 @@ class Finder:
         return found
 
     def _members(self, at: int) -> Mapping[str, tuple[int, int | None]]:
-        """Keys or indices of what stands at an offset, to the offsets of value and key."""
+        """Return keys or indices of what stands at an offset, to the offsets of value and key."""
         if at not in self.known:
             self.known[at] = dict(self._read(at)) if self.text[at] in "{[" else {}
         return self.known[at]

@@ -33,7 +33,7 @@ class Flows:
 
     @property
     def digress(self) -> bool:
-        """True where some transition comes back to the state that it left."""
+        """True if some transition comes back to the state that it left."""
         definitions = [flow.definition for flow in (self.root, *self.called.values())]
         found = [definition.global_transitions for definition in definitions]
         found += [state.transitions for definition in definitions for state in definition.states.values()]

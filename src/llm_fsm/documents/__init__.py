@@ -1,6 +1,6 @@
-"""Files: definitions are found, read, checked, compared, drawn and converted here.
+"""Find, read, check, compare, draw and convert definitions.
 
-Enters: paths, texts or mappings. Leaves: definitions with the ones they call, or findings. Open `loader.py` first; it
-reads through `files.py` and judges by `check.py`, which runs the linter. `discovery.py` finds files in folders, and
+Paths, texts or mappings enter. Definitions with the ones they call leave, or findings. Open `loader.py` first. It reads
+through `files.py` and checks by `check.py`, which runs the linter. `discovery.py` finds files in folders, and
 `subflows.py` the files that a definition calls. `diff/`, `draw/` and `convert/` compare, draw and convert definitions.
 """

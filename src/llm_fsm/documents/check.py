@@ -92,7 +92,7 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
 
 
 def check_text(text: str, options: CheckOptions) -> Checked:
-    """Check a JSON text. Findings are in file order; comments and trailing commas are accepted."""
+    """Check a JSON text. Findings are in file order. Comments and trailing commas are allowed."""
     file = options.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
@@ -172,7 +172,7 @@ def _check(value: object, options: CheckOptions) -> Checked:
         if options.loading and not any(blocking(one) for one in found):
             return Checked(document, suppressions.kept(found))
         if options.loading and formed.renamed:
-            whole = _check(value, options._replace(loading=False))  # what stands under misspelt keys is told too
+            whole = _check(value, options._replace(loading=False))  # reports content under misspelt keys too
             if any(map(blocking, whole.findings)):
                 return whole
         found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)

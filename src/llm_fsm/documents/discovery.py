@@ -20,14 +20,14 @@ _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
 class NoDefinitionError(ValueError):
-    """A folder or pattern stands for no definition."""
+    """A folder or pattern contains no definition."""
 
 
 def definitions(path: str) -> Iterator[str]:
-    """The files that a path stands for: itself, those below a folder, or those that a pattern matches.
+    """Yield the files of a path: itself, those below a folder, or those that a pattern matches.
 
-    Conversation tests (*.test.json) lie beside definitions; a pattern that does not ask for them matches none. A file
-    that is named is always given, whatever it holds. Raises NoDefinitionError for a folder or pattern with none.
+    Conversation tests (*.test.json) are next to definitions, so only patterns that name them match them. A named file
+    is always returned, with any content. Raises NoDefinitionError for a folder or pattern without definitions.
     """
     if os.path.isdir(path):
         yield from below(path)
@@ -38,10 +38,10 @@ def definitions(path: str) -> Iterator[str]:
 
 
 def below(folder: str | os.PathLike[str]) -> list[str]:
-    """The `*.json` files in a folder tree that look like definitions, in order of their names.
+    """Return the `*.json` files in a folder tree that look like definitions, in order of their names.
 
-    Folders that begin with a dot are not entered; one that must not be read stands for itself, and the loader says so.
-    Raises NoDefinitionError when there is none.
+    Folders that begin with a dot are not entered. A folder that cannot be read is returned itself, and the loader
+    reports it. Raises NoDefinitionError if there is none.
     """
     found: list[str] = []
     for place, folders, names in os.walk(folder, onerror=lambda error: found.append(str(error.filename))):
@@ -56,7 +56,7 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def looks_like_definition(path: str | os.PathLike[str]) -> bool:
-    """Return True for an object with `states`, and for a file that cannot be read or is no JSON.
+    """Return true for an object with `states`, and for a file that cannot be read or is no JSON.
 
     Only regular files are opened: opening a pipe that nobody writes to would wait without end.
     """
@@ -66,7 +66,7 @@ def looks_like_definition(path: str | os.PathLike[str]) -> bool:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError:
-        return True  # the loader says what is wrong with it
+        return True  # the loader reports its fault
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -84,14 +84,14 @@ def _is_json(data: bytes) -> bool:
 
 
 def travelling(name: str) -> Path:
-    """A folder that travels with the package: under `_data` in a wheel, at the repository's root in a checkout."""
+    """Return a folder of the package's data: under `_data` in a wheel, at the root of the repository in a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "_data" / name
     return inside if inside.is_dir() else package.parent.parent / name
 
 
 def definition_paths() -> Mapping[str, Path]:
-    """Name to file of the shipped definitions, in order of their names."""
+    """Return name to file of the shipped definitions, in order of their names."""
     return {path.stem: path for path in sorted(travelling("fsm_definitions").glob("*.json"))}
 
 
@@ -103,7 +103,7 @@ def file_of(given: str) -> str:
 
 
 def settings_file(start: str | os.PathLike[str]) -> str | None:
-    """The path of the nearest pyproject.toml in a folder and those above it."""
+    """Return the path of the nearest pyproject.toml in a folder and those above it."""
     folder, above = os.path.abspath(start), ""
     while folder != above:
         path = os.path.join(folder, "pyproject.toml")

@@ -1,4 +1,4 @@
-"""Files as text: the only module of documents that opens a file it is given."""
+"""Read files as text. No other module of documents opens a file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from llm_fsm.errors import DefinitionError
 FilePath = str | os.PathLike[str]
 
 MAX_BYTES = 10_000_000
-"""The most that a definition file may hold."""
+"""The largest size of a definition file, in bytes."""
 
 MAX_REPLIES = 100_000_000
-"""The most that a file of replies may hold, in bytes; devices and pipes may never end."""
+"""The largest size of a file of replies, in bytes, because devices and pipes may never end."""
 
 _WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -28,7 +28,7 @@ _WIDE = (
 
 
 def read(path: FilePath) -> str:
-    """The text of a file of at most 10 MB in UTF-8. Raises DefinitionError with one finding."""
+    """Return the text of a file of at most 10 MB in UTF-8. Raises DefinitionError with one finding."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as stream:
@@ -51,10 +51,9 @@ def read_replies(path: FilePath) -> bytes:
 
 
 def read_called(path: str, home: str) -> str:
-    """As `read`, of a file that a machine calls which begins with the file `home`.
+    """Read a file that a machine calls whose first file is `home`, as `read` does.
 
-    It must be a regular one, and no link may lead from the folder tree of `home` out of it. Links that lead to where
-    `home` itself is one to do not.
+    It must be a regular file, and no link may lead out of the folder tree of `home`. `home` itself may be a link.
     """
     folder = os.path.dirname(home)
     roots = (os.path.realpath(folder), os.path.dirname(os.path.realpath(home)))
@@ -65,7 +64,7 @@ def read_called(path: str, home: str) -> str:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
-        mode = 0  # reading says what is wrong with it
+        mode = 0  # reading reports its fault
     if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise _refused(path, "unreadable-file", "this is no regular file", "name a JSON file")
     return read(path)
@@ -76,7 +75,7 @@ def _lies_in(path: str, folder: str) -> bool:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """The bytes of a file as text. Raises DefinitionError with one finding that carries the file's name."""
+    """Return the bytes of a file as text. Raises DefinitionError with one finding that carries the file's name."""
     if len(data) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a definition may be"
         raise _refused(name, "too-large", message)
@@ -96,17 +95,17 @@ def decoded(data: bytes, name: str) -> str:
 
 
 def name_of(what: object) -> str | None:
-    """The path of a file as text; None for anything that is no path."""
+    """Return the path of a file as text; None for anything that is no path."""
     return os.fspath(what) if isinstance(what, str | os.PathLike) else None
 
 
 def stem_of(name: str) -> str:
-    """A file's name without folder and ending."""
+    """Return a file's name without folder and ending."""
     return os.path.splitext(os.path.basename(name))[0]
 
 
 def beside(name: str, path: str) -> str:
-    """A path that stands in a file, relative to that file's folder."""
+    """Return a path that stands in a file, relative to that file's folder."""
     return os.path.normpath(os.path.join(os.path.dirname(name), path))
 
 

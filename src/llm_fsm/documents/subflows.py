@@ -1,8 +1,8 @@
-"""The definitions that a machine calls: found, loaded and held together before anything runs.
+"""Find and load the definitions that a machine calls, before anything runs.
 
-A subflow names a registered definition, or a file of the folder tree in which the calling file lies. Each is
-loaded once. Its name in the machine is the registered name, or the path from the first file's folder; what a
-registered file calls in turn stands as `name:path`. These names are stored with conversations.
+A subflow names a registered definition, or a file in the folder tree of the calling file. Each is loaded once. Its name
+in the machine is the registered name, or the path from the first file's folder. A file that a registered file calls is
+named `name:path`. These names are stored with conversations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Registered = FilePath | Mapping[str, Any] | Definition
 class _Place:
     """The origin of a definition. `file` None: from no file. `home` is the first file of its folder tree.
 
-    `path`: from the folder of `home`; `prefix`: what its files are named with.
+    `path`: from the folder of `home`; `prefix`: the prefix of its files' names.
     """
 
     name: str
@@ -46,10 +46,19 @@ class _Place:
 def gather(
     definition: Definition, *, file: FilePath | None = None, registered: Mapping[str, Registered] | None = None
 ) -> Flows:
-    """The definition and all that it calls. `file`: where it was read from; `registered`: by name, what else there is.
+    """Find a definition and all that it calls.
 
-    Raises DefinitionError for what is not there, is no definition, calls itself, or nests deeper than `MAX_DEPTH`;
-    ValueError for what cannot be registered.
+    Args:
+        definition: The definition.
+        file: The file that it was read from; None: relative paths cannot be called.
+        registered: Further definitions, by the names that subflows call.
+
+    Returns:
+        The definitions by name.
+
+    Raises:
+        DefinitionError: A called definition does not exist, is wrong, calls itself, or nests deeper than `MAX_DEPTH`.
+        ValueError: A registered value is no definition.
     """
     name = None if file is None else name_of(file)
     path = "" if name is None else posixpath.basename(name.replace("\\", "/"))
@@ -63,7 +72,7 @@ def gather(
 
 
 class _Search:
-    """Depth first; what was found is loaded once."""
+    """A depth-first search that loads each definition once."""
 
     def __init__(self, registered: Mapping[str, Registered]) -> None:
         self.registered = registered
@@ -71,7 +80,7 @@ class _Search:
         self.depths: dict[str, int] = {}
 
     def visit(self, definition: Definition, place: _Place, chain: tuple[str, ...]) -> Flow:
-        """One definition with all that it calls; `chain` are the names of those that lead to it."""
+        """Return one definition with all that it calls; `chain` are the names of its callers."""
         calls: dict[str, str] = {}
         here = (*chain, place.name or place.path or repr(definition.name))
         for state_id, state in definition.states.items():
@@ -85,7 +94,7 @@ class _Search:
     def enter(
         self, after: _Place, given: Registered | None, place: _Place, state_id: str, here: tuple[str, ...]
     ) -> None:
-        """Follow one call. A definition that was found before is followed again, so that no way is too deep."""
+        """Follow one call. A definition that was found before is followed again, to limit the depth of every path."""
         if after.name in here:
             way = " → ".join((*here, after.name))
             raise _fault(
@@ -111,7 +120,7 @@ class _Search:
         self.found[after.name] = self.visit(definition, after, here), after
 
     def named(self, flow: str, place: _Place, state_id: str) -> tuple[_Place, Registered | None]:
-        """The place of what a state calls. Raises DefinitionError."""
+        """Return the origin of the definition that a state calls. Raises DefinitionError."""
         if flow in self.registered:
             given = self.registered[flow]
             file = None if isinstance(given, Definition | Mapping) else name_of(given)
@@ -164,7 +173,7 @@ class _Search:
 
 
 def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> None:
-    """Raise DefinitionError where a mapping would bring a secret to a key that is none, or names no key."""
+    """Raise DefinitionError if a mapping sends a secret to a key that is not secret, or names an unknown key."""
     definition = flow.definition
     for state_id, name in flow.calls.items():
         called, state = flows[name].definition, definition.states[state_id]
@@ -191,7 +200,7 @@ def _fault(
 
 
 def _located(found: Finding, file: str | None) -> Finding:
-    """The finding with line and column, where its file can still be read."""
+    """Return the finding with line and column, if its file can still be read."""
     if file is None:
         return found
     try:

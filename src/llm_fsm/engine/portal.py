@@ -56,7 +56,7 @@ class Portal:
             raise RuntimeError(_NESTED)
         try:
             return self._result(self._submit(work))
-        except BaseException:
+        except BaseException:  # an interrupt of the waiting thread must not leave the work running
             if inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
                 with suppress(RuntimeError, CancelledError):  # the portal was stopped
                     self._result(self._submit(_cancelled(work)))

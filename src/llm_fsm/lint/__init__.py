@@ -1,8 +1,7 @@
 """The checker of definitions.
 
-Enters: a plain document. Leaves: findings with a code, a name, a level, a place and a hint. Open `rule.py` first, then
+A plain document enters. Findings leave, with a code, a name, a level, a place and a hint. Open `rule.py` first, then
 any module of `rules/`: a rule is a function whose docstring is its page in docs/rules.md. `registry.py` lists the
 rules. `document.py` is what rules read. `facts/` computes what several rules need, and `solver/` reasons about
-conditions. `suppressions.py` and `config.py` leave findings out, `report/` formats them, and `fix/` mends what is safe
-to mend.
+conditions. `suppressions.py` and `config.py` hide findings, `report/` formats them, and `fix/` makes safe corrections.
 """

@@ -1,4 +1,4 @@
-"""The rules that tell whether a machine can run: all that loading a sound file needs.
+"""The rules that block a machine from running: the only ones that loading a sound file needs.
 
 They are listed apart from `registry`, because importing all rules takes longer than checking a file.
 """
@@ -30,4 +30,4 @@ BLOCKING: tuple[Rule, ...] = (
     unknown_tool,
     subflow_without_flow,
 )
-"""Every rule of level error that blocks and looks at documents itself."""
+"""Every rule of level error that blocks and checks documents itself."""

@@ -1,4 +1,4 @@
-"""The rules whose findings are made while a document is read: their pages, in one table.
+"""The pages of the rules whose findings are made while a document is read.
 
 `definition/codes.py` holds their codes and levels, because reading comes before the checker.
 """

@@ -1,4 +1,4 @@
-"""Settings of the checker: options of the command line over `[tool.llm-fsm.lint]` of pyproject.toml.
+"""Settings of the checker: `[tool.llm-fsm.lint]` of pyproject.toml, overridden by options of the command line.
 
     [tool.llm-fsm.lint]
     select = ["E", "S", "F"]          # only these; names, codes or beginnings of codes
@@ -7,7 +7,7 @@
     token-budget = 6000
     per-file-ignores = { "examples/*" = ["W4"] }
 
-Findings of the family E are always reported: without a definition there is nothing to judge.
+Findings of the family E are always reported, because without a definition there is nothing to check.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _PLACE = "[tool.llm-fsm.lint]"
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; the message says which, and what would be right."""
+    """A setting cannot be used. The message names it and says what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The findings to report, and the level from which they count. Rules by name, code or its beginning.
+    """The findings to report, and the level that fails. Rules are given by name, code or the beginning of a code.
 
-    `per_file_ignores`: shell pattern of a path, relative to the file of the settings, to the rules left out there.
+    `per_file_ignores`: shell pattern of a path, relative to the file of the settings, to the rules ignored there.
     `token_budget`: tokens that a state's prompt may take.
     """
 
@@ -47,7 +47,7 @@ class Config:
     token_budget: int | None = None
 
     def keeps(self, found: Finding, path: str | None = None) -> bool:
-        """True for a finding that is reported. `path`: its file, as the patterns see it."""
+        """Return true if a finding is reported. `path`: its file, relative to the file of the settings."""
         if found.code.startswith("E"):
             return True
         if self.select and not _named(self.select, found):
@@ -61,13 +61,13 @@ class Config:
         )
 
     def fails(self, found: Finding) -> bool:
-        """True for a finding that makes a check fail."""
+        """Return true if a finding makes a check fail."""
         if found.code.startswith("E"):
             return True
         return self.fail_on != "never" and LEVELS.index(found.level) <= LEVELS.index(self.fail_on)
 
     def over(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: FailOn | None = None) -> Config:
-        """These settings with options over them: `select` and `fail_on` replace, `ignore` adds."""
+        """Return these settings with options over them: `select` and `fail_on` replace, `ignore` adds."""
         chosen, left_out = tuple(select), tuple(ignore)
         for word in (*chosen, *left_out):
             _known(word)
@@ -77,7 +77,7 @@ class Config:
 
 
 def parse(text: str) -> Config | None:
-    """The settings in a pyproject.toml; None when it has none. Raises ConfigError."""
+    """Return the settings in a pyproject.toml; None if it has none. Raises ConfigError."""
     tomllib: Any = import_module("tomllib")  # loaded only where there is such a file
     try:
         document = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The published page of each rule: the docstring of its module, taken apart and put together.
+"""The published page of each rule, made from its docstring.
 
 `docs/rules.md` is `handbook()`; `llm-fsm validate --explain RULE` prints `page_of(rule).text`.
 """
@@ -17,7 +17,7 @@ _HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
 
 
 class Page(NamedTuple):
-    """One rule's page: what it finds, why that is bad, a fragment that has the fault, and what to do."""
+    """One rule's page: the fault, why it is bad, a fragment with the fault, and the fix."""
 
     rule: Rule
     summary: str
@@ -41,12 +41,12 @@ class Page(NamedTuple):
 
 
 def pages() -> tuple[Page, ...]:
-    """Every page, in the order of the list of rules. Raises ValueError for a docstring that lacks a part."""
+    """Return every page, in the order of the list of rules. Raises ValueError for a docstring that lacks a part."""
     return tuple(map(_page, RULES))
 
 
 def page_of(word: str) -> Page:
-    """The page of a rule, given by name or code. Raises LookupError with a near name for an unknown one."""
+    """Return the page of a rule, given by name or code. Raises LookupError with a near name for an unknown one."""
     rule = find_rule(word)
     if rule is None:
         meant = near_rule(word)

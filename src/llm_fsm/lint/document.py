@@ -1,7 +1,7 @@
 """The document that rules read, with facts that are computed once.
 
 Rules read the plain document, not the models, and skip parts of the wrong shape. So one run finds all faults of a file,
-even when it does not load.
+even if it does not load.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Called(NamedTuple):
-    """A file that a subflow names, and its document, or why it has none."""
+    """A file that a subflow names, with its document, or the reason why it has none."""
 
     file: str
     document: Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class Called(NamedTuple):
 
 
 FlowReader = Callable[[str, str | None], Called]
-"""(relative path, file that names it; None for the one that is checked) to what is there."""
+"""Maps (relative path, file that names it) to the called file; None for the file that is checked."""
 
 
 class Placed(NamedTuple):
@@ -55,7 +55,7 @@ class Placed(NamedTuple):
         return steps(self.pointer)[-1]
 
     def items(self, key: str) -> Iterator[Placed]:
-        """The objects in the list that stands at `key`, a name of the format, which needs no escaping."""
+        """Return the objects in the list at `key`, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
             return iter(())
@@ -63,14 +63,14 @@ class Placed(NamedTuple):
         return iter([Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)])
 
     def members(self, key: str) -> Iterator[Placed]:
-        """The objects that are members of the object at `key`."""
+        """Yield the objects that are members of the object at `key`."""
         inner = self.value.get(key)
         for name, item in inner.items() if isinstance(inner, dict) else ():
             if isinstance(item, dict):
                 yield Placed(self.pointer + step(key) + step(name), item)
 
     def texts(self, key: str) -> Iterator[tuple[str, str]]:
-        """(pointer, text) of the texts in the list at `key`, a name of the format, which needs no escaping."""
+        """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
             return iter(())
@@ -78,7 +78,7 @@ class Placed(NamedTuple):
         return iter([(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)])
 
     def text(self, key: str) -> str:
-        """The text at `key`, lines joined; empty when there is none."""
+        """Return the text at `key`, with lines joined; "" if there is none."""
         inner = self.value.get(key)
         if isinstance(inner, str):
             return inner
@@ -88,10 +88,10 @@ class Placed(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """One transition as it can be taken: global ones for each state that offers them.
+    """One transition of a state. A global transition has one arc for each state that offers it.
 
-    `is_global` tells where the transition stands. `priority`: lower comes first; 100 where none, or none that is a
-    number, is given. `auto`: it is taken without asking.
+    `is_global`: it is a global transition. `priority`: lower comes first; 100 if no number is given. `auto`: it is
+    taken without asking.
     """
 
     source: str
@@ -108,7 +108,9 @@ class Arc(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A key that a definition sets. `state`: whose it is, None for a global transition. `owner`: what has the `set`."""
+    """A key that a definition sets. `state`: its state; None for a global transition. `owner`: the object with the
+    `set`.
+    """
 
     state: str | None
     owner: Placed
@@ -124,11 +126,10 @@ def _members(placed: Placed, key: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Document:
-    """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
+    """A document, and facts about it. States, arcs and keys of the wrong shape are left out.
 
-    `token_budget`: what a state's prompt may take, if not 4,000 tokens. `read_flow` reads the documents that subflows
-    name; without it they are not looked at. `unread`: pointers of keys with a misspelt name and a value that cannot be
-    used.
+    `token_budget`: tokens that a state's prompt may take; None: 4,000. `read_flow` reads the documents that subflows
+    name; without it, they are not checked. `unread`: pointers of keys with a misspelt name and an unusable value.
     """
 
     root: Placed
@@ -139,7 +140,7 @@ class Document:
 
     @cached_property
     def speller(self) -> Speller:
-        """Guesses what unknown names were meant to be."""
+        """Guesses the intended name of unknown names."""
         return Speller()
 
     @cached_property
@@ -147,14 +148,14 @@ class Document:
         return {}
 
     def once(self, make: Callable[[Document], T]) -> T:
-        """Compute a fact of this document at the first call only."""
+        """Compute a fact of this document once."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def close(self) -> None:
-        """Let go of what refers to this document again, which would otherwise be left to the garbage collector."""
+        """Drop the references back to this document, which would otherwise wait for the garbage collector."""
         for name in ("_made", "arcs_from"):
             self.__dict__.pop(name, None)
 
@@ -165,7 +166,7 @@ class Document:
 
     @cached_property
     def ids(self) -> Mapping[str, Any]:
-        """Every key under `states`, in order of the file, whatever it holds."""
+        """Every key under `states`, in order of the file, with any value."""
         states = self.root.value.get("states")
         return states if isinstance(states, dict) else {}
 
@@ -179,7 +180,7 @@ class Document:
     def keys(self) -> Mapping[str, Mapping[str, Any]] | None:
         """Declared context keys with their schemas; None without a `context_schema`.
 
-        Where "properties" is forgotten or misspelt, which is reported as such, the keys that are meant.
+        If "properties" is missing or misspelt, which is reported, these are the intended keys.
         """
         schema = self.root.value.get("context_schema")
         if not isinstance(schema, dict):
@@ -188,12 +189,12 @@ class Document:
         return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
 
     def source_of(self, key: str) -> str:
-        """The writer of a declared key: model, host, tool or answer."""
+        """Return the writer of a declared key: model, host, tool or answer."""
         value = (self.keys or {}).get(key, {}).get("x-source", "model")
         return value if isinstance(value, str) else "model"
 
     def kind_of(self, state: str) -> str:
-        """The effective kind: a converse state without transitions of its own is final."""
+        """Return the effective kind. A converse state without its own transitions is final."""
         return self._kinds[state]
 
     @cached_property
@@ -201,7 +202,7 @@ class Document:
         return {name: _kind(placed.value) for name, placed in self.states.items()}
 
     def offers(self, state: str) -> bool:
-        """True for a state in which global transitions can be taken, those that lead to it aside."""
+        """Return true if global transitions can be taken in a state, except for those that lead to it."""
         return self._kinds[state] == "converse"
 
     @cached_property
@@ -222,7 +223,7 @@ class Document:
 
     @cached_property
     def shared(self) -> tuple[Arc, ...]:
-        """The global transitions, in order of the file, with no source: each is offered by many states."""
+        """The global transitions, in order of the file, without a source, because many states offer each."""
         return tuple(arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True))
 
     @cached_property
@@ -240,7 +241,7 @@ class Document:
 
     @cached_property
     def global_transitions(self) -> GlobalTransitions[Arc]:
-        """The global transitions as they stand among those of a state."""
+        """The global transitions, to be merged with those of a state."""
         return GlobalTransitions((arc.priority, arc.target, arc) for arc in self.shared)
 
     @cached_property
@@ -258,7 +259,7 @@ class Document:
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """The states that take the place of repair patterns which a model may name."""
+        """The states that replace repair patterns which a model may name."""
         names = (name for _, name in self.root.texts("patterns"))
         return tuple(name for name in names if name in self.states)
 
@@ -268,12 +269,12 @@ class Document:
 
     @cached_property
     def digressions(self) -> frozenset[str]:
-        """The known states to which global transitions lead that come back."""
+        """The known targets of global transitions that return."""
         returning = (arc.target for arc in self.shared if arc.placed.value.get("return") is True)
         return frozenset(target for target in returning if target in self.states)
 
     def calls(self, state: str) -> bool:
-        """True for a state in which another definition is at work, where the digressions of this one are offered."""
+        """Return true if another definition runs in a state, so that the digressions of this one are offered."""
         return self._kinds[state] == "subflow"
 
     def pattern_targets(self, name: str) -> Iterator[str]:
@@ -288,7 +289,7 @@ class Document:
             yield from (arc.target for arc in self.shared if arc.target in self.digressions and arc.target != name)
 
     def left_for(self, name: str) -> Iterator[str]:
-        """The known states to which a state is left on a time-out or when its attempts are used up."""
+        """Yield the known targets of a state's time-out and exhaustion."""
         for key in ("on_timeout", "on_exhausted"):
             value = self.states[name].value.get(key)
             if isinstance(value, str) and value in self.states:
@@ -296,7 +297,7 @@ class Document:
 
     @cached_property
     def reached(self) -> frozenset[str]:
-        """States on some path from the initial one; all of them when the initial state is unknown."""
+        """States on some path from the initial one; all states if the initial state is unknown."""
         return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial], whole=True))
 
     @cached_property
@@ -304,7 +305,7 @@ class Document:
         return {} if self.initial is None else search_tree(self.graph, self.initial, whole=True)
 
     def path_to(self, state: str) -> tuple[str, ...]:
-        """A shortest path from the initial state; () for a state that is not reached, or without an initial one."""
+        """Return a shortest path from the initial state; () if there is no path or no initial state."""
         return self._paths.to(state)
 
     @cached_property
@@ -316,7 +317,7 @@ class Document:
         return {name: rank for rank, name in enumerate(self._tree)}
 
     def first_reached(self, states: Iterable[str]) -> str:
-        """Of some states the one that a conversation can come to first."""
+        """Return the state that a conversation can reach first."""
         return min(states, key=lambda name: self._rank.get(name, len(self._rank)))
 
     @cached_property
@@ -339,11 +340,11 @@ class Document:
         return (*own, *((None, placed) for placed in self.root.items("global_transitions")))
 
     def transitions(self) -> Iterator[tuple[str | None, Placed]]:
-        """(state id or None for a global one, transition object) of every transition as it stands."""
+        """Return (state id or None for a global one, transition object) for every transition."""
         return iter(self._transitions)
 
     def logics(self) -> Iterator[tuple[str, Any]]:
-        """(pointer, rule as written) of every condition that has logic, and of every key that is set."""
+        """Return (pointer, rule as written) for every condition that has logic, and for every key that is set."""
         return iter(self._logics)
 
     @cached_property
@@ -358,14 +359,14 @@ class Document:
 
     @cached_property
     def assigned(self) -> frozenset[str]:
-        """The keys that the definition sets or clears itself, somewhere."""
+        """The keys that the definition itself sets or clears."""
         owners = (*self.states.values(), *(placed for _, placed in self.transitions()))
         cleared = (key for owner in owners for _, key in owner.texts("clear"))
         return frozenset((*(given.key for given in self.assignments), *cleared))
 
     @cached_property
     def assignments(self) -> tuple[Assigned, ...]:
-        """Every rule under a `set`, as it stands."""
+        """Every rule under a `set`, as written."""
         owners = (*((name, state) for name, state in self.states.items()), *self.transitions())
         return tuple(
             Assigned(state, placed, key, f"{placed.pointer}/set{step(key)}", logic)
@@ -375,7 +376,7 @@ class Document:
 
 
 def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
-    """Compute a fact of a document at its first use only."""
+    """Compute a fact of a document once."""
 
     @wraps(make)
     def known(document: Document) -> T:
@@ -386,7 +387,7 @@ def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
 
 @dataclass(frozen=True, slots=True)
 class _Offered(Mapping[str, tuple[Arc, ...]]):
-    """State id to all of its arcs, put together when they are asked for."""
+    """State id to all of its arcs, computed on request."""
 
     document: Document
     known: dict[str, tuple[Arc, ...]]
@@ -422,7 +423,7 @@ def _kind(state: Mapping[str, Any]) -> str:
 
 
 def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
-    """The arc of a transition object; none without a target."""
+    """Yield the arc of a transition object; none without a target."""
     target = placed.value.get("target_state")
     if isinstance(target, str):
         written = placed.value.get("priority", 100)
@@ -434,7 +435,7 @@ _SCHEMA_WORDS = frozenset({"$defs", "definitions", "not", "if", "then", "else", 
 
 
 def looks_like_key(name: str, schema: object) -> bool:
-    """True for a member of a schema that was rather meant as the schema of a key."""
+    """Return true for a member of a schema that is probably meant as the schema of a key."""
     words = ("type", "enum", "const", "format", "pattern", "items", "properties", "description", "x-source")
     return (
         re.fullmatch(KEY_PATTERN, name) is not None
@@ -444,7 +445,7 @@ def looks_like_key(name: str, schema: object) -> bool:
 
 
 def declared_in(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schemas of keys in a `context_schema`, under a misspelt `properties` or beside it, too."""
+    """Return the schemas of keys in a `context_schema`, also under a misspelt `properties` or beside it."""
     found = schema.get("properties")
     if isinstance(found, dict):
         return found

@@ -1,4 +1,4 @@
-"""Every rule, and how rules are called: by name, by code, or by the beginning of a code (`F`, `F1`)."""
+"""Every rule, and its lookup by name, by code, or by the beginning of a code (`F`, `F1`)."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ BY_NAME: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in RULE
 
 
 def matches(word: str, name: str, code: str) -> bool:
-    """Tell whether a word stands for the rule of this name and code; codes are compared without case."""
+    """Return true if a word means the rule of this name and code. Codes are compared without case."""
     upper = word.upper()
     return word == name or (_CODE.fullmatch(upper) is not None and code.startswith(upper))
 
 
 def names_a_rule(word: str) -> bool:
-    """Tell whether a word stands for at least one rule."""
+    """Return true if a word means at least one rule."""
     return any(matches(word, rule.name, rule.code) for rule in RULES)
 
 
 def near_rule(word: str) -> str | None:
-    """Return the name of the rule that was probably meant."""
+    """Return the name of the most similar rule."""
     return nearest(word.replace("_", "-"), BY_NAME)
 
 

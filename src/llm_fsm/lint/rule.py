@@ -17,10 +17,10 @@ class Rule(NamedTuple):
     Args:
         name: Readable name, as in `"x-lint": {"ignore": ["trap"]}`.
         code: Letter of the family and three digits.
-        level: The gravest level that its findings have.
-        check: Yields the findings of a document.
+        level: The highest level of its findings.
+        check: A function that yields the findings of a document.
         page: The published page, see `lint_rule`.
-        at_key: Its findings stand at the key of their pointer, not at the value.
+        at_key: Its findings point to the key at their pointer, not to the value.
         needs_form: It runs only on documents without errors of form.
         blocks: An error of this rule keeps the machine from running. Loading runs only these rules.
     """
@@ -43,14 +43,14 @@ class Rule(NamedTuple):
         level: Level | None = None,
         path: tuple[str, ...] = (),
     ) -> Finding:
-        """Make a finding of this rule that has no position in a file yet.
+        """Make a finding of this rule without a position in a file.
 
         Args:
-            message: What is wrong, in one line.
+            message: The fault, in one line.
             pointer: JSON pointer of the place.
-            hint: What would be right.
+            hint: A way to fix it.
             level: Overrides the level of the rule.
-            path: Ids of the states on a way that shows the fault.
+            path: Ids of the states on a path that shows the fault.
 
         Returns:
             The finding, with pointer and without line and column.
@@ -71,19 +71,19 @@ def lint_rule(
 ) -> Callable[[Check], Rule]:
     """Make a rule of its check function.
 
-    The name of the function is the name of the rule, its docstring the published page. A page has four parts:
-    one sentence that says what is found, then `Why it is bad:`, `Example:` and `Fix:`, each on a line of its own.
+    The name of the function is the name of the rule, and its docstring is the published page. A page has four parts.
+    The first is one sentence about the fault. Then come `Why it is bad:`, `Example:` and `Fix:`, each on its own line.
     The example is a fragment of a definition that has the fault.
 
     Args:
         code: Letter of the family and three digits.
-        level: The gravest level that its findings have.
-        at_key: Its findings stand at the key of their pointer.
+        level: The highest level of its findings.
+        at_key: Its findings point to the key at their pointer.
         needs_form: It runs only on documents without errors of form.
         blocks: An error of this rule keeps the machine from running.
 
     Returns:
-        A decorator that puts the rule in the place of the function.
+        A decorator that replaces the function by the rule.
 
     Example:
         @lint_rule("F105", "warning")

@@ -1,10 +1,10 @@
-"""Suppressions in a file, under `x-lint`: findings that its author has looked at.
+"""Suppressions in a file, under `x-lint`: findings that its author has accepted.
 
     "x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}],
                "token_budget": 6000}
 
-A rule is given by its name, its code or the beginning of a code; `at` is a JSON pointer, and everything
-below it counts. Errors cannot be left out: what cannot work has to be mended.
+A rule is given by its name, its code or the beginning of a code. `at` is a JSON pointer, and everything below it is
+included. Errors cannot be suppressed, because they must be fixed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
 
 
 class Suppression(NamedTuple):
-    """One entry: which rule's findings, below which pointer, are left out, and why."""
+    """One entry: the rule, the pointer below which its findings are suppressed, and the reason."""
 
     pointer: str
     rule: str
@@ -36,13 +36,13 @@ class Suppression(NamedTuple):
 
 
 class Suppressions(NamedTuple):
-    """The entries of a file, and what is wrong with how they are written."""
+    """The entries of a file, and their own faults."""
 
     entries: tuple[Suppression, ...]
     faults: tuple[Finding, ...]
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings that no entry leaves out; errors are always kept."""
+        """Return the findings that no entry suppresses. Errors are always kept."""
         closed: dict[tuple[str, str], set[str]] = {}
         kept = []
         for found in findings:
@@ -54,7 +54,7 @@ class Suppressions(NamedTuple):
         return kept
 
     def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Findings about the entries themselves; `findings` are all that were made."""
+        """Yield findings about the entries themselves; `findings` are all findings of the file."""
         yield from self.faults
         if not self.entries:
             return
@@ -78,7 +78,7 @@ def _covers(word: str, name: str, code: str) -> bool:
 
 
 def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
-    """The finding about an entry that covers findings of these levels, if there is one."""
+    """Return the finding about an entry that covers findings of these levels, if there is one."""
     rule = quoted(entry.rule)
     if not covered:
         where = f" at {quoted(entry.at)}" if entry.at else ""
@@ -95,7 +95,7 @@ def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
 
 
 def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
-    """The entries of a document; everything is read tolerantly."""
+    """Read the entries of a document, whatever their form."""
     settings = document.get("x-lint")
     if not isinstance(settings, dict):
         return Suppressions((), ())

@@ -55,7 +55,7 @@ class Fallbacks:
         raise _all_failed(failures) from failures[-1]
 
     def _asked(self, request: LLMRequest) -> Iterator[tuple[LLM, LLMRequest]]:
-        """Each model with its question: one that a state names is another name for the first alone."""
+        """Yield each model with its question: one that a state names is another name for the first alone."""
         yield self._models[0], request
         for model in self._models[1:]:
             yield model, replace(request, model=None)

@@ -95,7 +95,7 @@ class AgUi:
         return held, None
 
     async def _turn(self, held: Held, given: RunAgentInput) -> LiveTurn | None:
-        """Return the turn of this run; None where nothing is said."""
+        """Return the turn of this run; None if nothing is said."""
         for entry in given.resume or ():
             value = _answer(held, entry)
             return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
@@ -246,7 +246,7 @@ def _answer(held: Held, entry: ResumeEntry) -> Any:
 
 
 def _last_user(given: RunAgentInput) -> str | None:
-    """Return the words of the user with which the messages end; None where they end otherwise. Raises Problem 422."""
+    """Return the words of the user with which the messages end; None if they end otherwise. Raises Problem 422."""
     last: Any = given.messages[-1] if given.messages else None
     if last is None or last.role != "user":
         return None

@@ -141,7 +141,7 @@ class Guard:
 
 
 def _name(host: str) -> str | None:
-    """Return the name of a Host header without its port; None where it is none."""
+    """Return the name of a Host header without its port; None if it is none."""
     if host.startswith("["):
         name, closed, port = host[1:].partition("]")
         port = port.removeprefix(":")

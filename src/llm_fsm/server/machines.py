@@ -112,7 +112,7 @@ class Machines:
         return self.hold(caller, machine, await machine.resume(stored))
 
     async def machine_of(self, stored: str) -> AsyncMachine | None:
-        """Return the machine that plays a conversation of the store; None where there is none."""
+        """Return the machine that plays a conversation of the store; None if there is none."""
         for store in self.stores:
             loaded = await store.load(stored)
             if loaded is None:

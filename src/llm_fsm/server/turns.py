@@ -35,7 +35,7 @@ class LiveTurn:
 
     @property
     def is_over(self) -> bool:
-        """True when there will be no more events."""
+        """True if there will be no more events."""
         return self.task is not None and self.task.done()
 
     async def play(self, stream: TurnStream) -> None:

@@ -225,7 +225,7 @@ class PersistentMemory:
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(target)
-        except BaseException:
+        except BaseException:  # an interrupt must not leave the unfinished file behind
             with suppress(OSError):
                 Path(name).unlink()
             raise

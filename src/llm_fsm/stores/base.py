@@ -80,7 +80,7 @@ class Outgoing:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+@dataclass(frozen=True, kw_only=True)
 class Commit:
     """All that one turn writes, in one transaction. It empties the journal of the conversation.
 

@@ -1,8 +1,7 @@
-"""Requests that wait for one connection, served in batches: what waits makes up the next batch.
+"""Serve the requests for one connection in batches. All requests that wait form the next batch.
 
-Requests of the same kind go to the database as one, so that ten thousand conversations share round trips and the
-costly sync to disk. When the server cannot be reached, everything that waits fails at once: nobody waits again for
-what the one before has waited for in vain.
+Requests of the same kind go to the database as one. So ten thousand conversations share round trips and the costly sync
+to disk. If the server cannot be reached, all waiting requests fail at once, because each would only wait in vain.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.errors import Unreachable
 
 _MOST = 1024
-"""Requests that are served together."""
+"""The most requests that are served together."""
 
 Outcome = Any
-"""The answer to a request; an Exception is raised to the caller."""
+"""The answer to a request. An Exception is raised to the caller."""
 
 Serve = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
-"""Serves all values of one kind, and gives an outcome for each. An error that it raises goes to all."""
+"""Serves all values of one kind, and returns an outcome for each. An error that it raises goes to all callers."""
 
 
 class _Request(NamedTuple):
@@ -41,7 +40,7 @@ class BatchQueue:
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
-        """Queue a request; the future is done when it was served, also when nobody waits for it any more."""
+        """Queue a request. The future is done when it was served, even if nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._waiting.append(_Request(serve, value, future))
@@ -59,7 +58,7 @@ class BatchQueue:
             while self._waiting:
                 taken = min(_MOST, len(self._waiting))
                 await self._serve([self._waiting.popleft() for _ in range(taken)])
-        except BaseException as error:  # the loop is closing: nobody may be left waiting
+        except BaseException as error:  # the loop is closing, so no caller may be left waiting
             _fail(self._waiting, error)
             raise
         finally:
@@ -88,13 +87,13 @@ class BatchQueue:
 
 
 def rounds(keys: Sequence[Hashable]) -> Iterator[list[int]]:
-    """Split requests so that no key comes twice in a round: one statement serves a key once.
+    """Split requests into rounds without repeated keys, because one statement serves a key once.
 
     Args:
         keys: The key of each request.
 
     Returns:
-        The places of the requests in each round, in order of asking.
+        The indices of the requests in each round, in order of the requests.
     """
     left = list(range(len(keys)))
     while left:
@@ -110,7 +109,7 @@ def _fail(requests: Iterable[_Request], error: BaseException) -> None:
     for request in requests:
         if isinstance(error, asyncio.CancelledError):
             request.future.cancel()
-        elif isinstance(error, StoreError):  # each gets its own, with its own traceback
+        elif isinstance(error, StoreError):  # each caller gets its own error, with its own traceback
             own = type(error)(str(error), retryable=error.retryable)
             own.__cause__ = error.__cause__
             _answer(request.future, own)
@@ -123,6 +122,6 @@ def _answer(future: asyncio.Future[Any], outcome: Outcome) -> None:
         return
     if isinstance(outcome, BaseException):
         future.set_exception(outcome)
-        future.exception()  # a caller that gave up waiting is not warned that nobody looked at it
+        future.exception()  # a caller that gave up must not cause a warning about an unread error
     else:
         future.set_result(outcome)

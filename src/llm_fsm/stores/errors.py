@@ -1,7 +1,7 @@
 """Messages of all stores: refused commits, faults of the file system, faults of database drivers.
 
-Every message names its place and says what to do. The faults of a driver are a table of `Fault` rows, which is data
-in `stores/<database>/errors.py`; `fault_of` finds the row of an error.
+Every message names its place and says what to do. The faults of a driver are a table of `Fault` rows in
+`stores/<database>/errors.py`. `fault_of` finds the row of an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Unreachable(StoreError):
-    """The server could not be reached, whatever was asked of it."""
+    """The server could not be reached."""
 
 
 class Fault(NamedTuple):
@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
     Args:
         words: The message, after the place.
-        retryable: True where the same call may succeed later without anybody's help.
+        retryable: True if the same call may succeed later without anybody's help.
         codes: The driver's codes of this fault.
         patterns: Regular expressions for the driver's message, for faults that come without a code.
     """
@@ -52,19 +52,19 @@ def fault_of(table: Iterable[Fault], error: BaseException, *codes: object) -> Fa
 
 
 def reason_of(error: BaseException) -> str:
-    """The driver's own words in one line."""
+    """Return the driver's own message in one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def server_fault(place: str, row: Fault | None, error: BaseException) -> StoreError:
-    """The error of a server that answered; without a row the driver's own words."""
+    """Return the error of a server that answered. Without a row, it has the driver's own message."""
     if row is None:
         row = Fault(f"the server cannot do it ({reason_of(error)}): see to the cause and try again")
     return StoreError(f"{place}: {row.words}", retryable=row.retryable)
 
 
 def no_connection(place: str, row: Fault | None, error: BaseException) -> Unreachable:
-    """The error of a server that takes no connection; a row tells why, where the server said so."""
+    """Return the error of a server that takes no connection. A row gives the server's reason, if there is one."""
     if row is None:
         reason = reason_of(error)
         row = Fault(f"the server cannot be reached ({reason}): start it, or check address and network{RETRY}", True)
@@ -72,19 +72,19 @@ def no_connection(place: str, row: Fault | None, error: BaseException) -> Unreac
 
 
 def silent(place: str, seconds: float) -> Unreachable:
-    """The error of a server that did not answer within `seconds`."""
+    """Return the error of a server that did not answer within `seconds`."""
     return Unreachable(
         f"{place}: the server did not answer within {seconds:g} seconds: see what keeps it busy{RETRY}", retryable=True
     )
 
 
 def closed(place: str) -> StoreError:
-    """The error of every call after `close`."""
+    """Return the error of every call after `close`."""
     return StoreError(f"{place}: the store is closed; open a new one")
 
 
 def wrong_version(commit: Commit, found: int) -> ConversationConflict:
-    """The stored version is `found` (0: no such conversation), not the expected one."""
+    """Return the error that the stored version is `found` (0: no such conversation), not the expected one."""
     name = f'conversation "{commit.conversation_id}"'
     if commit.expected == 0:
         return ConversationConflict(f"{name} exists already: choose another id, or resume it")
@@ -97,7 +97,7 @@ def wrong_version(commit: Commit, found: int) -> ConversationConflict:
 
 
 def answered_already(commit: Commit) -> ConversationConflict:
-    """The request id has its answer, which `load` gives."""
+    """Return the error that the request id is answered already; `load` returns the answer."""
     return ConversationConflict(
         f'request "{commit.request_id}" of conversation "{commit.conversation_id}" was answered already: '
         "load the conversation with this request id to get the answer"
@@ -105,7 +105,7 @@ def answered_already(commit: Commit) -> ConversationConflict:
 
 
 def step_exists(conversation_id: str, step: int) -> ConversationConflict:
-    """A second writer is at work: a step of the journal is written once."""
+    """Return the error of a second writer, because each step of the journal is written once."""
     return ConversationConflict(
         f'step {step} of the turn under way in conversation "{conversation_id}" is recorded already: '
         "read the journal before performing a step, and hold the lock"
@@ -113,7 +113,7 @@ def step_exists(conversation_id: str, step: int) -> ConversationConflict:
 
 
 def unknown_definition(commit: Commit) -> StoreError:
-    """The commit is pinned to a definition that the store has no copy of."""
+    """Return the error that the store has no copy of the commit's definition."""
     return StoreError(
         f'conversation "{commit.conversation_id}" cannot be pinned to the definition {commit.definition_sha}: '
         "the store has no copy of it; give its text in the same commit"
@@ -121,7 +121,7 @@ def unknown_definition(commit: Commit) -> StoreError:
 
 
 def lock_lost(conversation_id: str) -> StoreError:
-    """Another writer may hold the lock: the store was restarted, or this process stood still for too long."""
+    """Return the error that another writer may hold the lock, after a restart of the store or a long stop."""
     return StoreError(
         f'conversation "{conversation_id}": its lock was lost while a turn was under way, because the store was '
         "restarted or this process stood still; nothing was saved: send the message again",
@@ -130,7 +130,7 @@ def lock_lost(conversation_id: str) -> StoreError:
 
 
 def busy(conversation_id: str, waited: float, where: str = "") -> StoreError:
-    """The time-out of a lock, after `waited` seconds; `where` says who holds it."""
+    """Return the error of a lock's time-out, after `waited` seconds; `where` describes its holder."""
     return StoreError(
         f'conversation "{conversation_id}" is busy{where}: an earlier message is still being answered after '
         f"{waited:.1f} seconds of waiting; send it again later",
@@ -157,7 +157,7 @@ def check_appended(commit: Commit) -> None:
 
 
 def disk_full(path: Path) -> StoreError:
-    """Nothing more can be written there."""
+    """Return the error that nothing more can be written there."""
     return StoreError(
         f"{path}: cannot be written, because the disk is full or the file has reached its size limit: "
         "free some space and try again; nothing was changed"
@@ -165,7 +165,7 @@ def disk_full(path: Path) -> StoreError:
 
 
 def read_only(path: Path) -> StoreError:
-    """The file cannot be written."""
+    """Return the error that the file cannot be written."""
     return StoreError(
         f"{path}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
         "written even where a store is only read): change the permissions, or use another file or a copy"
@@ -173,12 +173,12 @@ def read_only(path: Path) -> StoreError:
 
 
 def denied(path: Path) -> StoreError:
-    """The file cannot be opened by this user."""
+    """Return the error that this user cannot open the file."""
     return StoreError(f"{path}: permission denied for this user: change the permissions or use another file")
 
 
 def no_folder(folder: Path, error: OSError) -> StoreError:
-    """The folder of a file is missing and cannot be made."""
+    """Return the error that the folder of a file is missing and cannot be made."""
     return StoreError(
         f"{folder}: the folder does not exist and cannot be created ({error.strerror or error}): "
         "create it, or use a file in another folder"
@@ -186,7 +186,7 @@ def no_folder(folder: Path, error: OSError) -> StoreError:
 
 
 def cannot_open(path: Path, reason: object) -> StoreError:
-    """The error for a file that could not be opened, by what stands there; `reason` is the last resort."""
+    """Return the error for a file that could not be opened, by its kind and rights; else by `reason`."""
     try:
         if path.is_dir():
             return StoreError(f"{path}: is a folder, not a file: name a file, such as {path / 'conversations.db'}")
@@ -204,7 +204,7 @@ def cannot_open(path: Path, reason: object) -> StoreError:
 
 
 def os_fault(path: Path, error: OSError) -> StoreError:
-    """The error of the operating system about a file."""
+    """Return the error of the operating system about a file."""
     if error.errno in _DISK_FULL:
         return disk_full(path)
     if error.errno == errno.EROFS:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ForwardingStore(ABC):
-    """Every method is that of `Store`, called there on an object with the same methods."""
+    """Each method of `Store` is called there, on an object with the same methods."""
 
     @abstractmethod
     async def _read(self, work: Callable[[Any], T]) -> T:
@@ -21,7 +21,7 @@ class ForwardingStore(ABC):
 
     @abstractmethod
     async def _write(self, work: Callable[[Any], T]) -> T:
-        """Call `work` there with the object; it is over before a cancelled caller goes on."""
+        """Call `work` there with the object. A cancelled caller waits until it is finished."""
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         return await self._read(lambda kept: kept.load(conversation_id, request_id))

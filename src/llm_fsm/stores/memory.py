@@ -1,4 +1,4 @@
-"""Conversations in the memory of this process: for tests, for trying things out, and as the pattern to copy.
+"""Conversations in the memory of this process: for tests, for experiments, and as a pattern to copy.
 
 Documents stay text, as in every store, so nobody can change what is stored by changing a loaded value.
 Everything is lost with the process.
@@ -44,7 +44,7 @@ class _Conversation:
 
 
 class MemoryStore:
-    """A `Store` without a place. May be used from several event loops and threads."""
+    """A `Store` in memory. May be used from several event loops and threads."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -99,7 +99,7 @@ class MemoryStore:
             self._journals.pop(name, None)
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
-        """Keep the definition `new`, whose `text` is given where it may be new, and drop `old` with its last pin."""
+        """Store the definition `new`, with its `text` if it may be new, and drop `old` with its last pin."""
         if new == old:
             return
         if new is not None:

@@ -1,4 +1,4 @@
-"""Connections of a store to its server: each event loop and process has its own."""
+"""Connections of a store to its server, separate for each event loop and process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Parts(LockServer[Any], Protocol):
         """Close them."""
 
     def drop(self) -> None:
-        """Free what cannot be closed any more, because the event loop is closed."""
+        """Free connections that cannot be closed any more, because the event loop is closed."""
 
 
 P = TypeVar("P", bound=Parts)
@@ -49,7 +49,7 @@ class PerLoop(ABC, Generic[P]):
         return remote_lock(self._own, self._queue, self._held, conversation_id, timeout)
 
     async def close(self) -> None:
-        """Finish what waits, then close the connections of this event loop. May be called twice."""
+        """Finish waiting requests, then close the connections of this event loop. May be called twice."""
         self._closed = True
         parts = self._parts.pop(asyncio.get_running_loop(), None)
         if parts is not None and self._process == os.getpid():

@@ -1,4 +1,4 @@
-"""From the short form of a store to the store: "memory", "sqlite:///bots.db", a file name, or a store itself.
+"""Find a store by its short form: "memory", "sqlite:///bots.db", a file name, or a store itself.
 
 | form | store |
 |---|---|
@@ -12,9 +12,9 @@
 | `redis://host:6379/0`, `rediss://…` | Redis; `?prefix=NAME` for keys other than `llm-fsm` |
 | `postgresql://user:password@host/database`, `postgres://…` | PostgreSQL; `?schema=NAME`, else `llm_fsm` |
 | `mongodb://host/database`, `mongodb+srv://…` | MongoDB |
-| any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
+| any other `scheme://…` | made by the entry point `scheme` of the group `llm_fsm.stores` |
 
-Paths are taken as they stand: nothing is percent-decoded. A store's module is imported only when chosen.
+Paths are not percent-decoded. A store's module is imported only when it is chosen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Store
 
 _LONGEST = 86_400.0
-"""Seconds that any setting may say."""
+"""The most seconds of any setting."""
 GROUP = "llm_fsm.stores"
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _FORMS = {
@@ -50,7 +50,7 @@ _SERVERS = {
     "mongodb": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
     "mongodb+srv": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
 }
-"""Scheme to module, class and the extra that brings what it needs."""
+"""Scheme to module, class and the extra with its packages."""
 _PORT = (
     *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
     *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
@@ -58,7 +58,7 @@ _PORT = (
 
 
 def resolve(store: str | Store | None) -> Store:
-    """Find the store that a short form names; nothing is opened yet.
+    """Find the store that a short form names, without opening anything.
 
     Args:
         store: A URL or file name, a store, or None for one in memory.
@@ -89,7 +89,7 @@ def resolve(store: str | Store | None) -> Store:
 
 
 def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
-    """Choose the file in which the command line keeps conversations: in `LLM_FSM_HOME`, else in the user's data folder.
+    """Choose the file of the command line's conversations: in `LLM_FSM_HOME`, else in the user's data folder.
 
     `platform` is as in `sys.platform`. Relative XDG_DATA_HOME is ignored, as the XDG specification demands.
     """
@@ -116,7 +116,7 @@ def _bare(text: str) -> Store:
 
 
 def _path_in(rest: str) -> str:
-    """The path in what follows `sqlite://`."""
+    """Return the path after `sqlite://`."""
     path = rest[1:]
     if not rest.startswith("/"):
         raise _slashes(f"sqlite://{rest}", rest)
@@ -168,7 +168,7 @@ def _memory() -> Store:
 
 
 def _third_party(scheme: str, url: str) -> Store:
-    """The URL may hold a password: errors show its scheme only."""
+    """Make the store of an entry point. Errors show only the scheme, because the URL may have a password."""
     for point in _entry_points():
         if point.name == scheme:
             return _checked(point.load()(url))
@@ -176,7 +176,7 @@ def _third_party(scheme: str, url: str) -> Store:
 
 
 def _entry_points() -> Any:
-    # Looking through installed packages takes tens of milliseconds, which only third-party stores pay.
+    # Searching installed packages takes tens of milliseconds, which only third-party stores pay.
     metadata: Any = import_module("importlib.metadata")
     return metadata.entry_points(group=GROUP)
 
@@ -204,9 +204,9 @@ def _checked(store: Any) -> Store:
 
 
 def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:
-    """The URL without the settings of these names, and what they say.
+    """Return the URL without the settings of these names, and their values.
 
-    All else stays as it is written: those who read it differ in how a space is written, and what no host means.
+    The rest is unchanged, because drivers differ in their reading of spaces and of a missing host.
     """
     place, _, query = url.partition("?")
     found: dict[str, str] = {}
@@ -221,7 +221,7 @@ def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:
 
 
 def with_defaults(url: str, **settings: object) -> str:
-    """The URL with those of the settings that it does not say itself."""
+    """Return the URL with the settings that it does not have itself."""
     place, _, query = url.partition("?")
     said = {unquote_plus(setting.partition("=")[0]) for setting in query.split("&")}
     added = [f"{name}={value}" for name, value in settings.items() if name not in said]
@@ -229,7 +229,7 @@ def with_defaults(url: str, **settings: object) -> str:
 
 
 def seconds(name: str, given: str | float) -> float:
-    """A setting that is a time. Raises ConfigurationError."""
+    """Return a setting that is a time. Raises ConfigurationError."""
     try:
         number = float(given)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One thread for the blocking calls of a store. What waits when it becomes free is served together."""
+"""One thread for the blocking calls of a store. It serves all waiting calls of a kind together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from llm_fsm.stores.errors import closed
 T = TypeVar("T")
 
 Serve = Callable[[Sequence[Any]], Sequence[Any]]
-"""Serves all values of one kind, and gives an outcome for each. An Exception as an outcome is raised to its caller."""
+"""Serves all values of one kind, and returns an outcome for each. An Exception is raised to its caller."""
 
 _MOST = 1024
-"""Requests that are served together."""
+"""The most requests that are served together."""
 
 
 class _Request(NamedTuple):
@@ -28,9 +28,9 @@ class _Request(NamedTuple):
 
 
 class WorkerThread:
-    """A daemon thread for callers in any number of event loops; it starts with the first call.
+    """A daemon thread for callers in any number of event loops. It starts with the first call.
 
-    The threads of an executor cannot be used while the interpreter ends, when machines that nobody closed are closed.
+    It replaces an executor, whose threads cannot be used at interpreter exit, when unclosed machines are closed.
     """
 
     def __init__(self, name: str, place: str) -> None:
@@ -43,7 +43,7 @@ class WorkerThread:
         self._last: Callable[[], object] | None = None
 
     def call(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Call a function in the thread, also when the caller is cancelled meanwhile.
+        """Call a function in the thread, even if the caller is cancelled.
 
         Raises:
             StoreError: The thread was stopped.
@@ -51,7 +51,7 @@ class WorkerThread:
         return self.ask(_call_each, function)
 
     def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
-        """Have a value served in the thread, together with those that wait for the same function.
+        """Serve a value in the thread, together with others that wait for the same function.
 
         Raises:
             StoreError: The thread was stopped.
@@ -72,7 +72,7 @@ class WorkerThread:
             raise closed(self._place)
 
     def stop(self, last: Callable[[], object]) -> None:
-        """End the thread after the calls that wait and a last one; may be called twice."""
+        """End the thread after the waiting calls and a last one. May be called twice."""
         with self._guard:
             if not self.is_stopped:
                 self.is_stopped = True
@@ -86,7 +86,7 @@ class WorkerThread:
             self._last()
 
     def _serve_waiting(self) -> bool:
-        """Serve what waits; wait for it if there is nothing. Returns False after `stop`."""
+        """Serve waiting calls, or wait for one. Return false after `stop`."""
         taken = [self._requests.get()]
         while taken[-1] is not None and len(taken) < _MOST and not self._requests.empty():
             taken.append(self._requests.get())
@@ -108,7 +108,7 @@ def _serve(serve: Serve, requests: Sequence[_Request]) -> None:
     for request, outcome in zip(requests, outcomes, strict=True):
         settled.setdefault(request.loop, []).append((request.future, outcome))
     for loop, pairs in settled.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits there any more
             loop.call_soon_threadsafe(_settle, pairs)
 
 

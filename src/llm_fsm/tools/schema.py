@@ -201,7 +201,7 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 def _locals_of_caller(function: Any) -> dict[str, Any]:
-    """The local names where the function is registered: hints of nested functions may refer to them."""
+    """Return the local names where the function is registered: hints of nested functions may refer to them."""
     wanted = getattr(function, "__globals__", None)
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -218,7 +218,7 @@ def _is_info(hint: Any) -> bool:
 
 
 def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
-    """The entry of the parameter in a TypedDict; its default, if the call must be given it, in `defaults`."""
+    """Return the entry of the parameter in a TypedDict; its default, if the call must be given it, in `defaults`."""
     hint = _described(hint)
     default = parameter.default
     if default is parameter.empty:

@@ -183,5 +183,5 @@ def _arguments(function: Function, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def thread_of(function: Function) -> str:
-    """The name of the thread in which a plain function runs."""
+    """Return the name of the thread in which a plain function runs."""
     return f"llm_fsm function {function!r:.60}"

@@ -20,7 +20,8 @@ from llm_fsm.turn.tool_results import tool_result
 
 
 def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
-    """The check of arguments by a server's schema; None where that cannot be read, which leaves it to the server."""
+    """Return the check of arguments by a server's schema; None if that cannot be read, which leaves it to the server.
+    """
     try:
         return compile_shape(schema).fault
     except ShapeError:

@@ -114,7 +114,7 @@ def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> Non
 
 
 def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
-    """Name to state, as written; None when a name is missing or given twice."""
+    """Name to state, as written; None if a name is missing or given twice."""
     if isinstance(states, dict):
         return states
     rows: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""A state chart as other notations have it, before it is made flat: states in states, arrows, what was noted."""
+"""A nested state chart, as other notations have it: states in states, arrows, and notes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_DEPTH = 50
 _KEY = re.compile(KEY_PATTERN)
 _SPACE = re.compile(r"\s+")
 UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Characters that move a terminal's cursor or hide text; what is written has the escapes of its notation for them."""
+"""Characters that move a terminal's cursor or hide text. Writers replace them by escapes."""
 
 
 class ConversionError(ValueError):
-    """The text is not what it is read as. `line` counts from 1, where it is known."""
+    """The text is not in the expected notation. `line` counts from 1, if it is known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         self.line = line
@@ -28,14 +28,14 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note on a part of the source: `lost` if nothing takes its place."""
+    """A note on a part of the source. `lost`: nothing replaces it."""
 
     lost: bool
     message: str
     line: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as `llm-fsm convert --report json` prints it."""
+        """Return the JSON form, as `llm-fsm convert --report json` prints it."""
         return {"mapped": not self.lost, "message": self.message, "line": self.line}
 
 
@@ -54,10 +54,10 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """A move between states by their names; `source` None: from everywhere.
+    """A move between states by their names. `source` None: from every state.
 
-    `conditions` are those of the definition. `done`: taken when the states inside `source` come to their end.
-    `event` is its name where one of an inner state takes precedence over the same of an outer one.
+    `conditions` are those of the definition. `done`: taken when the states inside `source` have ended. `event` is its
+    name. An inner state's arrow takes precedence over an outer one with the same event.
     """
 
     source: str | None
@@ -72,9 +72,9 @@ class Arrow:
 
 @dataclass(slots=True)
 class Chart:
-    """All that was read. Vertices are in order of their first mention.
+    """The whole chart. Vertices are in order of their first mention.
 
-    `titled`: the first line of a state's words may be a title, which says nothing where it is its name.
+    `titled`: the first line of a state's text may be a title, which is dropped if it equals the name.
     """
 
     name: str = ""
@@ -86,19 +86,19 @@ class Chart:
     notes: list[Note] = field(default_factory=list)
 
     def lost(self, message: str, line: int | None = None) -> None:
-        """Note what nothing takes the place of."""
+        """Note a part that nothing replaces."""
         self.notes.append(Note(True, message, line))
 
     def mapped(self, message: str, line: int | None = None) -> None:
-        """Note what is said in another way now."""
+        """Note a part that is now written in another way."""
         self.notes.append(Note(False, message, line))
 
     def vertex(self, name: str, parent: str | None = None, line: int | None = None) -> Vertex:
-        """The state of this name, made when it is mentioned first."""
+        """Return the state of this name, and make it on its first mention."""
         return self.vertices.setdefault(name, Vertex(name, parent, line=line))
 
     def above(self, name: str | None) -> Iterator[str]:
-        """The states around a state, innermost first."""
+        """Yield the states around a state, innermost first."""
         seen: set[str] = set()
         while name is not None and name not in seen:
             seen.add(name)
@@ -108,7 +108,7 @@ class Chart:
 
 
 def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ...]:
-    """A guard as conditions: an expression becomes keys and logic, anything else is for the model to judge."""
+    """Convert a guard to conditions. An expression becomes keys and logic, and a model judges any other text."""
     text = _SPACE.sub(" ", guard).strip()
     if not text:
         return ()
@@ -126,7 +126,7 @@ def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ..
 
 
 def _demanded(rule: Any) -> str | None:
-    """The key of `key != null`, which is asked for as one."""
+    """Return the key of `key != null`, which becomes a required key."""
     sides = rule.get("!=") if isinstance(rule, dict) else None
     if not isinstance(sides, list) or sides[1] is not None or not isinstance(sides[0], dict):
         return None
@@ -135,7 +135,7 @@ def _demanded(rule: Any) -> str | None:
 
 
 def judged(condition: dict[str, Any]) -> bool:
-    """True when only a model can tell whether it holds."""
+    """Return true if only a model can judge it."""
     return condition.get("logic") is None and not condition.get("requires_context_keys")
 
 
@@ -143,7 +143,7 @@ _IF = re.compile(r"(?:if|when)\s+", re.IGNORECASE)
 
 
 def read_choices(chart: Chart) -> None:
-    """At a choice a label alone is a guard, where it is an expression: `if n < 0`."""
+    """Read labels of choices as guards if they are expressions: `if n < 0`."""
     for index, arrow in enumerate(chart.arrows):
         vertex = chart.vertices.get(arrow.source or "")
         if vertex is None or vertex.kind != "decide" or arrow.conditions or not arrow.label:
@@ -157,7 +157,7 @@ _GUARDED = re.compile(r"(?P<label>[^\[\]]*)\[(?P<guard>[^\[\]]*)\]\s*(?:/\s*(?P<
 
 
 def split_label(text: str) -> tuple[str, str, str]:
-    """Label, guard and action of the UML form `label [guard] / action`."""
+    """Split the UML form `label [guard] / action`."""
     found = _GUARDED.fullmatch(text.strip())
     if found is None:
         return text.strip(), "", ""

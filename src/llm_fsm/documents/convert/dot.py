@@ -1,7 +1,7 @@
-"""Reads DOT, tolerantly: digraphs and graphs, edge chains, defaults, subgraphs, ports, quoted and HTML ids, comments.
+"""Read DOT: digraphs and graphs, edge chains, defaults, subgraphs, ports, quoted and HTML ids, comments.
 
-A state with a double border is final, a diamond decides. A point or circle without words and without incoming edges is
-the start. An edge's label is read as `label [guard]`.
+A state with a double border is final, and a diamond decides. A point or circle without text and incoming edges is the
+start. An edge's label has the form `label [guard]`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Token:
 
 
 def read(text: str) -> Chart:
-    """The chart of a graph. Raises ConversionError."""
+    """Return the chart of a graph. Raises ConversionError."""
     parser = _Parser(tuple(_tokens(text)))
     parser.graph()
     return _Reading(parser).chart()
@@ -151,7 +151,7 @@ class _Parser:
             raise ConversionError(f"expected {word!r} in a DOT graph, here is {shown!r}", token.line)
 
     def word(self) -> str:
-        """An id: quoted parts joined by `+`, a name, or HTML."""
+        """Return an id: quoted parts joined by `+`, a name, or HTML."""
         token = self.take()
         if token.kind not in _IDS:
             raise ConversionError(f"expected a name in a DOT graph, here is {token.word[:40]!r}", token.line)
@@ -173,7 +173,7 @@ class _Parser:
         self.statements({}, {}, 0)
 
     def statements(self, node: Attributes, edge: Attributes, depth: int) -> list[str]:
-        """Statements up to the closing brace; gives the nodes that they mention."""
+        """Read statements up to the closing brace, and return the nodes that they mention."""
         if depth > MAX_DEPTH:
             raise ConversionError(f"subgraphs are nested deeper than {MAX_DEPTH} levels", self.peek().line)
         node, edge, mentioned = dict(node), dict(edge), []
@@ -219,7 +219,7 @@ class _Parser:
         self.edges += [_Edge(source, target, attributes, line) for source in sources for target in targets]
 
     def group(self, node: Attributes, edge: Attributes, depth: int) -> list[str]:
-        """A node, or all nodes of a subgraph."""
+        """Return a node, or all nodes of a subgraph."""
         token = self.peek()
         if token.kind == "name" and token.word.lower() == "subgraph":
             self.take()
@@ -253,19 +253,19 @@ class _Parser:
         return found
 
     def html_follows(self) -> bool:
-        """True when an HTML text follows an equals sign."""
+        """Return true if an HTML text follows an equals sign."""
         here = self.peek()
         after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
         return here.word == "=" and after is not None and after.kind == "html"
 
 
 def _plain(markup: str) -> str:
-    """The words of an HTML label."""
+    """Return the text of an HTML label."""
     return html.unescape(_ANY_TAG.sub("", _HTML_TAG.sub("\n", markup))).strip()
 
 
 def _shown(text: str, name: str) -> str:
-    """A label as Graphviz shows it: `\\N` is the node's name, `\\n`, `\\l` and `\\r` break lines."""
+    """Return a label as Graphviz shows it. `\\N` is the node's name; `\\n`, `\\l` and `\\r` break lines."""
     plain = _ESCAPE.sub(lambda found: name if found[1] == "N" else _BREAKS.get(found[1], found[1]), text)
     return html.unescape(plain)
 
@@ -298,7 +298,7 @@ class _Reading:
         return chart
 
     def start(self) -> str | None:
-        """The node that only marks where to begin."""
+        """Return the node that only marks where to begin."""
         aimed = {edge.target for edge in self.parser.edges}
         leads = {edge.source for edge in self.parser.edges}
         for name, attributes in self.parser.nodes.items():

@@ -1,8 +1,8 @@
-"""From a chart to a definition: states that contain others become those that they contain.
+"""Flatten a chart to a definition: states that contain others are replaced by their inner states.
 
-An arrow to a state that contains others leads to its initial state. An arrow from one starts in every state
-inside, after their own; the same event of an inner state takes precedence. A final state inside another goes on
-where that one goes on when it is done.
+An arrow to a state that contains others leads to its initial state. An arrow from one starts in every state inside,
+after their own arrows. The same event of an inner state takes precedence. A final state inside another continues where
+the outer one continues when it is done.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MAX_TRANSITIONS = 200_000
 
 
 def flatten(chart: Chart, stem: str | None) -> dict[str, Any]:
-    """The definition's document. `stem`: its name when the chart has none. Raises ConversionError."""
+    """Return the definition's document. `stem`: its name if the chart has none. Raises ConversionError."""
     if not chart.vertices:
         raise ConversionError("there are no states in it")
     return _Flattening.of(chart).document(stem)
 
 
 def state_ids(names: Iterable[str]) -> dict[str, str]:
-    """Any names to state ids, each used once; names that are ids stay."""
+    """Map any names to unique state ids. Names that are valid ids stay."""
     given = list(names)
     ids = {name: name for name in given if _ID.fullmatch(name)}
     taken = set(ids)
@@ -100,7 +100,7 @@ class _Flattening:
         return document
 
     def guessed(self) -> str:
-        """The start if the source names none: the first state that nothing leads to."""
+        """Return the start if the source names none: the first state that nothing leads to."""
         aimed = {arrow.target for arrow in self.chart.arrows if arrow.target != arrow.source}
         tops = [name for name, vertex in self.chart.vertices.items() if vertex.parent is None]
         first = next((name for name in tops if name not in aimed), tops[0] if tops else next(iter(self.ids)))
@@ -108,7 +108,7 @@ class _Flattening:
         return first
 
     def entered(self, name: str) -> str:
-        """The innermost state that is entered when a state is."""
+        """Return the innermost state that is entered together with a state."""
         seen: set[str] = set()
         while True:
             vertex = self.chart.vertices[name]
@@ -146,7 +146,7 @@ class _Flattening:
         return state
 
     def kind(self, vertex: Vertex) -> tuple[str, list[Arrow]]:
-        """The state's kind and the arrows that leave it."""
+        """Return the state's kind and the arrows that leave it."""
         arrows = list(self.outgoing(vertex))
         if vertex.kind == "final":
             return self.end(vertex, arrows)
@@ -154,7 +154,7 @@ class _Flattening:
             return "task", arrows
         if vertex.kind not in ("decide", "fork", "join"):
             return "", arrows
-        # What passes through in one step is never left by way of the states around it.
+        # A state that is passed in one step is never left through the states around it.
         own = [arrow for arrow in self.arrows[vertex.name] if not arrow.done]
         if vertex.kind == "fork" and len(own) > 1:
             self.chart.lost(f'"{vertex.name}" forks: only the first branch is followed', vertex.line)
@@ -189,7 +189,7 @@ class _Flattening:
         return "", arrows
 
     def outgoing(self, vertex: Vertex) -> Iterator[Arrow]:
-        """Its own arrows, then those of the states around it."""
+        """Yield its own arrows, then those of the states around it."""
         heard: set[str] = set()
         for owner in (vertex.name, *self.chart.above(vertex.name)):
             inherited = owner != vertex.name

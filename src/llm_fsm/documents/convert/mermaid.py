@@ -1,7 +1,7 @@
-"""Reads Mermaid state diagrams, `stateDiagram` and `stateDiagram-v2`, line by line.
+"""Read Mermaid state diagrams, `stateDiagram` and `stateDiagram-v2`, line by line.
 
-Composite states, notes, fork, join and choice, `[*]`, `state "text" as id` and classes are known. An arrow's
-label is read as `label [guard]`; a state's class that is a kind of ours (`decide`, `task`) is its kind.
+It reads composite states, notes, fork, join and choice, `[*]`, `state "text" as id` and classes. An arrow's label has
+the form `label [guard]`. A state's class that names a kind (`decide`, `task`) is its kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS = frozenset({"decide", "task"})
 
 
 def read(text: str) -> Chart:
-    """The chart of a diagram. Raises ConversionError."""
+    """Return the chart of a diagram. Raises ConversionError."""
     reader = _Reader()
     lines = re.split(r"\r\n|\n|\r", text)
     at = reader.head(lines)
@@ -60,12 +60,12 @@ class _Reader:
     scopes: list[str] = field(default_factory=list)
     regions: dict[str, int] = field(default_factory=dict)
     ends: dict[str, int] = field(default_factory=dict)
-    """State or "" to the line in which an arrow leads from inside it to its `[*]`."""
+    """State or "" to the line of an arrow from inside it to its `[*]`."""
     names: dict[str, str] = field(default_factory=dict)
     ours: bool = False
 
     def head(self, lines: list[str]) -> int:
-        """Skips what stands before the diagram and gives the number of the line behind its name."""
+        """Skip the lines before the diagram, and return the number of the line after its name."""
         at = 0
         if lines and lines[0].strip() == "---":
             at = next((number for number, line in enumerate(lines[1:], 2) if line.strip() == "---"), len(lines))
@@ -78,7 +78,7 @@ class _Reader:
         raise ConversionError('a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1)
 
     def comments(self, lines: list[str]) -> None:
-        """Comments of our own writer: the machine's name, and stand-ins for ids."""
+        """Read comments of our own writer: the machine's name, and substitutes for ids."""
         for line in lines:
             if found := MACHINE.fullmatch(line.strip()):
                 self.ours = True
@@ -87,7 +87,7 @@ class _Reader:
                 self.names[found[1]] = unlabelled(found[2])
 
     def line(self, lines: list[str], at: int) -> int:
-        """Reads one statement and gives the number of the line behind it, counted from 0."""
+        """Read one statement, and return the number of the next line, counted from 0."""
         text, number = lines[at].strip(), at + 1
         if not text or text.startswith("%%"):
             return number
@@ -110,7 +110,7 @@ class _Reader:
         self.chart.lost("a note that belongs to no state", line)
 
     def ignored(self, _: re.Match[str], __: int) -> None:
-        """Skip a line of style, which says nothing about the machine."""
+        """Skip a line of style."""
 
     def alone(self, found: re.Match[str], line: int) -> None:
         self.classed(self.name(found["name"]), found["name_class"], line)
@@ -122,7 +122,7 @@ class _Reader:
         return self.names.get(written, written)
 
     def mention(self, name: str, line: int) -> Vertex:
-        """The state, put into the innermost composite state that mentions it."""
+        """Return the state, and put it into the innermost composite state that mentions it."""
         scope = self.scopes[-1] if self.scopes else None
         vertex = self.chart.vertex(name, scope, line)
         inside = scope is not None and scope != name and name not in self.chart.above(scope)
@@ -225,7 +225,7 @@ class _Reader:
             self.chart.lost(f'a second initial state, "{name}"', line)
 
     def finish(self, arrow: Arrow, line: int) -> None:
-        """An arrow to `[*]`: kept under a name that no diagram can have, until all arrows are known."""
+        """Keep an arrow to `[*]` under a name that no diagram can have, until all arrows are known."""
         scope = self.scopes[-1] if self.scopes else ""
         self.ends.setdefault(scope, line)
         self.chart.arrows.append(replace(arrow, target=_end_of(scope)))
@@ -240,9 +240,9 @@ class _Reader:
         return self.chart
 
     def passed_on(self, scope: str) -> None:
-        """An arrow to the end of a composite state leads where that state goes on when it is done.
+        """Redirect an arrow to the end of a composite state to the state that follows when it is done.
 
-        That is where its own arrows without words lead; without one the state around it is done, too.
+        That is the target of its own arrows without text. Without such an arrow, the state around it is done too.
         """
         end = _end_of(scope)
         done: list[Arrow] = []
@@ -261,7 +261,7 @@ class _Reader:
         ]
 
     def resolve(self) -> None:
-        """A state whose only arrow leads, without words, to the end of the diagram is final; else there is an end."""
+        """Mark a state as final if its only arrow leads, without text, to the end of the diagram; else add an end."""
         composite = {vertex.parent for vertex in self.chart.vertices.values()} - {None}
         scopes = sorted(filter(None, composite | set(self.ends)), key=self.depth, reverse=True)
         for scope in scopes:
@@ -286,7 +286,7 @@ class _Reader:
         return sum(1 for _ in self.chart.above(name))
 
     def add_end(self) -> None:
-        """The end of the diagram as a state of its own."""
+        """Add the end of the diagram as its own state."""
         name = "end"
         while name in self.chart.vertices:
             name += "_"
@@ -312,7 +312,7 @@ _BREAK = re.compile(r"<br\s*/?>|\\n", re.IGNORECASE)
 
 
 def _words(text: str) -> str:
-    """A text as it is shown, its line breaks as blanks."""
+    """Return a text as it is shown, with blanks for line breaks."""
     return unlabelled(_BREAK.sub(" ", text)).strip()
 
 

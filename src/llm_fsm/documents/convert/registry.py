@@ -1,4 +1,4 @@
-"""The notations: how each is recognised, read into a definition, and written.
+"""The notations, with their detection, readers and writers.
 
 | form | read | written |
 |---|---|---|
@@ -50,7 +50,7 @@ _LIST = "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A definition, the document it is loaded from, and what became of the source."""
+    """A definition, its document, and notes on the conversion."""
 
     document: Mapping[str, Any]
     definition: Definition
@@ -58,12 +58,12 @@ class Converted:
 
 
 def form_of_name(name: str) -> str | None:
-    """The form that a file's ending stands for."""
+    """Return the form for a file's ending."""
     return next((form for ending, form in _FORM_OF.items() if name.lower().endswith(ending)), None)
 
 
 def unfenced(text: str) -> str:
-    """The first diagram of a Markdown text, its lines where they were; any other text as it is."""
+    """Return the first diagram of a Markdown text, with its line numbers kept; any other text unchanged."""
     lines = text.split("\n")
     for start, line in enumerate(lines):
         found = _FENCE.fullmatch(line)
@@ -74,7 +74,7 @@ def unfenced(text: str) -> str:
 
 
 def detect(text: str, name: str = "") -> str:
-    """The form of a text, by what it begins with; `name` decides where that does not. Raises ConversionError."""
+    """Detect the form of a text by its beginning; `name` decides in other cases. Raises ConversionError."""
     plain = text.removeprefix("\ufeff")
     found = _COMMENTS.match(plain)
     head = plain[found.end() if found else 0 :]
@@ -101,7 +101,7 @@ def detect(text: str, name: str = "") -> str:
 
 
 def _json_form(text: str) -> str:
-    """XState machines have `initial`, `on` and `type` where a definition has other words."""
+    """Return the form of JSON. XState machines have `initial`, `on` and `type`, and definitions have other keys."""
     try:
         value = source.parse(text)
     except source.SourceError:
@@ -117,7 +117,7 @@ def _json_form(text: str) -> str:
 
 
 def convert(text: str, form: str, name: str) -> Converted:
-    """A text of a known form as a definition. Raises ConversionError or DefinitionError."""
+    """Convert a text of a known form to a definition. Raises ConversionError or DefinitionError."""
     stem = re.sub(r"\.[^.]*\Z", "", re.split(r"[/\\]", name)[-1]) or None
     if form == DEFINITION:
         return _modern(text, name, stem)
@@ -132,7 +132,7 @@ def convert(text: str, form: str, name: str) -> Converted:
 
 
 def _modern(text: str, name: str, stem: str | None) -> Converted:
-    """A definition in today's form; what the loader says about older ones is the report."""
+    """Return a definition in today's form. The report has the loader's findings about older forms."""
     loaded = load_text(text, file=name)
     upgraded = upgrade(source.parse(text), partial(rewrite, stem=stem)).document
     told = {"older-form": False, "not-mapped": True, "no-effect": True, "unknown-key": True}
@@ -145,7 +145,7 @@ def _modern(text: str, name: str, stem: str | None) -> Converted:
 
 
 def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without keys that say nothing, in itself and in its states."""
+    """Return the document without keys that are null, also in its states."""
     found = {key: value for key, value in document.items() if value is not None}
     states = found.get("states")
     if isinstance(states, dict):
@@ -156,7 +156,7 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def picture(definition: Definition) -> Picture:
-    """The picture that Mermaid and DOT are written from: conditions as expressions."""
+    """Return the picture for Mermaid and DOT, with conditions as expressions."""
     document = definition.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return extract(document, Details(rules=True))
 
@@ -167,7 +167,7 @@ WRITERS: Mapping[str, Callable[[Definition], str]] = {
     "xstate": xstate.write,
     "scxml": scxml.write,
 }
-"""Form to its writer; definitions are written as JSON."""
+"""Form to its writer. Definitions are written as JSON."""
 
 _CARRIED = frozenset({"name", "initial_state", "states", "global_transitions", "ui", "x_lint"})
 _STATE_CARRIED = frozenset({"id", "kind", "purpose", "transitions"})
@@ -175,7 +175,7 @@ _MOVE_CARRIED = frozenset({"target_state", "description", "conditions", "auto"})
 
 
 def left_out(definition: Definition, form: str) -> Iterator[Note]:
-    """Parts of a definition that the notation has no place for."""
+    """Yield the parts of a definition that the notation cannot hold."""
     for name, field in Definition.model_fields.items():
         carried = name in _CARRIED or (form == "xstate" and name == "description")
         if not carried and name in definition.model_fields_set:
@@ -207,7 +207,7 @@ def _readable(logic: Any) -> bool:
 
 
 def _only_words(moves: list[Transition]) -> Iterator[Note]:
-    """Conditions that a label shows but that cannot be read back."""
+    """Yield conditions that a label shows but that cannot be read back."""
     conditions = [condition for move in moves for condition in move.conditions]
     hidden = sum(bool(one.description and not one.judged) for one in conditions)
     shown = sum(one.logic is not None and not _readable(one.logic) for one in conditions)

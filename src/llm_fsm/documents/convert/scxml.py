@@ -1,7 +1,7 @@
-"""Reads and writes SCXML (W3C recommendation, 2015): states, nested ones, transitions, conditions, ends.
+"""Read and write SCXML (W3C recommendation, 2015): states, nested states, transitions, conditions, ends.
 
-Documents with a DTD are refused, so that no entity is ever expanded. Conditions are read as expressions where they
-are simple ones. Executable content, data, history and parallel states are reported.
+Documents with a DTD are refused, so that no entity is ever expanded. Simple conditions are read as expressions.
+Executable content, data, history and parallel states are reported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Element:
 
 
 def read(text: str) -> Chart:
-    """The chart of a document. Raises ConversionError."""
+    """Return the chart of a document. Raises ConversionError."""
     root = _parsed(text)
     if root.name != "scxml":
         raise ConversionError(f"an SCXML document begins with <scxml>, this one with <{root.name[:40]}>", root.line)
@@ -60,7 +60,7 @@ def read(text: str) -> Chart:
 
 
 def _parsed(text: str) -> _Element:
-    """The elements as a tree. A DTD is refused before any of it is read."""
+    """Return the elements as a tree. A DTD is refused before any of it is read."""
     parser = expat.ParserCreate("utf-8", " ")
     parser.buffer_text = True
     top = _Element("", {}, 0)
@@ -95,7 +95,7 @@ class _Reader:
     states: list[tuple[_Element, str | None]] = field(default_factory=list)
 
     def collect(self, element: _Element, parent: str | None) -> None:
-        """All states, outer ones first; those without an id get one."""
+        """Yield all states, outer ones first, and give ids to those without one."""
         self.states.append((element, parent))
         for child in element.children:
             if child.name in _STATES:
@@ -132,7 +132,7 @@ class _Reader:
         return name
 
     def initial(self, element: _Element) -> str | None:
-        """The state that is entered first: `initial`, as attribute or element."""
+        """Return the state that is entered first: `initial`, as attribute or element."""
         given = element.attributes.get("initial", "").split()
         for inner in element.each("initial"):
             for transition in inner.each("transition"):
@@ -199,7 +199,7 @@ class _Reader:
 
 
 def write(definition: Definition) -> str:
-    """A definition as an SCXML document. The document of `read` gives the same graph."""
+    """Return a definition as an SCXML document. The document of `read` gives the same graph."""
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<scxml xmlns="{_SCXML}" xmlns:llm="{_OWN}" version="1.0" datamodel="ecmascript"'
@@ -212,7 +212,7 @@ def write(definition: Definition) -> str:
 
 
 def _quoted(text: str) -> str:
-    """An attribute's value; line breaks are kept, and what XML cannot hold is left out."""
+    """Return an attribute's value, with line breaks and without characters that XML cannot hold."""
     plain = "".join(char for char in text if char in "\t\n\r" or (char >= " " and char not in "\ufffe\uffff"))
     quoted = quoteattr(plain, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
     return UNSEEN.sub(lambda found: f"&#{ord(found[0])};", quoted)

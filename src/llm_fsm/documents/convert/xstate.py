@@ -1,8 +1,8 @@
-"""Reads and writes the JSON of XState machines, versions 4 and 5.
+"""Read and write the JSON of XState machines, versions 4 and 5.
 
-Mapped are `states` (nested ones, too), `initial`, `on`, `always`, `onDone`, guards, descriptions and final states.
-Targets may be names, paths, `#ids` and `.children`. Guards are words for the model to judge; guards of our own writer
-carry their conditions. Actions, invocations, delays, history and regions are reported.
+It maps `states` (also nested ones), `initial`, `on`, `always`, `onDone`, guards, descriptions and final states. Targets
+may be names, paths, `#ids` and `.children`. A model judges guards by their text. Guards of our own writer carry their
+conditions. Actions, invocations, delays, history and regions are reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 
 GUARD = "llm_fsm.conditions.compiler"
-"""The type of the guards that our own writer makes; `params.conditions` are those of the definition."""
+"""The type of the guards that our own writer makes. `params.conditions` are those of the definition."""
 _ACTING = ("entry", "exit", "onEntry", "onExit", "activities", "actions", "invoke", "output", "data", "history")
 _SILENT = frozenset(
     {
@@ -32,7 +32,7 @@ _KINDS = frozenset({"decide", "task"})
 
 
 def read(text: str) -> Chart:
-    """The chart of a machine's JSON. Raises ConversionError."""
+    """Return the chart of a machine's JSON. Raises ConversionError."""
     try:
         scan = source.scan(text)
     except source.SourceError as error:
@@ -45,7 +45,7 @@ def read(text: str) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A node of the machine: its name (path joined by dots; "" is the root) and where it stands."""
+    """A node of the machine: its name (path joined by dots; "" is the root) and its place."""
 
     name: str
     pointer: str
@@ -76,7 +76,7 @@ class _Reader:
         return self.chart
 
     def collect(self, place: _Place, depth: int) -> None:
-        """All nodes, outer ones first."""
+        """Yield all nodes, outer ones first."""
         if depth > MAX_DEPTH:
             raise ConversionError(f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer))
         self.places.append(place)
@@ -171,7 +171,7 @@ class _Reader:
     def each(
         self, place: _Place, given: Any, pointer: str, *, event: str, auto: bool = False, done: bool = False
     ) -> None:
-        """The transitions of one event: a target, an object, or a list of them."""
+        """Yield the transitions of one event: a target, an object, or a list of them."""
         for index, one in enumerate(given if isinstance(given, list) else [given]):
             where = f"{pointer}/{index}" if isinstance(given, list) else pointer
             if one is None:
@@ -219,7 +219,7 @@ class _Reader:
         return self.inside(parent or "", given)
 
     def by_id(self, given: str) -> str | None:
-        """`#id`, or `#id.child.grandchild`; ids may have dots themselves."""
+        """Find `#id`, or `#id.child.grandchild`. Ids may have dots themselves."""
         whole = given[1:]
         end = len(whole)
         while end > 0:
@@ -248,7 +248,7 @@ class _Reader:
         yield {"description": words}
 
     def words_of(self, guard: Any, pointer: str, depth: int = 0) -> str:
-        """A guard in words: its name and parameters, or the guards that it is made of."""
+        """Describe a guard by its name and parameters, or by the guards that it is made of."""
         if not isinstance(guard, dict) or depth > MAX_DEPTH:
             return _short(guard)
         name = _short(guard.get("type", guard.get("name"))).removeprefix("xstate.")
@@ -265,7 +265,7 @@ class _Reader:
 
 
 def _is_made(guard: Any) -> bool:
-    """True for a guard of several others, which stands in brackets among others."""
+    """Return true for a guard of several others, which needs brackets."""
     return isinstance(guard, dict) and isinstance(guard.get("guards"), list) and len(guard["guards"]) > 1
 
 
@@ -282,7 +282,7 @@ def _shown(name: str) -> str:
 
 
 def write(definition: Definition) -> str:
-    """A definition as the JSON of an XState 5 machine. The document of `read` gives the same graph."""
+    """Return a definition as the JSON of an XState 5 machine. The document of `read` gives the same graph."""
     machine: dict[str, Any] = {"id": definition.name, "initial": definition.initial_state}
     if definition.description:
         machine["description"] = definition.description
@@ -327,7 +327,7 @@ def _events(transitions: list[Transition]) -> dict[str, list[dict[str, Any]]]:
 
 
 def event_name(transition: Transition) -> str:
-    """A name for what the model understands: from `on`, the description, or the target."""
+    """Return a name for the user's intention, from `on`, the description, or the target."""
     words = transition.on or transition.description or transition.target_state
     slug = re.sub(r"\W+", "_", words).strip("_")[:40].strip("_").upper()
     return slug or "GO"

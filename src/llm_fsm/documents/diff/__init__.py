@@ -1,4 +1,4 @@
-"""Differences between two definitions, and their effect on conversations that are under way.
+"""Differences between two definitions, and their effect on running conversations.
 
 | change | mark | conversations that it touches |
 |---|---|---|
@@ -50,7 +50,7 @@ _SPOKEN = frozenset({"description", "persona"})
 
 
 def diff(old: Definition, new: Definition) -> tuple[Change, ...]:
-    """All differences that mean something, the gravest first; none for definitions of the same content."""
+    """Return all differences, the most severe first; none for definitions with the same content."""
     states = renamed_states(old, new)
     keys = renamed_keys(old, new, states)
     before = renamed(old, states, keys)

@@ -1,4 +1,4 @@
-"""One difference between two definitions, and which running conversations it touches."""
+"""One difference between two definitions, and the running conversations that it affects."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ When = Literal["set", "unset", "misfit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference. `pointer` is its place in the new definition, or in the old one of what was removed.
+    """One difference. `pointer` is its place in the new definition, or in the old one for a removed part.
 
-    A conversation is touched if it rests in one of `states` (empty: in any state) and its context fits `when`. That is:
-    `key` is set, is not set, or has a value that `schema` refuses. Safe changes touch none.
+    A conversation is affected if it is in one of `states` (empty: in any state) and its context fits `when`. That is:
+    `key` is set, is not set, or has a value that `schema` refuses. Safe changes affect none.
     """
 
     subject: Subject
@@ -36,7 +36,7 @@ class Change:
     schema: Mapping[str, Any] | None = None
 
     def touches(self, state: str, context: Mapping[str, Any]) -> bool:
-        """True when a running conversation cannot simply go on."""
+        """Return true if a running conversation cannot simply continue."""
         if self.impact == "safe" or (self.states and state not in self.states):
             return False
         if self.key is None:
@@ -47,7 +47,7 @@ class Change:
         return (value is not None) == (self.when == "set")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, as `llm-fsm diff --format json` prints it."""
+        """Return the JSON form, as `llm-fsm diff --format json` prints it."""
         return {
             "subject": self.subject,
             "how": self.how,
@@ -61,7 +61,7 @@ class Change:
 
 
 def from_to(old: Any, new: Any) -> str:
-    """` from x to y` for short values."""
+    """Return ` from x to y` for short values."""
     shown = [json.dumps(value, ensure_ascii=False, default=str) for value in (old, new)]
     return f" from {shown[0]} to {shown[1]}" if all(len(text) <= 60 for text in shown) else ""
 

@@ -18,7 +18,7 @@ _OTHERS_BOUND = {
     "prefixItems": "items",
     "minContains": "contains",
 }
-"""Words whose absence lets another word refuse more."""
+"""Keywords whose absence lets another keyword refuse more."""
 _LIFTED = {"minimum": min, "minLength": min, "minItems": min, "maximum": max, "maxLength": max, "maxItems": max}
 
 
@@ -59,14 +59,14 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
 
 
 def _writable(key: str, definition: Definition) -> bool:
-    """True when a reply may write the key, or look into it by its name."""
+    """Return true if a reply may write the key, or look into it by its name."""
     if definition.context_schema is None:
         return True
     return head_of(key, definition.key_schemas) in definition.key_schemas
 
 
 def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Change]:
-    """A key that is used as before, and has lost its schema."""
+    """Yield a key that is used as before, and has lost its schema."""
     place = "/context_schema/properties" + step(key)
     text = f'key "{key}" is no longer declared'
     if old.is_secret(key) and not new.is_secret(key):
@@ -80,7 +80,7 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _frame(old: Definition, new: Definition) -> Iterator[Change]:
-    """Changes of `context_schema` apart from its keys; they concern no stored values."""
+    """Yield changes of `context_schema` besides its keys. They affect no stored values."""
     was, now = old.context_schema, new.context_schema
     if was is None or now is None:
         return
@@ -93,7 +93,7 @@ def _frame(old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Change]:
-    """Changes of the schema of a key; an undeclared key has an empty one."""
+    """Yield changes of the schema of a key. An undeclared key has an empty one."""
     declared, now = key in old.key_schemas, new.key_schemas[current]
     was = old.key_schemas.get(key, {})
     place = "/context_schema/properties" + step(current)
@@ -131,7 +131,7 @@ def _definitions(definition: Definition) -> Mapping[str, Any]:
 
 
 def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
-    """The part of a schema that concerns values, with the schemas that it refers to."""
+    """Return the part of a schema that restricts values, with the schemas that it refers to."""
     every, found = _definitions(definition), bare(schema)
     for _ in every:
         if found.keys() != {"$ref"} or _referred(found) & every.keys() == set():
@@ -148,12 +148,12 @@ def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any
 
 
 def _referred(schema: Mapping[str, Any]) -> set[str]:
-    """The names in `$defs` that a schema refers to."""
+    """Return the names in `$defs` that a schema refers to."""
     return set(re.findall(r'"\$ref": "#/\$defs/([^"/]+)', json.dumps(schema, ensure_ascii=False)))
 
 
 def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """`maxLength from 3 to 5`, keyword by keyword."""
+    """Describe a change keyword by keyword, as `maxLength from 3 to 5`."""
     for key in dict.fromkeys((*old, *new)):
         if key not in new:
             yield f"{key} dropped"
@@ -164,7 +164,7 @@ def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _wider(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """True when every value that fitted is sure to fit: bounds loosened or dropped, types or values added."""
+    """Return true if every old value surely fits: bounds are looser or gone, types or values are added."""
     if old != new and any(word.startswith("unevaluated") for word in new):
         return False
     if any(_OTHERS_BOUND.get(word) in new for word in old.keys() - new.keys()):

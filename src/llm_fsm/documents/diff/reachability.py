@@ -1,4 +1,4 @@
-"""The states that a conversation can still reach from each state, as far as conditions can be reasoned about."""
+"""The states that a conversation can still reach from each state, as far as conditions can be analysed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llm_fsm.lint.solver.solver import reasoning
 
 @dataclass(frozen=True)
 class Ways:
-    """The transitions of one definition that can be taken. What conditions leave open counts as possible."""
+    """The transitions of one definition that can be taken. A transition with an unknown outcome counts as possible."""
 
     definition: Definition
 
@@ -43,7 +43,7 @@ class Ways:
 
     @cached_property
     def rest(self) -> frozenset[str]:
-        """States that are no ends and that lead nowhere but to themselves."""
+        """States that are no ends and that lead only to themselves."""
         return frozenset(
             name
             for name, targets in self.graph.items()
@@ -51,11 +51,11 @@ class Ways:
         )
 
     def beyond(self, state: str) -> frozenset[str]:
-        """Every state that can be reached from one, itself left out."""
+        """Return every state that can be reached from one, without itself."""
         return frozenset(reachable(self.graph, [state]) - {state}) if state in self.graph else frozenset()
 
 
 def stranded(before: Ways, after: Ways) -> frozenset[str]:
-    """States that had a way to an end, or on, and have none any more; both told in the new one's names."""
+    """Return the states that lost their path to an end or to another state. Both graphs use the new names."""
     lost = (after.stuck - before.stuck) | (after.rest - before.rest)
     return frozenset(name for name in lost if name in before.graph)

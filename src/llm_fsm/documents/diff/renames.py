@@ -13,11 +13,11 @@ WORDS = (
     *("description", "purpose", "instructions", "extraction_instructions", "response_instructions"),
     *("reply", "example_dialogue"),
 )
-"""Keys of a state that hold words."""
+"""Keys of a state that hold texts."""
 _NAMING = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
-"""Words of a schema under which names lead to schemas."""
+"""Keywords of a schema that map names to schemas."""
 _PLAIN = frozenset({"enum", "const", "required", "dependentRequired"})
-"""Words of a schema under which no schema stands."""
+"""Keywords of a schema that contain no schema."""
 _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
@@ -26,7 +26,7 @@ _NOTHING_SAID = frozenset(
 
 
 def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
-    """Old state id to new one, where a state was probably renamed."""
+    """Return old state id to new one, for states that were probably renamed."""
     gone = [name for name in old.states if name not in new.states]
     come = [name for name in new.states if name not in old.states]
     if not gone or not come or len(gone) * len(come) > _MOST_PAIRS:
@@ -44,7 +44,7 @@ def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
 
 
 def renamed_keys(old: Definition, new: Definition, states: Mapping[str, str]) -> dict[str, str]:
-    """Old context key to new one, where a key was probably renamed."""
+    """Return old context key to new one, for keys that were probably renamed."""
     was_used, is_used = collected(old), collected(new)
     gone = [key for key in was_used if key not in is_used]
     come = [key for key in is_used if key not in was_used]
@@ -81,7 +81,7 @@ def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
 
 
 def collected(definition: Definition) -> dict[str, set[str]]:
-    """Every key that is declared, collected or asked for, and the states that collect it."""
+    """Return every key that is declared, collected or asked for, and the states that collect it."""
     known = definition.key_schemas
     found: dict[str, set[str]] = {key: set() for key in known}
     for name, state in definition.states.items():
@@ -94,7 +94,7 @@ def collected(definition: Definition) -> dict[str, set[str]]:
 
 
 def head_of(name: str, known: Container[str]) -> str:
-    """The key that a name means: the name where it is known or has no dot, else what stands before its first dot."""
+    """Return the key that a name means: the name itself if it is known, else the part before its first dot."""
     return name if name in known else name.split(".", 1)[0]
 
 
@@ -105,7 +105,7 @@ def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
 
 
 def asked(conditions: Iterable[Condition]) -> set[str]:
-    """Keys without which the conditions cannot hold, or that their rules read."""
+    """Return the keys that conditions require, or that their rules read."""
     found: set[str] = set()
     for condition in conditions:
         found.update(condition.requires_context_keys)
@@ -115,7 +115,7 @@ def asked(conditions: Iterable[Condition]) -> set[str]:
 
 
 def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str]) -> Definition:
-    """The old definition in the new one's names, so that a new name alone counts once."""
+    """Return the old definition with the new names, so that a rename counts once."""
     if not states and not keys:
         return old
     document = old.model_dump(mode="json", by_alias=True)
@@ -159,7 +159,7 @@ def _renamed_key(name: str, keys: Mapping[str, str]) -> str:
 
 
 def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a schema that concerns values, without their meaning or source."""
+    """Return the part of a schema that restricts values, without their meaning or source."""
     return {word: _bare(word, value) for word, value in schema.items() if word not in _NOTHING_SAID}
 
 

@@ -14,7 +14,7 @@ _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})
 
 
 def state_changes(old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
-    """`before` is the old definition in the new one's names."""
+    """Yield changes of states. `before` is the old definition with the new names."""
     back = {now: was for was, now in renames.items()}
     yield from _states(old, new, renames)
     for name in before.states:
@@ -46,7 +46,7 @@ def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Ite
 
 
 def _end(name: str, now: str | None, place: str) -> Change:
-    """An end that is gone: who arrived there is not under way any more."""
+    """Yield the removal of an end. Conversations that reached it are not running any more."""
     if now is None:
         text = f'final state "{name}" removed'
         return Change(subject="state", how="removed", impact="safe", message=text, pointer=place)
@@ -55,7 +55,7 @@ def _end(name: str, now: str | None, place: str) -> Change:
 
 
 def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
-    """Changes in a state that is still there."""
+    """Yield changes of a state that still exists."""
     place, was, now = "/states" + step(name), old.states[name], new.states[name]
     here = (back.get(name, name),)
     if old.kind_of(name) != new.kind_of(name):

@@ -1,4 +1,4 @@
-"""Changes of transitions and their conditions, and the states that lose their way to an end."""
+"""Changes of transitions and their conditions, and the states that lose their path to an end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERYWHERE = "every state that waits"
 
 
 def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
-    """`old` is told in the new one's names, `back` gives the old name of a renamed state."""
+    """Yield changes of transitions. `old` has the new names, and `back` returns the old name of a renamed state."""
     context = _Context(old, new, back)
     told: set[str] = set()
     for name, was, now in _owners(old, new):
@@ -50,7 +50,7 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
 
 @dataclass(frozen=True)
 class _Context:
-    """Both definitions, the old one in the new one's names, and what of their ways matters."""
+    """Both definitions, the old one with the new names, and facts about their paths."""
 
     old: Definition
     new: Definition
@@ -70,7 +70,7 @@ class _Context:
 
     @cached_property
     def collected(self) -> frozenset[str]:
-        """Keys that conversations under way may have been asked for."""
+        """Keys that running conversations may have been asked for."""
         return frozenset(key for state in self.old.states.values() for key in state.required_context_keys)
 
     def old_names(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class _Context:
 
 
 class _Edge(NamedTuple):
-    """One transition before and after, its place, where it stands in words, and its state (None: everywhere)."""
+    """One transition before and after, its pointer, its place in words, and its state (None: every state)."""
 
     old: Transition
     new: Transition
@@ -95,7 +95,7 @@ _Owner = tuple[str | None, Sequence[Transition], Sequence[Transition]]
 
 
 def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
-    """(state or None for the global ones, old transitions, new transitions) of what is in both."""
+    """Yield (state or None for the global ones, old transitions, new transitions) for states in both."""
     for name, state in new.states.items():
         if name in old.states:
             yield name, old.states[name].transitions, state.transitions
@@ -103,7 +103,7 @@ def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
 
 
 def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Pair the transitions that are the same: equal, else of one target and description, else of one target."""
+    """Pair transitions: equal ones, else those with one target and description, else those with one target."""
     pairs: list[tuple[int, int]] = []
     gone, come = list(range(len(old))), list(range(len(new)))
     for same in (
@@ -121,7 +121,7 @@ def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[
 
 
 def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Change]:
-    """Changes of order at equal priority. `kept`: each transition that stayed, with its places before and now."""
+    """Yield changes of order at equal priority. `kept`: each transition that stayed, with its old and new places."""
     before = sorted(kept, key=lambda one: (one[2].priority, one[0]))
     after = sorted(kept, key=lambda one: (one[2].priority, one[1]))
     if before == after:
@@ -150,7 +150,7 @@ def _lost(transition: Transition, place: str, where: str, context: _Context, own
 
 
 def _out_of_reach(context: _Context, owner: str | None) -> str:
-    """The states that could be reached from here and cannot any more."""
+    """Return the states that were in reach from here and are not any more."""
     if owner is None or owner not in context.before.graph:
         return ""
     missed = context.before.beyond(owner) - context.after.beyond(owner) - {owner}
@@ -173,7 +173,7 @@ def _transition(edge: _Edge, context: _Context) -> Iterator[Change]:
 
 
 def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
-    """Conditions as a whole: which one became which cannot be told."""
+    """Compare conditions as a whole, because they cannot be paired."""
     texts = [Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)]
     more, less = texts[1] - texts[0], texts[0] - texts[1]
     place = edge.place + "/conditions"
@@ -193,7 +193,7 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
 
 
 def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
-    """Conditions that can never hold: the transition is as good as removed."""
+    """Report conditions that can never be true, so that the transition is practically removed."""
     here = [one for one in context.new.states if one in context.lost and edge.owner in (None, one)]
     reason = "they can never hold now, so it is never taken"
     if not here:
@@ -206,7 +206,7 @@ def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
 
 
 def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...], str] | None:
-    """(states, reason) when conversations under way may lack a key that is newly demanded, and are not asked."""
+    """Return (states, reason) if running conversations may lack a newly demanded key and are not asked for it."""
     new = context.new
     head = head_of(key, new.key_schemas)
     if new.source_of(head) != "model":

@@ -1,4 +1,4 @@
-"""A picture as a DOT digraph, which Graphviz draws. All names and texts stand as quoted strings."""
+"""Write a picture as a DOT digraph, which Graphviz draws. All names and texts are quoted strings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LIT = "#b36b00"
 
 
 def dot(picture: Picture, *, whole: bool = False) -> str:
-    """The text of the digraph, with a line break at its end. `whole`: labels are neither wrapped nor cut."""
+    """Return the text of the digraph, with a line break at its end. `whole`: labels are neither wrapped nor cut."""
     shaped = _whole if whole else _wrapped
     lines = [
         f"digraph {_shown(picture.name or 'machine')} {{",
@@ -52,12 +52,12 @@ def dot(picture: Picture, *, whole: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a DOT string."""
+    """Return a text as a DOT string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _shown(text: str) -> str:
-    """A text as a label, in which Graphviz reads entities."""
+    """Return a text as a label, in which Graphviz reads entities."""
     return quoted(text.replace("&", "&amp;"))
 
 
@@ -99,7 +99,7 @@ def _edge(edge: Edge, shaped: Callable[[str], str]) -> str:
 
 
 def _said(edge: Edge) -> str:
-    """Label and guard; brackets in the label are entities, so that it can be told from the guard."""
+    """Join label and guard. Brackets in the label become entities, so that the guard can be recognised."""
     label = html.escape(edge.label, quote=False).replace("[", "&#91;").replace("]", "&#93;")
     guards = html.escape(" && ".join(edge.guards), quote=False).replace("[", "&#91;").replace("]", "&#93;")
     return f"{label} [{guards}]" if guards else label

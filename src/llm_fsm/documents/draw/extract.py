@@ -1,7 +1,7 @@
-"""From a document to a neutral picture: nodes, edges, and what is marked on them.
+"""Extract a neutral picture from a document: nodes, edges, and their marks.
 
-The document is one of today's form, read tolerantly, so that a faulty one can be drawn with its faults.
-Renderers decide nothing: what is to be shown is in the picture.
+The document is in today's form. Faulty parts are tolerated, so that they can be drawn. The picture holds everything to
+show, and renderers decide nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
 
 Mark = Level | Literal["covered", "missed"]
-"""The mark of a node or an edge: the level of its worst finding, or whether tests touched it."""
+"""The mark of a node or an edge: the level of its worst finding, or its coverage by tests."""
 UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
 EVERYWHERE = "*"
@@ -30,7 +30,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """Details of a picture beside states and moves. `rules`: conditions as expressions if they have one."""
+    """Details of a picture beside states and moves. `rules`: conditions are expressions if possible."""
 
     conditions: bool = True
     rules: bool = False
@@ -40,7 +40,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A state. `label` is its purpose, `reply` its fixed words; `level` is its mark."""
+    """A state. `label` is its purpose, `reply` its fixed text, and `level` its mark."""
 
     id: str
     kind: str
@@ -55,10 +55,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A move, or what a time-out or a failed task does.
+    """A move, also by a time-out or a failed task.
 
-    `guards` are its conditions: one text in words, or one expression and then those that are only words.
-    `how`: `picked` by the model, `auto`, or `timeout` and `exhausted`. `source` of a global one is EVERYWHERE.
+    `guards` are its conditions: one text in words, or one expression and then the ones in words. `how`: `picked` by the
+    model, `auto`, or `timeout` and `exhausted`. `source` of a global one is EVERYWHERE.
     """
 
     source: str
@@ -103,7 +103,7 @@ class Picture:
 
 
 def extract(written: Mapping[str, Any], details: Details | None = None) -> Picture:
-    """The picture of a document of today's form, whatever is wrong with it."""
+    """Return the picture of a document in today's form, with any faults."""
     shown = details or Details()
     document = Document(Placed("", written))
     nodes = {_id(name): _node(document, name, placed, shown) for name, placed in document.states.items()}
@@ -121,7 +121,7 @@ def extract(written: Mapping[str, Any], details: Details | None = None) -> Pictu
 
 
 def _of_patterns(document: Document) -> Iterator[Edge]:
-    """The ways to the states that take the place of repair patterns."""
+    """Yield the edges to the states that replace repair patterns."""
     names = list(document.patterns)
     if "cancel" in (document.root.value.get("patterns") or ()) and "cancel" not in names:
         names += ["cancelled"] if "cancelled" in document.states else []
@@ -130,12 +130,12 @@ def _of_patterns(document: Document) -> Iterator[Edge]:
 
 
 def one_line(text: str) -> str:
-    """A text as a label: white space is one blank, and what could steer a terminal is left out."""
+    """Return a text as a label, with single blanks and without characters that control a terminal."""
     return " ".join(_UNSAFE.sub("", _BLANK.sub(" ", text)).split())
 
 
 def _id(name: str) -> str:
-    """A state's id as it is drawn; of a faulty one only what can be shown."""
+    """Return a state's id as it is drawn, without unprintable characters."""
     return one_line(name) or "?"
 
 
@@ -193,7 +193,7 @@ def _guards(transition: Placed, shown: Details) -> tuple[str, ...]:
 
 
 def guards(transition: Placed) -> Iterator[str]:
-    """Yield the conditions of a transition in words: the author's, else ours for what is asked."""
+    """Yield the conditions of a transition in words: the author's, else a description of the test."""
     for condition in transition.items("conditions"):
         if words := one_line(condition.text("description")):
             yield words
@@ -205,7 +205,7 @@ def guards(transition: Placed) -> Iterator[str]:
 
 
 def rules(transition: Placed) -> Iterator[str]:
-    """The conditions of a transition as one expression where they have one, then those that are only words."""
+    """Yield the conditions of a transition as one expression, if possible, then the conditions in words."""
     parts: list[Any] = []
     for condition in transition.items("conditions"):
         parts += [{"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")]
@@ -222,7 +222,7 @@ def rules(transition: Placed) -> Iterator[str]:
 
 
 def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()) -> Picture:
-    """The picture with some states and the moves of a path highlighted."""
+    """Return the picture with some states and the moves of a path highlighted."""
     lit = {*states, *path}
     moves = set(pairwise(path))
     offered = {(EVERYWHERE, target) for _, target in moves}
@@ -238,7 +238,7 @@ def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()
 
 
 def faults_of_path(picture: Picture, path: Sequence[str]) -> list[str]:
-    """The faults of a path, one sentence each: unknown states and missing moves."""
+    """Return the faults of a path, one sentence each: unknown states and missing moves."""
     known = {node.id: node.kind for node in picture.nodes if node.kind != UNKNOWN}
     faults = [f"there is no state {state!r}" for state in dict.fromkeys(path) if state not in known]
     moves = {(edge.source, edge.target) for edge in picture.edges}
@@ -252,9 +252,9 @@ def faults_of_path(picture: Picture, path: Sequence[str]) -> list[str]:
 def mark(
     picture: Picture, findings: Iterable[Finding], origin: Callable[[str], str] = lambda pointer: pointer
 ) -> Picture:
-    """The picture with each node and edge marked by the worst finding about it.
+    """Return the picture with each node and edge marked by the worst finding about it.
 
-    `origin` tells where something of today's form stands in the document that the findings are about.
+    `origin` maps a place in today's form to the place in the document of the findings.
     """
     pointers = [*(node.pointer for node in picture.nodes), *(edge.pointer for edge in picture.edges)]
     places = {origin(pointer): pointer for pointer in pointers if pointer}
@@ -271,7 +271,7 @@ def mark(
 
 
 def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:
-    """The picture with each node and edge marked by whether tests touched it; `counts`: pointer to how often."""
+    """Return the picture with each node and edge marked by its coverage; `counts`: pointer to number of touches."""
 
     def marked(pointer: str) -> Mark | None:
         count = counts.get(pointer)
@@ -285,7 +285,7 @@ def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:
 
 
 def _holder(pointer: str, places: Mapping[str, str]) -> str:
-    """The pointer of the innermost node or edge that holds a place; "" when none does."""
+    """Return the pointer of the innermost node or edge that contains a place; "" if there is none."""
     while pointer:
         if pointer in places:
             return places[pointer]

@@ -1,7 +1,7 @@
-"""A picture as a Mermaid state diagram (stateDiagram-v2), which GitHub, GitLab and many editors show.
+"""Write a picture as a Mermaid state diagram (stateDiagram-v2), which GitHub, GitLab and many editors show.
 
-Every character of a label that Mermaid could take for its own is written as an entity (`#58;`). Ids that its
-lexer does not take get a stand-in; a comment says which (`%% s1_a_b stands for a-b`).
+Every character of a label that has a meaning in Mermaid is written as an entity (`#58;`). Ids that its lexer refuses
+get a substitute, which a comment explains (`%% s1_a_b stands for a-b`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from llm_fsm.documents.draw.extract import EVERYWHERE, Edge, Node, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
-"""The comment that gives a stand-in's state id."""
+"""The comment with the state id of a substitute."""
 MACHINE = re.compile(r"%% machine (.*)")
-"""The comment that gives the machine's name."""
+"""The comment with the machine's name."""
 EVERYWHERE_ID = "in_any_state"
-"""The node from which global transitions start; its class is `everywhere`."""
+"""The node from which global transitions start. Its class is `everywhere`."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TAKEN = re.compile(
@@ -50,7 +50,7 @@ _MARKS: Mapping[str | None, str] = {
 
 
 def mermaid(picture: Picture) -> str:
-    """The text of the diagram, with a line break at its end."""
+    """Return the text of the diagram, with a line break at its end."""
     ids = _ids(node.id for node in picture.nodes)
     lines = ["stateDiagram-v2"]
     if picture.name:
@@ -69,13 +69,13 @@ def mermaid(picture: Picture) -> str:
 
 
 def label(text: str) -> str:
-    """A text that no part of Mermaid takes for anything else; it decodes to the same text."""
+    """Return a text in which Mermaid finds no syntax, and which decodes to the same text."""
     written = "".join(char if char.isalnum() or char in _PLAIN else f"#{ord(char)};" for char in text)
     return _DIRECTION.sub(lambda found: f"#{ord(found[0])};", written).strip()
 
 
 def unlabelled(text: str) -> str:
-    """The text of a label: its entities (`#58;`, `#quot;`) decoded, those that are none left alone."""
+    """Return the text of a label, with its entities (`#58;`, `#quot;`) decoded."""
     return _ENTITY.sub(_character, text)
 
 
@@ -89,7 +89,7 @@ def _character(found: re.Match[str]) -> str:
 
 
 def _ids(names: Iterable[str]) -> dict[str, str]:
-    """State id to a name that Mermaid takes, each used once."""
+    """Return state id to a unique name that Mermaid accepts."""
     given = list(names)
     ids = {name: name for name in given if _PLAIN_ID.fullmatch(name) and not _TAKEN.fullmatch(name)}
     taken = set(ids)
@@ -104,7 +104,7 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
 
 
 def _node(node: Node, name: str) -> Iterator[str]:
-    """A title, which is the id, and lines below it."""
+    """Yield a title, which is the id, and the lines below it."""
     parts = [node.label] if node.label else []
     if node.keys:
         parts.append(f"needs {', '.join(node.keys)}")
@@ -126,13 +126,13 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
 
 
 def _said(edge: Edge) -> str:
-    """The label; its first letter is an entity where it could be taken for the mark of an automatic move."""
+    """Return the label. Its first letter is an entity if it looks like the mark of an automatic move."""
     words = label(edge.label)
     return f"#97;{words[1:]}" if words.startswith("auto") and edge.how != "auto" else words
 
 
 def _classes(picture: Picture, ids: Mapping[str, str]) -> Iterator[str]:
-    """Classes of nodes; a later one is drawn over an earlier one."""
+    """Yield classes of nodes. A later one is drawn over an earlier one."""
     used: dict[str, list[str]] = {}
     for node in picture.nodes:
         if node.kind in _STYLES:

@@ -1,4 +1,4 @@
-"""A picture as text: an outline with one line per state and one per move, widest first from the initial state."""
+"""Write a picture as text: an outline with one line per state and one per move, from the initial state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (w
 
 
 def outline(picture: Picture) -> str:
-    """States as a tree in which each stands once, below the first move that leads to it."""
+    """Return states as a tree in which each appears once, below the first move that leads to it."""
     below, order = _tree(picture)
     nodes = {node.id: node for node in picture.nodes}
     lines = [picture.name] if picture.name else []
@@ -24,7 +24,7 @@ def outline(picture: Picture) -> str:
 
 
 def listing(picture: Picture) -> str:
-    """States one below the other in order of the file, each with its moves."""
+    """Return states one below the other in order of the file, each with its moves."""
     lines = [picture.name] if picture.name else []
     below, _ = _tree(picture)
     offered = {edge.target for edge in picture.shared}
@@ -51,7 +51,7 @@ def _graph(picture: Picture) -> dict[str, list[str]]:
 
 
 def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
-    """State id to its moves, and the roots: the initial state, then those that nothing leads to."""
+    """Return state id to its moves, and the roots: the initial state, then the states that nothing leads to."""
     below: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
     for edge in picture.own:
         below[edge.source].append(edge)
@@ -71,7 +71,7 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
 
 
 def _branch(root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture) -> Iterator[str]:
-    """One root and what hangs below it: each state is opened where breadth-first search meets it first."""
+    """Yield one root and its tree. Each state is opened where breadth-first search meets it first."""
     opened: dict[str, Edge | None] = {root: None}
     queue = [root]
     for name in queue:

@@ -1,4 +1,4 @@
-"""A picture as boxes for a terminal: states one below the other, moves as rails on the right.
+"""Draw a picture as boxes for a terminal: states one below the other, moves as rails on the right.
 
 Every state that is entered from elsewhere has one rail. All moves to the state join it, and it ends in the title line
 (`◀`). A move to the next box down is an arrow between the two. Lines that only cross are drawn as `┼`. Rails that do
@@ -42,7 +42,7 @@ class _Port:
 
 @dataclass(slots=True)
 class _Sheet:
-    """Lines of text so far, with what is needed to draw rails beside them."""
+    """The lines so far, with the ports for the rails beside them."""
 
     width: int
     lines: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Sheet:
 
 
 def boxes(picture: Picture, width: int = 100) -> str:
-    """The drawing, at most `width` cells wide where its rails leave room for that."""
+    """Return the drawing, at most `width` cells wide if its rails leave enough room."""
     order = _ordered(picture)
     nodes = {node.id: node for node in picture.nodes}
     moves: dict[str, list[Edge]] = {name: [] for name in order}
@@ -68,7 +68,7 @@ def boxes(picture: Picture, width: int = 100) -> str:
 
 
 def _ordered(picture: Picture) -> list[str]:
-    """States in reverse order of leaving them in a depth-first walk: where there is no way back, downwards only."""
+    """Return states in reverse order of leaving them in a depth-first walk, so that most moves lead downwards."""
     below: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
     for edge in picture.own:
         below[edge.source].append(edge.target)
@@ -97,7 +97,7 @@ def _ordered(picture: Picture) -> list[str]:
 
 
 def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict[str, Edge]:
-    """State id to its move to the box just below, which is drawn as an arrow between them."""
+    """Return state id to its move to the box just below, which is drawn as an arrow between them."""
     found: dict[str, Edge] = {}
     for name, following in pairwise(order):
         for edge in moves[name]:
@@ -146,7 +146,7 @@ def _said(edge: Edge) -> str:
 
 
 def _everywhere(sheet: _Sheet, picture: Picture, width: int) -> None:
-    """Global transitions, once, below everything."""
+    """Draw global transitions, once, below everything."""
     if not picture.shared:
         return
     sheet.lines.append(fitted(f"{EVERYWHERE} in every state that waits for the user:", sheet.width))
@@ -177,9 +177,9 @@ def _with_rails(sheet: _Sheet) -> list[str]:
 
 
 class _Rails:
-    """The rails beside one line after the other: per column a filler and what is drawn there.
+    """The rails beside one line after the other: for each column a filler and the current character.
 
-    Each column is kept in two forms, which are joined: drawn by itself, and crossed by a move on its way.
+    Each column is kept in two forms, which are joined: alone, and crossed by a move.
     """
 
     def __init__(self, columns: int) -> None:
@@ -188,13 +188,13 @@ class _Rails:
         self._all: str | None = None
 
     def passing(self) -> str:
-        """A line at which no move leaves or arrives."""
+        """Return a line at which no move leaves or arrives."""
         if self._all is None:
             self._all = "".join(self._alone)
         return self._all
 
     def meeting(self, at: int, row: int, span: tuple[int, int]) -> str:
-        """A line that joins the rail in the column `at`; the rail covers the lines of its span."""
+        """Return a line that joins the rail in the column `at`. The rail covers the lines of its span."""
         low, high = span
         sign = _LINES[_LEFT | (_UP if row > low else 0) | (_DOWN if row < high else 0)]
         text = "".join((*self._crossed[:at], "─" * (_RAIL - 1), sign, *self._alone[at + 1 :]))
@@ -207,7 +207,7 @@ class _Rails:
 
 
 def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Each rail's column, counted from 0; short ones stand nearest to the boxes."""
+    """Return each rail's column, counted from 0, with short rails next to the boxes."""
     used: list[list[tuple[int, int]]] = []
     columns: dict[str, int] = {}
     for target, (low, high) in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
@@ -221,13 +221,13 @@ def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
 
 
 def _gap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int | None:
-    """The place of a span among others that are in order and do not meet; None if it would meet one."""
+    """Return the place of a span among others that are in order and do not overlap; None if it would overlap."""
     place = bisect_left(taken, (high + 1, 0))
     return place if place == 0 or taken[place - 1][1] < low else None
 
 
 def cells(text: str) -> int:
-    """The number of terminal cells that a text takes (Unicode standard annex 11)."""
+    """Return the number of terminal cells that a text takes (Unicode standard annex 11)."""
     return sum(_cells(char) for char in text)
 
 
@@ -238,7 +238,7 @@ def _cells(char: str) -> int:
 
 
 def fitted(text: str, width: int, *, right: bool = False) -> str:
-    """A text cut or padded to exactly `width` cells."""
+    """Return a text cut or padded to exactly `width` cells."""
     total = cells(text)
     if total > width:
         kept, total = "", 0

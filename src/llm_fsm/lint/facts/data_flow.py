@@ -1,4 +1,4 @@
-"""The keys that may be set, and the ones that must be set, when a state is entered; and the readers of each key.
+"""The keys that may or must be set when a state is entered, and the readers of each key.
 
 The model may write its keys in any state, the host any key at any time. So "may" counts states that ask for a key. They
 collect it, name it, decide by it, or set it by an output mapping. "Must" follows the demands of transitions: a key is
@@ -24,21 +24,21 @@ STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "de
 OTHER_TEXTS = ("extraction_instructions", "response_instructions")
 _SHARED = "\x00menu"
 _TREES = 150
-"""Paths that do without a key are looked for, for so many keys of a file."""
+"""The most keys of a file for which paths without the key are searched."""
 
 
 def root_of(name: str) -> str:
-    """The key that a dotted name looks into."""
+    """Return the key that a dotted name looks into."""
     return name.split(".", 1)[0]
 
 
 def is_system(name: str) -> bool:
-    """True for names that are not keys of the context."""
+    """Return true for names that are not keys of the context."""
     return name in SYSTEM_NAMES or name.startswith("_")
 
 
 Way = tuple[str, frozenset[str]]
-"""(state, keys that are set when it is come to)."""
+"""A state, and the keys that are set when it is reached."""
 
 
 class Use(NamedTuple):
@@ -51,7 +51,7 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DataFlow:
-    """The ways of keys through one machine."""
+    """The flow of keys through one machine."""
 
     document: Document
     known: Reasoning
@@ -62,16 +62,16 @@ class DataFlow:
     # -- names
 
     def declared(self, name: str) -> str | None:
-        """The declared key that a name means or looks into; None if there is none, or no schema."""
+        """Return the declared key that a name means or looks into; None if there is none, or no schema."""
         keys = self.document.keys or {}
         return name if name in keys else root_of(name) if root_of(name) in keys else None
 
     def is_secret(self, name: str) -> bool:
-        """True when the value must not be shown."""
+        """Return true if the value must not be shown."""
         key = self.declared(name)
         return key is not None and (self.document.keys or {})[key].get("x-secret") is True
 
-    # -- who sets a key
+    # -- writers of a key
 
     @cached_property
     def collected(self) -> Mapping[str, list[tuple[str, str]]]:
@@ -110,7 +110,7 @@ class DataFlow:
 
     @cached_property
     def named(self) -> Mapping[str, frozenset[str]]:
-        """Declared key to the states whose words name it: there it may be given, too."""
+        """Declared key to the states whose texts name it, because the user may give it there."""
         found: dict[str, set[str]] = {key: set() for key in self.document.keys or {}}
         for name, state in self.document.states.items():
             words = set(_words(state))
@@ -122,7 +122,7 @@ class DataFlow:
 
     @cached_property
     def tested(self) -> Mapping[str, frozenset[str]]:
-        """Key to the states that have a condition on it and a model to hear about it."""
+        """Key to the states that have a condition on it and a model that may set it."""
         found: dict[str, set[str]] = {}
         for name, state in self.document.states.items():
             if self.document.kind_of(name) != "decide":
@@ -132,7 +132,7 @@ class DataFlow:
         return {key: frozenset(states) for key, states in found.items()}
 
     def condition_names(self, transition: Placed) -> Iterator[str]:
-        """The names that a transition's conditions read."""
+        """Yield the names that a transition's conditions read."""
         for condition in transition.items("conditions"):
             for _, key in condition.texts("requires_context_keys"):
                 yield key
@@ -140,25 +140,25 @@ class DataFlow:
             yield from sorted(rule.reads) if rule is not None else ()
 
     def setters(self, key: str) -> frozenset[str]:
-        """The states that ask for a key or set it, as far as the file says."""
+        """Return the states that, by the file, ask for a key or set it."""
         collecting = frozenset(state for state, _ in self.collected.get(key, ()))
         return collecting | self.outputs.get(key, frozenset()) | self.named.get(key, frozenset())
 
     def may_be_set(self, key: str, state: str) -> bool:
-        """True if some path enters a state after one that asks for the key, tests it or sets it."""
+        """Return true if some path enters a state after one that asks for the key, tests it or sets it."""
         return bool(self._after[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
     def asked_for(self, key: str, state: str) -> bool:
-        """True if a state, or one on some path to it, asks for a key or sets it."""
+        """Return true if a state, or one on some path to it, asks for a key or sets it."""
         return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
     def is_asked_after(self, key: str, state: str) -> bool:
-        """True when every state that asks for a key or sets it can be entered only after another state."""
+        """Return true if every state that asks for a key or sets it can only be entered after this state."""
         asking = self.setters(key) & self.document.reached
         return key in self.collected and bool(asking) and asking.isdisjoint(self._entered_without(state))
 
     def _entered_without(self, state: str) -> frozenset[str]:
-        """The states that some path enters without this one; this one too, and all once many were asked for."""
+        """Return the states that some path enters without this one, and this one; all states after many questions."""
         if state not in self._without and len(self._without) < _TREES:
             graph = {**self.document.graph, state: ()}
             before = {state} if self.document.initial is None else {state, self.document.initial}
@@ -166,7 +166,7 @@ class DataFlow:
         return self._without.get(state, self.document.reached)
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:
-        """True if another way out of a state leads to a state that asks for the key, without demanding it."""
+        """Return true if another transition leads to a state that asks for the key, without demanding it."""
         others = [arc for arc in self.document.arcs_from[state] if arc.placed.pointer != pointer]
         starts = {arc.target for arc in others if arc.target in self.document.states and key not in self.demands(arc)}
         starts.update(target for target, _ in self.asides(state))
@@ -196,7 +196,7 @@ class DataFlow:
                 found[state] |= 1 << number
         return found
 
-    # -- what is demanded
+    # -- demanded keys
 
     @cached_property
     def must(self) -> Mapping[str, frozenset[str]]:
@@ -208,7 +208,7 @@ class DataFlow:
         ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.document.states}
         for name, own in ways.items():
             if self.shares(name):
-                own.append((_SHARED, frozenset()))  # one more place, through which all of them come to its targets
+                own.append((_SHARED, frozenset()))  # one extra node, through which all of them lead to its targets
         ways[_SHARED] = self.global_ways.items
         found[initial] = _set_by(self.document.states[initial])
         queue = deque([initial])
@@ -232,17 +232,17 @@ class DataFlow:
 
     @cached_property
     def global_ways(self) -> GlobalTransitions[Way]:
-        """The ways that global transitions open in each state that `shares` them."""
+        """The steps by global transitions in each state that `shares` them."""
         arcs = [arc for arc in self.document.shared if arc.target in self.document.states and self.known.may_hold(arc)]
         return GlobalTransitions((arc.priority, arc.target, (arc.target, self._gained(arc))) for arc in arcs)
 
     def shares(self, state: str) -> bool:
-        """True where global transitions lead on as they do elsewhere: none is covered, and nothing is set besides."""
+        """Return true if global transitions work as in other states: none is covered, and nothing else is set."""
         offers = bool(self.document.shared) and self.document.offers(state)
         return offers and state not in self.known.shadowed and not self.document.states[state].value.get("output")
 
     def own_ways(self, state: str) -> list[tuple[int, Way]]:
-        """(priority, way) of the transitions of a state: of its own ones only, where it `shares` the global ones."""
+        """Return (priority, way) for the transitions of a state; only its own ones if it `shares` the global ones."""
         document = self.document
         made = frozenset(key for key, _ in mapped(document.states[state]))
         arcs = (document.own_from if self.shares(state) else document.arcs_from)[state]
@@ -250,7 +250,7 @@ class DataFlow:
         return [(arc.priority, (arc.target, made | self._gained(arc))) for arc in going]
 
     def asides(self, state: str) -> list[Way]:
-        """The ways from a state that are no transitions: by repair patterns, on time-outs and when it is exhausted."""
+        """Return the ways from a state that are no transitions: repair patterns, time-outs and exhaustion."""
         document = self.document
         others = dict.fromkeys([*document.pattern_targets(state), *document.left_for(state)])
         if not others:
@@ -262,18 +262,18 @@ class DataFlow:
         return [(target, _set_by(document.states[target])) for target in found]
 
     def _gained(self, arc: Arc) -> frozenset[str]:
-        """The keys that are set once an arc was taken: those that it demands, and those that are set then."""
+        """Return the keys that are set after an arc: those that it demands, and those that it sets."""
         return self.demands(arc) | _set_by(arc.placed) | _set_by(self.document.states[arc.target])
 
     def demands(self, arc: Arc) -> frozenset[str]:
-        """The keys that are set whenever an arc is taken."""
+        """Return the keys that are set whenever an arc is taken."""
         guard = self.known.guard(arc.placed)
         return frozenset() if guard is None else guard.needs
 
     def path_without(self, state: str, key: str) -> tuple[str, ...]:
-        """A shortest path to a state on which nothing demands or sets the key; () when there is none.
+        """Return a shortest path to a state on which nothing demands or sets the key; () if there is none.
 
-        () as well once many keys of one file were asked for.
+        Also () after many keys of one file.
         """
         initial = self.document.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
@@ -281,9 +281,9 @@ class DataFlow:
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
-        """A shortest path to a state on which no state asks for the key, tests it or sets it.
+        """Return a shortest path to a state on which no state asks for the key, tests it or sets it.
 
-        () when there is none, and once many keys of one file were asked for.
+        () if there is none, or after many keys of one file.
         """
         asking = self.setters(key) | self.tested.get(key, frozenset()) - {state}
         initial = self.document.initial
@@ -292,7 +292,7 @@ class DataFlow:
         self._unasked.append(None)
         return path_in(search_tree(_Without(self._demands, key, asking), initial, whole=True), state)
 
-    # -- who reads a key
+    # -- readers of a key
 
     @cached_property
     def replies(self) -> Mapping[str, list[Mention]]:
@@ -328,7 +328,7 @@ class DataFlow:
 
 @dataclass(frozen=True, slots=True)
 class _Demands(Mapping[str, Sequence[Way]]):
-    """State to its ways in order of priority, put together when they are asked for."""
+    """State to its ways in order of priority, computed on request."""
 
     flow: DataFlow
     known: dict[str, Sequence[Way]]
@@ -349,7 +349,7 @@ class _Demands(Mapping[str, Sequence[Way]]):
 
 @dataclass(frozen=True, slots=True)
 class _Without(Mapping[str, Sequence[str]]):
-    """The graph of the ways on which a key is not demanded or set, and no `closed` state is entered; node by node."""
+    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed` state."""
 
     ways: Mapping[str, Sequence[Way]]
     key: str
@@ -367,7 +367,7 @@ class _Without(Mapping[str, Sequence[str]]):
 
 
 def inputs(document: Document) -> Iterator[Use]:
-    """The keys that are passed to called machines."""
+    """Yield the keys that are passed to called machines."""
     for name, state in document.states.items():
         mapping = state.value.get("input")
         for key, value in mapping.items() if isinstance(mapping, dict) else ():
@@ -376,19 +376,19 @@ def inputs(document: Document) -> Iterator[Use]:
 
 
 def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
-    """(context key, pointer) of what an `output` mapping sets."""
+    """Yield (context key, pointer) for every key that an `output` mapping sets."""
     mapping = placed.value.get("output")
     for key in mapping if isinstance(mapping, dict) else ():
         yield key, f"{placed.pointer}/output{step(key)}"
 
 
 def _keys_of(placed: Placed) -> dict[str, None]:
-    """The keys that an `output` mapping sets, in their order."""
+    """Return the keys that an `output` mapping sets, in their order."""
     return dict.fromkeys(key for key, _ in mapped(placed))
 
 
 def _set_by(placed: Placed) -> frozenset[str]:
-    """The keys that a transition or a state sets by its `set`."""
+    """Return the keys that a transition or a state sets by its `set`."""
     rules = placed.value.get("set")
     return frozenset(key for key, rule in rules.items() if rule is not None) if isinstance(rules, dict) else frozenset()
 
@@ -399,7 +399,7 @@ def _words(state: Placed) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """The words of a text that could be names of keys."""
+    """Return the words of a text that could be names of keys."""
     return [word.strip(".,;:!?\"'`()[]") for word in text.replace("{", " ").replace("}", " ").split()] if text else []
 
 
@@ -414,5 +414,5 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
 
 @once
 def data_flow(document: Document) -> DataFlow:
-    """The flow of keys in a document."""
+    """Return the flow of keys in a document."""
     return DataFlow(document, reasoning(document))

@@ -28,7 +28,7 @@ class Read(NamedTuple):
 
 
 def reads(document: Document) -> Iterator[Read]:
-    """The names that are read of elements of declared lists of objects, and are no members of theirs."""
+    """Yield the names that rules read from elements of declared lists, but that those do not have."""
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             name = variable({operator: arguments})
@@ -37,7 +37,7 @@ def reads(document: Document) -> Iterator[Read]:
 
 
 def never(document: Document) -> Iterator[tuple[str, str]]:
-    """(pointer, message) of the texts that elements of declared lists, or their members, are compared with in vain."""
+    """Yield (pointer, message) for texts that elements of declared lists, or their members, never equal."""
     known = reasoning(document)
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
@@ -52,7 +52,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, str]]:
-    """(list, schema of its elements, what is asked of each, its pointer)."""
+    """Yield (list, schema of its elements, the rule for each, its pointer)."""
     known = reasoning(document)
     for inner in parts(document).values() if document.keys is not None else ():
         for pointer, _, operator, arguments, _ in inner:
@@ -69,7 +69,7 @@ def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
-    """(pointer, operator, arguments as written) of a body, but not of what a loop within asks of its elements."""
+    """Yield (pointer, operator, arguments as written) for a body, without the bodies of inner loops."""
     if isinstance(rule, list):
         for index, item in enumerate(rule):
             yield from _operations(item, f"{pointer}/{index}")
@@ -84,7 +84,7 @@ def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
-    """(name, text, where below the operator) of the texts that an element, or a member of it, is compared with."""
+    """Yield (name, text, place below the operator) for texts that an element, or its member, is compared with."""
     if not isinstance(written, list) or len(written) != 2:
         return
     for here, there in ((0, 1), (1, 0)):
@@ -96,5 +96,5 @@ def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _element(rule: Any) -> str | None:
-    """The member that is read, "" for the element itself."""
+    """Return the member that is read, "" for the element itself."""
     return "" if rule in ({"var": ""}, {"var": [""]}) else variable(rule)

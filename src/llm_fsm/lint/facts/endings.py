@@ -1,4 +1,4 @@
-"""The states in which conversations end, and the ways there."""
+"""The states in which conversations end, and the paths there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from llm_fsm.lint.document import Arc, Document
 
 
 def ends(document: Document) -> frozenset[str]:
-    """States that end a conversation or a run: final ones, and work that leads nowhere further."""
+    """Return the states that end a conversation or a run: final ones, and work without a further transition."""
     return frozenset(
         name
         for name, state in document.states.items()
@@ -17,7 +17,7 @@ def ends(document: Document) -> frozenset[str]:
 
 
 def graph_without_returns(document: Document) -> Graph:
-    """The graph without digressions: a transition that comes back ends no conversation."""
+    """Return the graph without digressions, because a transition that returns ends no conversation."""
     if not any(placed.value.get("return") is True for placed in document.root.items("global_transitions")):
         return document.graph
     returning = {arc.target for arc in document.shared if _returns(arc)}
@@ -31,7 +31,7 @@ def graph_without_returns(document: Document) -> Graph:
 
 
 def unsure(document: Document) -> frozenset[str]:
-    """States with a transition to an unknown state: where it leads is not known before that is mended."""
+    """Return the states with a transition to an unknown state, so that their paths are unknown."""
     own = {arc.source for arc in document.own if arc.target not in document.states}
     if any(arc.target not in document.states for arc in document.shared):
         own.update(name for name in document.states if document.offers(name))

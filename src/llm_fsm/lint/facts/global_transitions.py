@@ -1,4 +1,4 @@
-"""Global transitions as each state has them, without a copy for every state."""
+"""Global transitions of all states, without a copy for every state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 class GlobalTransitions(Generic[T]):
-    """Something for each global transition, to be put in order of priority between what states have of their own.
+    """An item for each global transition, which is merged by priority with a state's own items.
 
-    Made of (priority, target, item); a state is not offered what leads to itself.
+    Made of (priority, target, item). A state gets no item that leads to itself.
     """
 
     def __init__(self, shared: Iterable[tuple[int, str, T]]) -> None:
@@ -23,7 +23,7 @@ class GlobalTransitions(Generic[T]):
             self._places.setdefault(target, []).append(place)
 
     def beside(self, state: str, own: Sequence[tuple[int, T]]) -> list[T]:
-        """A state's own items, given with their priorities and in their order, and those of the menu."""
+        """Return a state's own items, given with their priorities and in their order, merged with the global ones."""
         items, ranks = self.items, self._ranks
         if state in self._places:
             items, ranks = items.copy(), ranks.copy()

@@ -1,6 +1,6 @@
-"""The context keys that texts name: in Jinja2 expressions of fixed replies, and as placeholders elsewhere.
+"""The context keys in texts: in Jinja2 expressions of fixed replies, and as placeholders elsewhere.
 
-Read by a scanner of our own, without the template engine; what it cannot read names nothing.
+Our own scanner reads them, without the template engine. It ignores text that it cannot read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
 
 
 class Mention(NamedTuple):
-    """A name in a template. `shown`: it is printed; `guarded`: only where it was tested, or with a default."""
+    """A name in a template. `shown`: it is printed. `guarded`: only after a test, or with a default."""
 
     name: str
     shown: bool
@@ -31,14 +31,14 @@ class Mention(NamedTuple):
 
 
 def placeholders(text: str) -> Iterator[str]:
-    """The names that stand as {name} or {{name}} in a text."""
+    """Yield the names in {name} or {{name}} of a text."""
     if "{" in text:
         for found in _PLACEHOLDER.finditer(text):
             yield found[1]
 
 
 def mentions(template: str) -> list[Mention]:
-    """Every name that a fixed reply reads, in order; names that the template itself makes are left out."""
+    """Return every name that a fixed reply reads, in order, without names that the template itself sets."""
     if "{" not in template:
         return []
     found: list[Mention] = []
@@ -68,7 +68,7 @@ def _block(text: str, local: set[str]) -> Iterator[Mention]:
 
 
 def _names(expression: str) -> list[tuple[str, bool]]:
-    """(dotted name, whether a default or a test guards it) of the variables in an expression."""
+    """Return (dotted name, true if a default or a test guards it) for the variables in an expression."""
     tokens = _TOKEN.findall(expression)
     found: list[tuple[str, bool]] = []
     at = 0

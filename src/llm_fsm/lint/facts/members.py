@@ -1,4 +1,4 @@
-"""Dotted names that look for a member which cannot be there."""
+"""Dotted names with a member that cannot exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 
 
 def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
-    """(what is wrong, hint) with a name that looks into a declared key; None where it may find something."""
+    """Return (fault, hint) for a name that looks into a declared key; None if it may find something."""
     keys = flow.document.keys or {}
     head, *inner = name.split(".")
     if not inner or name in keys or head not in keys:
@@ -33,7 +33,7 @@ def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
 
 
 def missing_member(flow: DataFlow, schema: Mapping[str, Any], path: str, step: str) -> tuple[str, str | None] | None:
-    """(what is wrong, hint) with one name that looks into a value of a schema; None where it may find something."""
+    """Return (fault, hint) for one name that looks into a value of a schema; None if it may find something."""
     types = types_of(schema)
     if not types:
         return None

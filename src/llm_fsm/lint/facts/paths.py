@@ -1,9 +1,9 @@
-"""The ways through a machine, with the values of keys that passed conditions leave possible.
+"""The paths through a machine, with the values of keys that passed conditions leave possible.
 
 A stop is a state together with the values that its keys may have when it is left. Passed conditions narrow these values
-until somebody may write the key again. In a `converse` state the model may, in a `task` its tools or its function. In a
-`wait` the answer may, in a `subflow` the called definition. The program may write its own keys everywhere. Repair
-patterns and returning digressions leave the transitions: then, or with too many stops, a stop is a state.
+until the key may be written again. In a `converse` state the model may write it, in a `task` its tools or its function.
+In a `wait` the answer may, in a `subflow` the called definition. The program may write its own keys everywhere. Repair
+patterns and returning digressions do not follow transitions. With them, or with too many stops, a stop is just a state.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Known = Mapping[str, ValueSet]
 _MOST_STOPS = 3000
 _MOST_STEPS = 20_000
 _MOST_WEIGHT = 300_000
-"""So many values of keys are carried over steps."""
+"""The most values of keys that are carried over steps."""
 _PARTED = "\x00"
 _MENU = "\x00menu"
 
 
 class Step(NamedTuple):
-    """A transition as it may be taken. `gained`: keys that are then set; `certain`: and that is all of them.
+    """A possible transition. `gained`: keys that are then set; `certain`: no others are.
 
-    `arc` is None for time-outs and for what follows exhaustion.
+    `arc` is None for time-outs and exhaustion.
     """
 
     target: str
@@ -44,13 +44,13 @@ class Step(NamedTuple):
 
 
 Way = tuple[Step, Cases | None]
-"""A step, and the cases in which it may be taken; None where it cannot be told."""
+"""A step, and the cases in which it may be taken; None if that is unknown."""
 
 
 class Travelled(NamedTuple):
-    """Stop to the steps from it, the first stop being the initial state; stop to what is known there.
+    """Stop to the steps from it, beginning with the initial state; and stop to the known values there.
 
-    `known` is empty where conditions were not followed.
+    `known` is empty if conditions were not followed.
     """
 
     steps: Mapping[str, list[Step]]
@@ -58,19 +58,19 @@ class Travelled(NamedTuple):
 
 
 def state_of(stop: str) -> str:
-    """The state of a stop."""
+    """Return the state of a stop."""
     return stop.partition(_PARTED)[0]
 
 
 @dataclass(frozen=True)
 class Routes:
-    """The ways through one machine."""
+    """The paths through one machine."""
 
     flow: DataFlow
 
     @cached_property
     def travelled(self) -> Travelled:
-        """Every stop that can be come to, and the steps from it; all states and arcs where conditions tell nothing."""
+        """Every stop that can be reached, and the steps from it; all states and arcs if conditions show nothing."""
         initial = self.flow.document.initial
         found = None if initial is None or self._leaves_its_transitions else self._explored(initial)
         if found is not None:
@@ -79,7 +79,7 @@ class Routes:
 
     @cached_property
     def alive(self) -> frozenset[str]:
-        """The states that some way comes to, digressions that come back among them."""
+        """The states that some path reaches, with returning digressions."""
         steps = self.travelled.steps
         seen: set[str] = set()
         queue = [] if self.flow.document.initial is None else [self.flow.document.initial]
@@ -92,7 +92,7 @@ class Routes:
         return frozenset(map(state_of, seen))
 
     def closed(self) -> Iterator[Arc]:
-        """The own arcs of living states that may hold by themselves, but on no way to their state."""
+        """Yield own arcs of reached states that may be open by themselves, but on no path to their state."""
         if not self.travelled.known:
             return
         taken = {
@@ -109,7 +109,7 @@ class Routes:
 
     @cached_property
     def asides(self) -> Mapping[str, list[str]]:
-        """State to where repair patterns lead from it, and to the digressions without transitions that come back."""
+        """State to the targets of repair patterns, and to the digressions without transitions that return."""
         document = self.flow.document
         back = [arc.target for arc in document.shared if self._comes_back(arc)]
         on = {arc.target for arc in document.shared if not self._comes_back(arc)}
@@ -136,13 +136,14 @@ class Routes:
 
     @cached_property
     def _usual(self) -> Mapping[str, Way | None]:
-        """Pointer of a transition to its step and cases, whatever else its state offers; None if it is never taken."""
+        """Pointer of a transition to its step and cases, without regard to its neighbours; None if it is never taken.
+        """
         document = self.flow.document
         return {arc.placed.pointer: self._step(arc) for arc in (*document.own, *document.shared)}
 
     @cached_property
     def _menu(self) -> GlobalTransitions[Way]:
-        """The ways that global transitions add in the states that share them."""
+        """The steps that global transitions add in the states that share them."""
         shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.flow.document.shared]
         return GlobalTransitions((arc.priority, arc.target, way) for arc, way in shared if way is not None)
 
@@ -152,7 +153,7 @@ class Routes:
 
     @cached_property
     def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
-        """State to its steps with their priorities: without global transitions where it shares them."""
+        """State to its steps with their priorities, without global transitions if it shares them."""
         document, usual = self.flow.document, self._usual
         found: dict[str, Sequence[tuple[int, Way]]] = {}
         for name in document.states:
@@ -170,7 +171,7 @@ class Routes:
 
     @cached_property
     def _ways(self) -> Mapping[str, Sequence[Way]]:
-        """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
+        """State to the steps from it, and the cases in which each may be taken; None if that is unknown."""
         found: dict[str, Sequence[Way]] = {}
         for name, own in self._own.items():
             ways = self._menu.beside(name, own) if self._shares(name) else [way for _, way in own]
@@ -178,7 +179,7 @@ class Routes:
         return found
 
     def _step(self, arc: Arc) -> Way | None:
-        """A transition as it may be taken, whatever else its state offers; None when it never is."""
+        """Return the step of a transition, without regard to its neighbours; None if it is never taken."""
         known = self.flow.known
         if arc.target not in self.flow.document.states or not known.may_hold(arc) or self._comes_back(arc):
             return None
@@ -187,7 +188,7 @@ class Routes:
         return Step(arc.target, self.flow.demands(arc), cases is not None, arc), cases
 
     def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
-        """The steps from a state in which conditions alone decide something: what comes first narrows what follows."""
+        """Return the steps from a state in which only conditions decide. Each step narrows the following ones."""
         known = self.flow.known
         decided = {arc.placed.pointer for arc in known.decided(name)}
         covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
@@ -205,16 +206,16 @@ class Routes:
                 ways.append((arc.priority, way if narrowed is None else (way[0], narrowed)))
         return ways
 
-    # -- what is known
+    # -- known values
 
     def there(self, state: str, name: str) -> ValueSet:
-        """The values that a key may have when a state is left."""
+        """Return the values that a key may have when a state is left."""
         found = [known.get(name) for stop, known in self.travelled.known.items() if state_of(stop) == state]
         sets = [self.flow.known.keys.domain(name) if values is None else values for values in found]
         return reduce(ValueSet.__or__, sets) if sets else self.flow.known.keys.domain(name)
 
     def _explored(self, initial: str) -> Travelled | None:
-        """Stops in order of distance; None when there are too many."""
+        """Stops in order of distance; None if there are too many."""
         names: dict[tuple[str, frozenset[tuple[str, ValueSet]]], str] = {(initial, frozenset()): initial}
         count = dict.fromkeys(self.flow.document.states, 0)
         count[initial] = 1
@@ -247,7 +248,7 @@ class Routes:
 
     @cached_property
     def _bits(self) -> Mapping[str, int]:
-        """Names that conditions tell something of, to their bits in the sets below."""
+        """Names that conditions narrow, to their bits in the sets below."""
         names: dict[str, int] = {}
         ways = [way for own in self._own.values() for _, way in own]
         for _, cases in (*ways, *self._menu.items):
@@ -262,7 +263,7 @@ class Routes:
 
     @cached_property
     def _of_menu(self) -> tuple[int, Mapping[str, int]]:
-        """The names that global transitions tell something of; state to those that only ways to this one tell of."""
+        """The names that global transitions narrow; and state to the names that only steps to it narrow."""
         targets: dict[int, set[str]] = {}
         for step, cases in self._menu.items:
             for name in {name for case in cases or () for name in case.sets}:
@@ -275,7 +276,7 @@ class Routes:
 
     @cached_property
     def _worth_keeping(self) -> Mapping[str, int]:
-        """State to the names of which it matters, on some way from it, what is known when it is entered."""
+        """State to the names whose known values matter on some path from it."""
         kept = {**self._kept, _MENU: -1}
         named, only = self._of_menu
         found, graph = {_MENU: 0}, {_MENU: [step.target for step, _ in self._menu.items]}
@@ -285,7 +286,7 @@ class Routes:
             graph[name] = [step.target for step, _ in ways]
             if self._shares(name):
                 found[name] |= named & ~only.get(name, 0)
-                graph[name].append(_MENU)  # one more place, through which all of them come to its targets
+                graph[name].append(_MENU)  # one extra node, through which all of them lead to its targets
             found[name] &= kept[name]
         sources = reversed_graph(graph)
         queue = list(found)
@@ -304,7 +305,7 @@ class Routes:
 
     @cached_property
     def _kept(self) -> Mapping[str, int]:
-        """State to the names that nobody may write between the arrival in it and the next transition."""
+        """State to the names that nothing may write between the arrival in it and the next transition."""
         document = self.flow.document
         steady = told = 0
         parts: dict[str, int] = {}
@@ -331,13 +332,13 @@ class Routes:
 
 
 def _other_targets(state: Placed) -> list[str]:
-    """The targets of time-outs and exhaustion."""
+    """Return the targets of time-outs and exhaustion."""
     found = (state.value.get(key) for key in ("on_timeout", "on_exhausted"))
     return [target for target in found if isinstance(target, str)]
 
 
 def _narrowed(known: Known, cases: Cases | None) -> Known | None:
-    """The values that keys may have once one of the cases holds; None if none can."""
+    """Return the values that keys may have in one of the cases; None if there are none."""
     if cases is None or ANY in cases:
         return known
     fitting: list[dict[str, ValueSet]] = []
@@ -358,5 +359,5 @@ def _narrowed(known: Known, cases: Cases | None) -> Known | None:
 
 @once
 def routes(document: Document) -> Routes:
-    """The ways through a document."""
+    """Return the paths through a document."""
     return Routes(data_flow(document))

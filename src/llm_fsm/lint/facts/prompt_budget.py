@@ -1,7 +1,7 @@
 """The size of each state's prompt in estimated tokens, before history and context.
 
-The texts that `llm_fsm.turn.prompt.render` puts together are added up without rendering them. These are the words
-common to all states, the state's own words, and a summary of each target.
+It adds up the texts that `llm_fsm.turn.prompt.render` combines, without rendering them. These are the texts common to
+all states, the state's own texts, and a summary of each target.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from llm_fsm._text import estimate
 from llm_fsm.lint.document import Arc, Document, Placed
 
 BUDGET = 4000
-"""Tokens that the prompt of a state may take where nothing else is said."""
+"""Tokens that the prompt of a state may take by default."""
 
 FRAME = 520
-"""Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
+"""Tokens of the fixed text in `prompts/system.j2` and `prompts/turn.j2`."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
 _MOST_KEYS = 24
-"""Keys that a prompt lists; in a machine with more, those around its state."""
+"""The most keys that a prompt lists; in larger machines, only those around its state."""
 _ITEM = 12
 """Tokens of the JSON around one transition."""
 
 
 def budget_of(document: Mapping[str, Any]) -> int | None:
-    """The budget that a document sets for the prompt of each state, if it sets one."""
+    """Return the budget that a document sets for the prompt of each state, if it sets one."""
     settings = document.get("x-lint")
     value = settings.get("token_budget") if isinstance(settings, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def shared_tokens(document: Document) -> int:
-    """Tokens of what every prompt of the machine begins with."""
+    """Return the tokens of the common beginning of all prompts."""
     root = document.root
     words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
     keys = sorted(_key_tokens(key, schema) for key, schema in (document.keys or {}).items())
@@ -50,7 +50,7 @@ def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:
 
 
 def state_tokens(document: Document) -> dict[str, tuple[int, int]]:
-    """Conversing state to the tokens of its own words, and of its menu."""
+    """Return converse state to the tokens of its own texts, and of its menu."""
     glimpses = {name: _glimpse(state) for name, state in document.states.items()}
     shared = Counter[str]()
     for arc in document.shared:
@@ -74,7 +74,7 @@ def _own(state: Placed) -> int:
 
 
 def _glimpse(state: Placed) -> int:
-    """The summary of a target in the menu: purpose, keys, and its words or instructions in short."""
+    """Return the tokens of a target's summary in the menu: purpose, keys, and shortened texts or instructions."""
     purpose = state.text("purpose") or state.text("description")
     words = state.text("reply") or state.text("response_instructions") or state.text("instructions")
     collected = sum(estimate(key) + 1 for _, key in state.texts("required_context_keys"))

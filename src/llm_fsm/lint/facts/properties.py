@@ -1,9 +1,9 @@
-"""The author's statements about all paths, and the shortest path on which one of them does not hold.
+"""The author's statements about all paths, and the shortest path on which one of them is false.
 
-A path begins in the initial state and goes on as long as it can. It takes a transition only if the conditions that it
+A path begins in the initial state and continues as long as it can. It takes a transition only if the conditions that it
 passed allow it (`routes`). A key counts as set from the transition that demands it. `eventually`, and `always` after
-each arrival, break only on a path from which the goal cannot be reached any more. A loop breaks neither: users may
-leave it. If it is unknown whether a transition demands a key, no path depends on it.
+each arrival, break only on a path from which the goal is out of reach. A loop breaks neither: users may leave it. If it
+is unknown whether a transition demands a key, no path depends on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMITS: Mapping[str, str] = {"before": "never", "after": "always"}
 
 
 class FormError(ValueError):
-    """A statement that says nothing; `key` is where. The message says why, `hint` what would be right."""
+    """A statement without a clear meaning. `key` is its place, the message gives the reason, and `hint` a fix."""
 
     def __init__(self, reason: str, key: str = "", hint: str = "") -> None:
         self.key = key
@@ -33,18 +33,18 @@ class FormError(ValueError):
 
 
 class Places(NamedTuple):
-    """The subject of a statement: to be in one of the states, or to have set one of the keys."""
+    """The subject of a statement: being in one of the states, or having set one of the keys."""
 
     states: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The states, and keys as `key k`."""
+        """Return the states, and keys as `key k`."""
         return " or ".join([*self.states, *(f"key {key}" for key in self.keys)])
 
 
 class Statement(NamedTuple):
-    """`verb` is never, always or eventually; `limit` is what stands under before or after."""
+    """`verb` is never, always or eventually; `limit` is the value of before or after."""
 
     verb: str
     what: Places
@@ -52,7 +52,7 @@ class Statement(NamedTuple):
 
 
 def read(statement: Mapping[str, Any]) -> Statement:
-    """A statement as it is written. Raises FormError."""
+    """Read a statement. Raises FormError."""
     given = [verb for verb in VERBS if statement.get(verb) is not None]
     if len(given) != 1:
         found = f"both {' and '.join(given)}" if given else "none of never, always and eventually"
@@ -71,7 +71,7 @@ def read(statement: Mapping[str, Any]) -> Statement:
 
 
 def places(value: object, key: str) -> Places:
-    """The places under a word of a statement. Raises FormError."""
+    """Read the places under a keyword of a statement. Raises FormError."""
     items = value if isinstance(value, list) else [value]
     states = tuple(item for item in items if isinstance(item, str))
     keys = tuple(
@@ -87,7 +87,7 @@ def places(value: object, key: str) -> Places:
 
 
 class Violation(NamedTuple):
-    """A path on which a statement does not hold, and what it shows."""
+    """A path on which a statement is false, and the explanation."""
 
     path: tuple[str, ...]
     shows: str
@@ -118,12 +118,12 @@ class Paths:
 
     @cached_property
     def _onward(self) -> dict[str, list[str]]:
-        """Stop to where its steps lead."""
+        """Stop to the targets of its steps."""
         return {stop: [step.target for step in steps] for stop, steps in self.steps.items()}
 
     @cached_property
     def _aside(self) -> dict[str, list[str]]:
-        """The same with where repair patterns and digressions lead."""
+        """Stop to its targets, with those of repair patterns and digressions."""
         asides = self.routes.asides
         return {stop: [*targets, *asides.get(state_of(stop), ())] for stop, targets in self._onward.items()}
 
@@ -137,7 +137,7 @@ class Paths:
 
     @cached_property
     def _gaining(self) -> Mapping[str | None, set[str]]:
-        """Key to the stops with a step on which it is set; None to those where that is not certain."""
+        """Key to the stops with a step that sets it; None to the stops for which that is uncertain."""
         found: dict[str | None, set[str]] = {}
         for stop, steps in self.steps.items():
             for step in steps:
@@ -148,11 +148,11 @@ class Paths:
         return found
 
     def _setting_on_the_way(self, keys: Iterable[str]) -> set[str]:
-        """The stops with a step on which one of the keys is set, or may be."""
+        """Return the stops with a step on which one of the keys is set, or may be."""
         return {stop for key in keys for one in (key, None) for stop in self._gaining.get(one, ())}
 
     def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
-        """The graph without steps that enter one of these states or set one of these keys."""
+        """Return the graph without steps that enter one of these states or set one of these keys."""
         closed = {*self._stops_of(refuse.states), *refuse.states}
         keys = frozenset(refuse.keys)
         before = self._before_aside if asides else self._before
@@ -165,7 +165,7 @@ class Paths:
         return graph
 
     def broken(self, statement: Statement) -> Violation | None:
-        """A shortest path on which a statement does not hold; None when none can be shown."""
+        """Return a shortest path on which a statement is false; None if none is found."""
         initial = self.flow.document.initial
         if initial is None:
             return None
@@ -196,7 +196,7 @@ class Paths:
             yield Violation(path, f"state {path[-1]} sets key {key}")
 
     def _setting(self, key: str) -> set[str]:
-        """The states that collect a key or set it by an output."""
+        """Return the states that collect a key or set it by an output."""
         found = {state for state, _ in self.flow.collected.get(key, ())}
         return found | self.flow.outputs.get(key, frozenset())
 
@@ -205,7 +205,7 @@ class Paths:
     def _missed(
         self, start: str, before: tuple[str, ...], what: Places, graph: Mapping[str, Sequence[str]]
     ) -> Violation | None:
-        """A path that goes on from `before`, ending in `start`, to where nothing of `what` can come."""
+        """Return a path that continues from `before`, ending in `start`, until nothing of `what` is in reach."""
         if state_of(start) in what.states:
             return None
         on = shortest_path(graph, start, self._hopeless(what))
@@ -213,7 +213,7 @@ class Paths:
         return Violation(path, f"after {path[-1]} there is no way to {what}") if on else None
 
     def _hopeless(self, what: Places) -> set[str]:
-        """The states from which no path enters one of the states or may set one of the keys."""
+        """Return the states from which no path enters one of the states or may set one of the keys."""
         if what not in self._without_hope:
             goals = set(self._stops_of(what.states))
             for key in what.keys:
@@ -265,12 +265,12 @@ def _states(path: Iterable[str]) -> tuple[str, ...]:
 
 @once
 def paths(document: Document) -> Paths:
-    """The paths of a document."""
+    """Return the paths of a document."""
     return Paths(data_flow(document), routes(document))
 
 
 def statements(document: Document) -> Iterator[tuple[str, Statement]]:
-    """(pointer, statement) of the properties that are well formed."""
+    """Yield (pointer, statement) of the properties that are well formed."""
     for placed in document.root.items("properties"):
         try:
             yield placed.pointer, read(placed.value)

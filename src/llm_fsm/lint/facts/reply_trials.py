@@ -1,8 +1,8 @@
-"""Fixed replies tried out: each is rendered with values that its keys may have, before anybody reads it.
+"""Trials of fixed replies: each is rendered with values that its keys may have.
 
-Only replies that do more than name keys are rendered, as the others cannot fail. What a key may hold comes from its
-schema; a key without one is tried as text, number, list, object and truth value. A failure counts if it comes with
-every value, or with a value of a declared type.
+Only replies that do more than name keys are rendered, because the others cannot fail. The values of a key come from its
+schema. A key without one is tried as text, number, list, object and boolean. A failure counts if it happens with every
+value, or with a value of a declared type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW = 2
 _SAMPLES = 5
 _LONGEST = 4_000
 _DEPTH = 4
-# What could take long, or much memory, with the numbers or the repetitions that a text may ask for.
+# These could take much time or memory with large numbers or repetitions.
 _COSTLY = re.compile(r"wordwrap|truncate|macro|recursive|\bcall\b")
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
@@ -43,8 +43,8 @@ _TYPED = ("TypeError", "SecurityError")
 
 
 class Trial(NamedTuple):
-    """The outcome of trying a reply. `why`: the reason of a failure; `values`: the values with which it failed, in
-    words.
+    """The outcome of trying a reply. `why`: the reason of a failure; `values`: the values with which it failed, as
+    text.
     """
 
     outcome: Outcome
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
 
 @once
 def reply_trials(document: Document) -> Mapping[str, Trial]:
-    """State to what is wrong with its fixed reply; states whose replies can be said are left out."""
+    """Return state to the fault of its fixed reply, without states whose replies render."""
     flow = data_flow(document)
     found: dict[str, Trial] = {}
     for state, placed in document.states.items():
@@ -88,14 +88,14 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
 
 
 def _literals(code: str) -> list[Any]:
-    """The values that the template itself compares with, and the numbers beside them."""
+    """Return the values that the template compares with, and the next numbers."""
     texts = [first or second for first, second in _TEXT.findall(code)]
     numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
     return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
 
 
 def _is_closed(schema: object, depth: int) -> bool:
-    """True for a schema that describes every part, so that a value drawn from it lacks nothing."""
+    """Return true for a schema that describes every part, so that its samples are complete."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return False
     types = types_of(schema)
@@ -107,13 +107,13 @@ def _is_closed(schema: object, depth: int) -> bool:
 
 
 def _is_sure(why: str, names: list[str]) -> bool:
-    """True for a failure that no value of a key could have helped."""
+    """Return true for a failure that no value of a key could prevent."""
     undefined = re.search(r"'(\w+)' is undefined", why)
     return "no loader" in why or (undefined is not None and undefined[1] not in names)
 
 
 def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    """Contexts of these values: all of them while they are few, else each value once beside the first ones."""
+    """Yield contexts of these values: all combinations if they are few, else each value once beside the first ones."""
     size = 1
     for values in offered.values():
         size *= len(values)
@@ -153,7 +153,7 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
-    """Of the values with which a reply failed those with which it never did well; all when there are none."""
+    """Return the values with which a reply always failed; all values if there are none."""
     found = {name: value for name, value in values.items() if not any(other[name] == value for other in passed)}
     return found or values
 
@@ -164,7 +164,7 @@ def _shown(values: Mapping[str, Any]) -> str:
 
 
 def _plainly(why: str) -> str:
-    """An error of the template engine in an author's words."""
+    """Rewrite an error of the template engine for authors."""
     for pattern, words in _REASONS:
         found = re.search(pattern, why)
         if found is not None:

@@ -1,4 +1,4 @@
-"""The schemas in a definition, part by part, and which values one of them accepts."""
+"""The schemas in a definition, part by part, and the values that they accept."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _EXACT = frozenset(
         *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
     }
 )
-"""Keywords of which `domain` gives exactly the values."""
+"""Keywords for which `domain` is exact."""
 
 
 class Part(NamedTuple):
-    """A schema, where it stands, what it is called in messages, and the definitions it may refer to."""
+    """A schema, its place, its name in messages, and the definitions that it may refer to."""
 
     pointer: str
     schema: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
 @once
 def schema_parts(document: Document) -> tuple[Part, ...]:
-    """Every schema of `context_schema` and of answers, the whole of each first."""
+    """Return every schema of `context_schema` and of answers, each whole schema before its parts."""
     found: list[Part] = []
     whole = document.root.value.get("context_schema")
     if isinstance(whole, dict):
@@ -72,7 +72,7 @@ def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, An
 
 
 def answers(state: Placed) -> Mapping[str, ValueSet]:
-    """Key that the answer to a waiting state sets, to the values that its schema allows."""
+    """Return key to the values that the schema of an answer allows for it."""
     schema, mapping = state.value.get("answer_schema"), state.value.get("output")
     if not isinstance(schema, dict) or not isinstance(mapping, dict):
         return {}
@@ -81,7 +81,7 @@ def answers(state: Placed) -> Mapping[str, ValueSet]:
 
 
 def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
-    """The schema of what stands at a path into an answer; None where it is not said."""
+    """Return the schema at a path into an answer; None if the answer's schema does not describe it."""
     found: object = schema
     for name in filter(None, path.removeprefix("$").removeprefix(".").split(".")):
         members = found.get("properties") if isinstance(found, dict) else None
@@ -90,7 +90,7 @@ def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
 
 
 def unfolds(definitions: Mapping[str, Any]) -> bool:
-    """True when definitions stay small with each `$ref` in them replaced by what it refers to."""
+    """Return true if definitions stay small when each `$ref` is replaced by its target."""
     sizes: dict[str, int] = {}
 
     def size(value: object, depth: int) -> int:
@@ -105,7 +105,7 @@ def unfolds(definitions: Mapping[str, Any]) -> bool:
         if isinstance(name, str) and name.startswith("#/$defs/"):
             name = name.removeprefix("#/$defs/")
             if name not in sizes:
-                sizes[name] = 0  # what refers to itself counts once
+                sizes[name] = 0  # a recursive definition counts once
                 sizes[name] = min(size(definitions.get(name), depth + 1), _MOST_PARTS + 1)
             found += sizes[name]
         return found
@@ -114,7 +114,7 @@ def unfolds(definitions: Mapping[str, Any]) -> bool:
 
 
 def refusal(part: Part, value: object) -> str | None:
-    """Why a schema does not accept a value; None where it does, or where the schema is no schema."""
+    """Return the reason why a schema refuses a value; None if it accepts it, or is itself faulty."""
     if (points([value]) & domain(part.schema, part.definitions)).empty or not exact(part.schema):
         try:
             return compile_shape(part.schema, part.definitions).fault(value)
@@ -124,5 +124,5 @@ def refusal(part: Part, value: object) -> str | None:
 
 
 def exact(schema: Mapping[str, Any]) -> bool:
-    """True when `domain` gives exactly the values of a schema."""
+    """Return true if `domain` is exact for a schema."""
     return all(key in _EXACT or key.startswith("x-") for key in schema)

@@ -1,4 +1,4 @@
-"""Faults of the JSON Schemas in a definition, in an author's words."""
+"""Faults of the JSON Schemas in a definition, worded for authors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
 def schema_faults(schema: Mapping[str, Any], defs: object, place: str) -> Iterator[tuple[str, str, str | None]]:
-    """(pointer, message, hint) of the first fault of the schema that stands at `place`.
+    """Yield (pointer, message, hint) for the first fault of the schema at `place`.
 
-    `defs` is what `#/$defs/…` in it refers to.
+    `defs` is the target of `#/$defs/…`.
     """
     if not defs and _plainly_sound(schema):
         return
@@ -39,12 +39,12 @@ def schema_faults(schema: Mapping[str, Any], defs: object, place: str) -> Iterat
 
 
 def _short(reason: str) -> str:
-    """A reason that quotes a long value, without the middle of it."""
+    """Shorten a reason that quotes a long value."""
     return reason if len(reason) <= 200 else f"{reason[:120]} … {reason[-60:]}"
 
 
 def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
-    """(message, hint) for the short forms of schemas that people expect to be understood."""
+    """Return (message, hint) for short forms of schemas that people expect to work."""
     parent, _, word = pointer.rpartition("/")
     shown = as_json(value, 80)
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
@@ -96,5 +96,5 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
 
 
 def _plainly_sound(schema: Mapping[str, Any]) -> bool:
-    """True for a schema of the commonest words, each with a value that it may have: most need no compiler."""
+    """Return true for a schema of common keywords with valid values, which needs no compiler."""
     return all(key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema)

@@ -14,22 +14,22 @@ _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
 
 def is_path(flow: str) -> bool:
-    """True for a path; other names are those of definitions that the host registers."""
+    """Return true for a path. Other names belong to definitions that the host registers."""
     return "/" in flow or "\\" in flow or flow.endswith((".json", ".jsonc"))
 
 
 def is_absolute(flow: str) -> bool:
-    """True for a path that does not begin at the file that names it."""
+    """Return true for a path that is not relative to the file that names it."""
     return _ABSOLUTE.match(flow) is not None
 
 
 def leads_out(flow: str) -> bool:
-    """True for a relative path to what does not lie in the folder tree of the file that names it."""
+    """Return true for a relative path that leaves the folder of the file that names it."""
     return posixpath.normpath(flow.replace("\\", "/")).split("/")[0] == ".."
 
 
 def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
-    """The relative paths that a document's states name under `flow`."""
+    """Yield the relative paths that a document's states name under `flow`."""
     states = (document or {}).get("states")
     for state in states.values() if isinstance(states, dict) else ():
         flow = state.get("flow") if isinstance(state, dict) else None
@@ -38,19 +38,19 @@ def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 class Side(NamedTuple):
-    """One of the two definitions between which a mapping carries values. `keys`: its declared keys; None: any."""
+    """One of the two definitions of a mapping. `keys`: its declared keys; None: any."""
 
     name: str
     keys: Mapping[str, Mapping[str, Any]] | None
 
     def is_secret(self, key: str) -> bool:
-        """True when the value of a key, or of what a dotted name looks into, must not be shown."""
+        """Return true if the value of a key, or of a dotted name, must not be shown."""
         keys = self.keys or {}
         return any(keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
 
 def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
-    """The fault of one entry of a mapping, and its correction; None if there is none."""
+    """Return the fault of one entry of a mapping, and its correction; None if there is none."""
     if giver.keys is not None and source_key not in giver.keys and source_key.split(".", 1)[0] not in giver.keys:
         guess = nearest(source_key, giver.keys)
         return (
@@ -75,7 +75,7 @@ def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[
 
 @once
 def called(document: Document) -> Mapping[str, Document]:
-    """Id of a subflow state to the definition in the file that it names."""
+    """Return the id of each subflow state to the definition in the file that it names."""
     found: dict[str, Document] = {}
     for name, state in document.states.items():
         flow = state.value.get("flow")
@@ -88,6 +88,6 @@ def called(document: Document) -> Mapping[str, Document]:
 
 
 def side(document: Document) -> Side:
-    """One side of a call as mappings see it."""
+    """Return one side of a call, for mappings."""
     name = document.root.value.get("name")
     return Side(name if isinstance(name, str) else "", document.keys)

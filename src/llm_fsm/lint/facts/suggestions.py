@@ -1,4 +1,4 @@
-"""Names in messages, and guesses at what an unknown one was meant to be."""
+"""Names in messages, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SHOWN_STEPS = 20
 
 
 def quoted(name: str) -> str:
-    """A name in double quotes, cut at 80 characters."""
+    """Return a name in double quotes, cut at 80 characters."""
     return json.dumps(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False)
 
 
 def as_json(value: object, most: int = 60) -> str:
-    """A value as JSON, cut after so many characters."""
+    """Return a value as JSON, cut after `most` characters."""
     return json.dumps(value, ensure_ascii=False)[:most]
 
 
 def route(path: Iterable[str]) -> str:
-    """A way through the machine: `a → b → c`; the middle of a long one is left out."""
+    """Return a path as `a → b → c`, without the middle of a long one."""
     names = list(path)
     if len(names) > _SHOWN_STEPS:
         half = _SHOWN_STEPS // 2
@@ -36,14 +36,14 @@ def route(path: Iterable[str]) -> str:
 
 
 class Speller:
-    """Guesses for as many names of one file as are worth the time."""
+    """Suggestions for unknown names of one file, within a time budget."""
 
     def __init__(self) -> None:
         self.left = _HINTED
         self.comparisons = _COMPARED
 
     def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
-        """`did you mean "greet"?`, or which `what` there are; None once a hopeless file had its share."""
+        """Return `did you mean "greet"?`, or a list of the known names of kind `what`; None after the budget."""
         if self.spent:
             return None
         names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
@@ -56,7 +56,7 @@ class Speller:
         return f"the {what} are {', '.join(names[:_SHOWN_NAMES])}{more}"
 
     def meant(self, name: str, names: Sequence[str]) -> str | None:
-        """The one of these names that an unknown one was probably meant to be; None once the file had its share."""
+        """Return the most similar of these names; None if there is none, or after the budget."""
         if self.spent:
             return None
         self.left -= 1
@@ -65,14 +65,14 @@ class Speller:
 
     @property
     def spent(self) -> bool:
-        """True once the file had its share."""
+        """True if the budget of the file is used up."""
         return self.left <= 0 or self.comparisons <= 0
 
 
 class Slips:
-    """Known names, to be found by what is one slip of the fingers away (Garbe 2012, symmetric deletion).
+    """Known names, which can be found by a name with one typo (Garbe 2012, symmetric deletion).
 
-    The first few questions are answered by comparing; an index is made when there are more.
+    The first few lookups compare all names. Later ones use an index.
     """
 
     def __init__(self, known: Iterable[str]) -> None:
@@ -93,7 +93,7 @@ class Slips:
         return found
 
     def meant(self, name: str) -> str | None:
-        """The first of the known names that differs from this one by a slip; None when none does."""
+        """Return the first known name that differs from this one by a typo; None if there is none."""
         if name not in self.told:
             few = len(self.told) < _COMPARED_ONE_BY_ONE
             found = [one for one in (self._alike(name) if few else self._near(name)) if slip(name, one)]
@@ -104,7 +104,7 @@ class Slips:
         return {one for gap in _gaps(name) for one in self._by_gap.get(gap, ())}
 
     def _alike(self, name: str) -> Iterator[str]:
-        """The names of about the same length that begin or end in the same way: a slip concerns two characters."""
+        """Yield the names of about the same length that begin or end alike, because a typo changes two characters."""
         least, most, half = len(name) - 1, len(name) + 1, max(0, (len(name) - 3) // 2)
         begin, end = name[:half], name[len(name) - half :]
         for one in self.known:
@@ -113,15 +113,15 @@ class Slips:
 
 
 def _gaps(name: str) -> list[str]:
-    """A name, and all that is left of it when one character is taken out; digits stay, for no slip concerns them."""
+    """Return a name, and the name without each one of its characters. Digits stay, because they are no typos."""
     places = range(min(len(name), _SHOWN_CHARS))
     return [name, *[name[:at] + name[at + 1 :] for at in places if not name[at].isdigit()]]
 
 
 def slip(name: str, known: str) -> bool:
-    """True when two names differ by one slip of the fingers: a letter too many, missing, wrong, or two swapped.
+    """Return true if two names differ by one typo: a letter too many, missing or wrong, or two swapped.
 
-    Plurals and other numbers are no slips.
+    Plurals and other numbers are no typos.
     """
     longer, shorter = (name, known) if len(name) >= len(known) else (known, name)
     plural = longer == shorter + "s" and not shorter.endswith("s")

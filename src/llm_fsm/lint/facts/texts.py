@@ -1,4 +1,4 @@
-"""The words of a definition: what only the model reads, what users read, and the names that may stand in them."""
+"""The texts of a definition, for the model and for users, and the names that may occur in them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORMAT_NAMES = ("context_update", "target_state", "valid_states", "user_input",
 
 
 def has_words(state: Placed) -> bool:
-    """True for a state that says what it is for, how to go about it, or what is said."""
+    """Return true for a state with a purpose, instructions or a text."""
     return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
 
 
 @once
 def texts(document: Document) -> tuple[tuple[str, str], ...]:
-    """(pointer, text) of everything that the model reads and no user."""
+    """Return (pointer, text) for everything that only the model reads."""
     return tuple(_read_texts(document))
 
 
@@ -50,13 +50,13 @@ class Text(NamedTuple):
 
 @once
 def every_text(document: Document) -> tuple[Text, ...]:
-    """Every text and every key of the whole document."""
+    """Return every text and every key of the whole document."""
     return tuple(_texts_in(document.root.value, "", 0))
 
 
 @once
 def all_joined(document: Document) -> str:
-    """All of them in one text, for a first look."""
+    """Return all texts in one, for a quick search."""
     found: list[str] = []
     level: list[Any] = [document.root.value]
     for _ in range(_DEPTH + 1):
@@ -85,14 +85,14 @@ def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:
 
 
 def replies(document: Document) -> Iterator[tuple[str, str]]:
-    """(pointer, text) of the fixed replies."""
+    """Yield (pointer, text) for the fixed replies."""
     for state in document.states.values():
         if text := state.text("reply"):
             yield f"{state.pointer}/reply", text
 
 
 def failure_words(document: Document) -> Iterator[tuple[str, str]]:
-    """(pointer, text) of what is said when a model fails."""
+    """Yield (pointer, text) for the replies to a model's failure."""
     for owner in (document.root, *document.states.values()):
         settings = owner.value.get("model")
         text = settings.get("on_failure") if isinstance(settings, dict) else None
@@ -102,7 +102,7 @@ def failure_words(document: Document) -> Iterator[tuple[str, str]]:
 
 @once
 def known_names(document: Document) -> Mapping[str, str]:
-    """Every name that words may use, and what it is: keys, their fields and values, states, tools."""
+    """Return every name that texts may use, and its kind: keys, their fields and values, states, tools."""
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (document.keys or {}).items():
         choices, fields = schema.get("enum"), schema.get("properties")
@@ -125,5 +125,5 @@ def known_names(document: Document) -> Mapping[str, str]:
 
 @once
 def near_names(document: Document) -> Slips:
-    """The same names, to be found by what is nearly one of them."""
+    """Return the same names, for lookups with a typo."""
     return Slips(known_names(document))

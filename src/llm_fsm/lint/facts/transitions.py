@@ -8,7 +8,7 @@ from llm_fsm.lint.document import Arc, Document
 
 
 def taken(document: Document, pointers: Container[str]) -> Iterator[tuple[str, Arc]]:
-    """(state, arc) of each reached state in which one of these transitions can be taken."""
+    """Yield (state, arc) for each reached state in which one of these transitions can be taken."""
     own = _by_source(arc for arc in document.own if arc.source in document.reached and arc.placed.pointer in pointers)
     shared = [arc for arc in document.shared if arc.placed.pointer in pointers]
     for state in document.states:
@@ -18,7 +18,7 @@ def taken(document: Document, pointers: Container[str]) -> Iterator[tuple[str, A
 
 
 def arriving(document: Document, state: str) -> Iterable[Arc]:
-    """The arcs from reached states that lead to a state."""
+    """Return the arcs from reached states that lead to a state."""
     into = document.once(_own_arrivals).get(state, ())
     shared = document.shared_to.get(state)
     if shared is None:

@@ -1,1 +1,1 @@
-"""Safe corrections: `fixes.py` decides what to change, `edits.py` changes the text and keeps comments and layout."""
+"""Safe corrections. `fixes.py` chooses the changes, `edits.py` changes the text and keeps comments and layout."""

@@ -1,4 +1,4 @@
-"""Changes to a JSON text that leave everything else as it is written: comments, order and blanks."""
+"""Changes to a JSON text that keep comments, order and white space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Edit:
     text: str
 
     def apply(self, whole: str) -> str:
-        """The text after the change."""
+        """Return the text after the change."""
         return whole[: self.start] + self.text + whole[self.end :]
 
 
@@ -38,28 +38,28 @@ class Draft:
     scan: Scan
 
     def rename(self, pointer: str, name: str) -> Edit:
-        """Another key for the member at a pointer."""
+        """Return the edit that renames the key at a pointer."""
         return self._replace(self.scan.key_position(pointer), name)
 
     def put(self, pointer: str, value: Any) -> Edit | None:
-        """Another value in place of a text, number or name; None for lists and objects."""
+        """Return the edit that replaces a text, number or name; None for lists and objects."""
         start = self.offset(self.scan.position(pointer))
         if self.text[start] in "[{":
             return None
         return self._replace(self.scan.position(pointer), value)
 
     def wrap(self, pointer: str) -> Edit:
-        """The value at a pointer as the only element of a list."""
+        """Return the edit that puts the value at a pointer into a list."""
         start = self.offset(self.scan.position(pointer))
         end = self.value_end(start)
         return Edit(start, end, f"[{self.text[start:end]}]")
 
     def offset(self, place: Position) -> int:
-        """The offset of a position in the text."""
+        """Return the offset of a position in the text."""
         return lines_of(self.text).starts[place.line - 1] + place.column - 1
 
     def value_end(self, start: int) -> int:
-        """The end of the value that begins at an offset."""
+        """Return the end of the value that begins at an offset."""
         depth, at = 0, start
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)
@@ -74,14 +74,14 @@ class Draft:
         return at
 
     def member(self, key_start: int) -> tuple[int, Any]:
-        """The end of the member whose key begins at an offset, and its value."""
+        """Return the end of the member whose key begins at an offset, and its value."""
         at = self._skip(self.value_end(key_start))
         at = self._skip(at + 1)
         end = self.value_end(at)
         return end, parse(self.text[at:end])
 
     def remove_member(self, key_start: int) -> Edit:
-        """The member whose key begins at an offset taken out, with the comma that it needs no more."""
+        """Return the edit that removes the member whose key begins at an offset, with its comma."""
         end, _ = self.member(key_start)
         after = self._skip(end)
         own_line = _OWN_LINE.search(self.text[:key_start])
@@ -95,12 +95,12 @@ class Draft:
         return Edit(key_start if comma is None else comma, end, "")
 
     def _comma_before(self, start: int) -> int | None:
-        """The comma before a member; None where something else than blanks stands between."""
+        """Return the comma before a member; None if anything but white space is between."""
         before = self.text[:start].rstrip()
         return len(before) - 1 if before.endswith(",") else None
 
     def _skip(self, at: int) -> int:
-        """The offset after blanks and comments."""
+        """Return the offset after white space and comments."""
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)
             if found is None or not (found[0].isspace() or found[0].startswith(("//", "/*"))):

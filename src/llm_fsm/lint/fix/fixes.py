@@ -1,6 +1,6 @@
-"""Corrections that are safe without asking: spelling of keys, quotes, ids, old names, repeated members.
+"""Corrections that are safe: spelling of keys, quotes, ids, old names, repeated members.
 
-A change is kept only if its finding is gone and no new one has come. The rest of the text stays as it is written.
+A change is kept only if its finding disappears and no new one appears. The rest of the text is unchanged.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _HINTED = re.compile(r'did you mean "([^"]+)"\?')
 _UNQUOTED = re.compile(r"write (\S+) without quotes")
 _NEAR = 0.75
 _NEEDED = frozenset({"name", "states", "initial_state", "target_state"})
-"""Keys without which nothing loads, so that what is told to mean one of them can mean nothing else."""
+"""Required keys: if one of them is missing, a misspelt key surely means it."""
 _ROUNDS = 100
 _RENAMED = {"llm_description": "description", "read_keys": "read"}
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A text after mending, and what was done, in order."""
+    """A corrected text, and its changes, in order."""
 
     text: str
     changes: tuple[str, ...]
 
 
 def fix(text: str, check: Checker) -> Fixed:
-    """Mend what can be mended; `check` judges the text before and after each change.
+    """Correct a text; `check` finds its faults before and after each change.
 
-    A text that cannot be parsed, and one in which nothing is safe to mend, comes back as it is.
+    A text that cannot be parsed, or that has no safe correction, is returned unchanged.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     now = text.removeprefix("\ufeff")
@@ -68,7 +68,7 @@ def fix(text: str, check: Checker) -> Fixed:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A change, the finding that it mends, and words for the author."""
+    """A change, the finding that it corrects, and a description for the author."""
 
     found: Finding
     edit: Edit
@@ -76,9 +76,9 @@ class _Step:
 
 
 def _apart(candidates: Iterable[_Step]) -> list[_Step]:
-    """The changes that touch different places, from the end of the text to its beginning.
+    """Return changes in different places, from the end of the text to its beginning.
 
-    Repeated members go first, as they are equal only until something is mended in one of them.
+    Repeated members come first, because they are equal only until one of them is changed.
     """
     every = list(candidates)
     twice = [step for step in every if step.found.name == "duplicate-key"]
@@ -90,7 +90,7 @@ def _apart(candidates: Iterable[_Step]) -> list[_Step]:
 
 
 def _better(batch: list[_Step], before: list[Finding], after: list[Finding]) -> bool:
-    """True when what was to be mended is gone, and there are no more errors than before."""
+    """Return true if the corrected findings are gone, and there are no more errors than before."""
     errors_before = sum(found.level == "error" for found in before)
     errors_after = sum(found.level == "error" for found in after)
     was = Counter((found.name, found.pointer) for found in before)
@@ -100,7 +100,7 @@ def _better(batch: list[_Step], before: list[Finding], after: list[Finding]) -> 
 
 
 def _candidates(text: str, findings: list[Finding], refused: set[tuple[str, str]]) -> Iterator[_Step]:
-    """Changes that may be made."""
+    """Yield possible changes."""
     draft: Draft | None = None
     for found in findings:
         mender = _MENDERS.get(found.name)
@@ -117,7 +117,7 @@ _Mended = tuple[Edit, str] | None
 
 
 def _rename_key(draft: Draft, found: Finding) -> _Mended:
-    """A misspelt key, if exactly one absent key is meant and is near by its letters, or required."""
+    """Rename a misspelt key, if exactly one missing key is similar, or required."""
     hinted = _HINTED.search(found.hint or "")
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     written = steps(found.pointer)[-1]
@@ -130,7 +130,7 @@ def _rename_key(draft: Draft, found: Finding) -> _Mended:
 
 
 def _unquote(draft: Draft, found: Finding) -> _Mended:
-    """A number or a truth value in quotes, and a text that stands for a list of one."""
+    """Remove quotes around a number or boolean, and put brackets around a text that should be a list."""
     value = value_at(draft.scan.value, found.pointer)
     plain = _UNQUOTED.search(found.hint or "")
     if plain is not None and isinstance(value, str):
@@ -142,7 +142,7 @@ def _unquote(draft: Draft, found: Finding) -> _Mended:
 
 
 def _one_member(draft: Draft, found: Finding) -> _Mended:
-    """The second of two members with the same key and the same value taken out."""
+    """Remove the second of two equal members."""
     for twice in draft.scan.duplicates:
         if twice.pointer == found.pointer and (twice.position.line, twice.position.column) == (
             found.line,
@@ -156,7 +156,7 @@ def _one_member(draft: Draft, found: Finding) -> _Mended:
 
 
 def _old_name(draft: Draft, found: Finding) -> _Mended:
-    """A key of an earlier version renamed, or `is_terminal` said by `kind`."""
+    """Rename a key of an earlier version, or replace `is_terminal` by `kind`."""
     written = steps(found.pointer)[-1] if found.pointer else ""
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     if not isinstance(owner, dict) or written not in owner:

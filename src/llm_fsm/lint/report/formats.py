@@ -1,4 +1,4 @@
-"""Findings as text, as JSON, for GitHub, as SARIF and as JUnit's XML. All of them take and give plain values."""
+"""Findings as text, as JSON, for GitHub, as SARIF and as JUnit's XML. All functions use plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.report.sarif import sarif
 
 Format = Callable[[Sequence[Finding], Sequence[str]], str]
-"""Findings, and the names of all files that were checked, to a report; "" when there is nothing to print."""
+"""A function that makes a report of findings and the names of all checked files; "" prints nothing."""
 
 _NOT_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _NOT_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -22,7 +22,7 @@ _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 def text(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
-    """One finding a line, with the path of states that shows it below."""
+    """Write one finding a line, with the path of states that shows it below."""
     return "\n".join(_lines(found) for found in findings)
 
 
@@ -32,7 +32,7 @@ def _lines(found: Finding) -> str:
 
 
 def as_json(document: object) -> str:
-    """A document as indented JSON, with JSON's own escapes for what cannot be shown."""
+    """Return a document as indented JSON, with escapes for characters that cannot be shown."""
     plain = json.dumps(document, ensure_ascii=False, indent=2)
     return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", plain)
 
@@ -48,7 +48,7 @@ def sarif_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
 
 
 def github(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
-    """Workflow commands, which GitHub shows beside the lines of a change."""
+    """Write workflow commands, which GitHub shows beside the lines of a change."""
     return "\n".join(_command(found) for found in findings)
 
 
@@ -61,7 +61,7 @@ def _command(found: Finding) -> str:
 
 
 def annotation(level: str, place: Mapping[str, object], words: str) -> str:
-    """A workflow command of GitHub: words beside a place; what of the place is None is left out."""
+    """Return a workflow command of GitHub: a text beside a place, without the parts of the place that are None."""
     shown = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value is not None)
     return f"::{level} {shown}::{_data(words)}"
 
@@ -79,9 +79,9 @@ def _visible_but_breaks(value: str) -> str:
 
 
 def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
-    """JUnit's XML: a suite for each file, a case for each finding; a clean file is one case that passes.
+    """Write JUnit's XML: a suite for each file, a case for each finding. A clean file is one case that passes.
 
-    Notes are cases that pass and say something.
+    Notes are cases that pass with an output.
     """
     shown = list(dict.fromkeys([*files, *(found.file or NO_FILE for found in findings)]))
     by_file: dict[str, list[Finding]] = {name: [] for name in shown}
@@ -122,7 +122,7 @@ def _xml(value: str) -> str:
 
 
 def statistics(findings: Iterable[Finding]) -> str:
-    """The number of findings by rule, the most frequent first."""
+    """Return the number of findings by rule, the most frequent first."""
     counted = Counter((found.name, found.code, found.level) for found in findings)
     rows = sorted(counted.items(), key=lambda row: (-row[1], row[0][1]))
     return "\n".join(f"{number:6,}  {level:7}  {name} {code}" for (name, code, level), number in rows)
@@ -131,4 +131,4 @@ def statistics(findings: Iterable[Finding]) -> str:
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {"text": text, "json": findings_json, "github": github, "sarif": sarif_json, "junit": junit}
 )
-"""Name of a format to what makes it."""
+"""Name of a format to its function."""

@@ -19,7 +19,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
-    """The log of one run. Every rule is described; `files` are listed as what was looked at."""
+    """Return the log of one run. It describes every rule and lists `files` as checked."""
     every = pages()
     index = {page.rule.name: number for number, page in enumerate(every)}
     driver = {"name": "llm-fsm", "semanticVersion": __version__, "rules": [_rule(page) for page in every]}
@@ -34,7 +34,7 @@ def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
 
 
 def uri(path: str) -> str:
-    """A path as a URI reference (RFC 3986): relative ones stay relative."""
+    """Return a path as a URI reference (RFC 3986). Relative paths stay relative."""
     forward = path.replace("\\", "/").removeprefix("./")
     quoted = "".join(
         chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in forward.encode("utf-8", "surrogateescape")
@@ -88,7 +88,7 @@ def _location(file: str | None, place: Place, message: str | None = None) -> dic
 
 
 def _flow(found: Finding) -> dict[str, Any]:
-    """The path of states; each step stands where its state stands, and says which one it is."""
+    """Return the path of states. Each step has the place and the id of its state."""
     places = found.where or [Place(found.pointer, found.line, found.column)] * len(found.path)
     steps = [
         {"location": _location(found.file, place, f"state {name}")}
@@ -98,10 +98,10 @@ def _flow(found: Finding) -> dict[str, Any]:
 
 
 def _fingerprints(findings: Iterable[Finding]) -> list[str]:
-    """Marks that stay when lines move or entries of a list are added: rule, file, place, names in the message.
+    """Return marks that stay if lines move or lists grow: rule, file, place, names in the message.
 
-    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists;
-    equal ones are numbered in order.
+    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists. Equal marks are
+    numbered in order.
     """
     seen: Counter[tuple[str, ...]] = Counter()
     marks = []

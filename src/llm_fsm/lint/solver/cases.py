@@ -11,24 +11,24 @@ from llm_fsm.lint.solver.value_sets import ValueSet
 
 MAX_CASES = 64
 _REFUSAL = 16
-"""The cost of finding that a question costs too much."""
+"""The cost of refusing a question that is too expensive."""
 
 Domains = Callable[[str], ValueSet]
-"""Every value that a key may have, null (which is: not set) among them."""
+"""Every value that a key may have, with null for "not set"."""
 
 Draw = Callable[[str, ValueSet], list[Any]]
-"""A few of these values that a key may hold, plain ones first; null is not to be set."""
+"""A few of these values that a key may have, simple ones first; null means "not set"."""
 
 
 class Effort:
-    """A budget for reasoning. One unit is about the joining of two ranges of values."""
+    """A budget for reasoning. One unit is about the cost of joining two ranges of values."""
 
     def __init__(self, left: int, whole: Effort | None = None) -> None:
         self.left = left
         self.whole = whole
 
     def spend(self, units: int) -> bool:
-        """Take some units away, from the whole as well; False, for a small fee, when there were not as many."""
+        """Spend some units of this and the whole budget. Return false, for a small fee, if there are too few."""
         if units > self.left:
             self.left -= min(self.left, _REFUSAL)
             return False
@@ -38,26 +38,26 @@ class Effort:
         return True
 
     def part(self, share: int, least: int) -> Effort:
-        """The budget of one question: its share while there is enough, and always the least."""
+        """Return the budget of one question: its share if there is enough, and at least the minimum."""
         return Effort(max(least, min(share, self.left)), self)
 
 
 class Case(NamedTuple):
-    """Contexts in which each key has one of its values and each opaque test (by its text) its outcome."""
+    """Contexts in which each key has one of its values, and each opaque test (by its text) has its outcome."""
 
     sets: Mapping[str, ValueSet]
     signs: Mapping[str, bool]
 
     @property
     def weight(self) -> int:
-        """The work of joining it with another one."""
+        """The cost of joining it with another one."""
         ranges = 0
         for values in self.sets.values():
             ranges += len(values.texts) + len(values.numbers)
         return 2 + ranges + 2 * len(self.sets) + len(self.signs)
 
     def and_also(self, other: Case) -> Case | None:
-        """The contexts of both; None when there are none."""
+        """Return the contexts of both; None if there are none."""
         if not other.sets and not other.signs:
             return self
         if not self.sets and not self.signs:
@@ -74,7 +74,7 @@ class Case(NamedTuple):
         return Case(sets, {**self.signs, **other.signs})
 
     def having(self, name: str, values: ValueSet, domains: Domains) -> Case | None:
-        """The contexts in which the key also has one of these values."""
+        """Return the contexts in which the key also has one of these values."""
         left = (self.sets.get(name) or domains(name)) & values
         return None if left.empty else Case({**self.sets, name: left}, self.signs)
 
@@ -84,7 +84,7 @@ Cases = tuple[Case, ...]
 
 
 def both(first: Cases | None, second: Cases | None, effort: Effort | None = None) -> Cases | None:
-    """The cases of which one of each holds; None when they are too many, not known, or beyond the effort."""
+    """Return the cases that match one of each side; None if they are too many, unknown, or too expensive."""
     if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
         return () if first == () or second == () else None
     if _is_any(first) or _is_any(second):
@@ -105,7 +105,7 @@ def _is_any(cases: Cases) -> bool:
 
 
 def either(first: Cases | None, second: Cases | None) -> Cases | None:
-    """The cases of both answers."""
+    """Return the cases of both answers."""
     return None if first is None or second is None else _bounded([*first, *second])
 
 
@@ -117,7 +117,7 @@ def _bounded(cases: list[Case]) -> Cases | None:
 
 
 def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
-    """Contexts drawn from a case, plain ones first; dotted names as objects."""
+    """Yield contexts drawn from a case, simple ones first, with dotted names as objects."""
     names = list(case.sets)
     choices = [draw(name, case.sets[name]) for name in names]
     for values in islice(product(*choices), limit):
@@ -125,7 +125,7 @@ def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]
 
 
 def placed(chosen: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A context of these names and values; dotted names are members of objects."""
+    """Return a context of these names and values, with dotted names as members of objects."""
     context: dict[str, Any] = {}
     for name, value in chosen:
         if value is not None:
@@ -134,9 +134,9 @@ def placed(chosen: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a member of objects within objects; nothing where something else is in the way.
+    """Set a member of nested objects; do nothing if another value is in the way.
 
-    Objects on the way are copied: the same values are tried in many contexts.
+    Objects on the path are copied, because many contexts share them.
     """
     *outer, last = path
     place = whole

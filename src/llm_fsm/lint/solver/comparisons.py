@@ -1,4 +1,4 @@
-"""The comparisons of one key with literals that stand in conditions, and what is odd about them."""
+"""The comparisons of one key with literals in conditions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
 
 _LISTED = 20_000
-"""So many values in lists are compared in one file."""
+"""The most values in lists that are compared in one file."""
 
 
 class Comparison(NamedTuple):
     """A key beside a literal. `owner`: the condition; `pointer`: the operator; `at`: the literal.
 
-    `positive`: the condition needs it to hold; False: to fail; None: either, as the case may be.
+    `positive`: the condition needs it to be true; False: to be false; None: either.
     """
 
     owner: Placed
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 class Part(NamedTuple):
-    """An operation in a condition that reads the context. `positive`: as a `Comparison` has it."""
+    """An operation in a condition that reads the context. `positive`: as in `Comparison`."""
 
     pointer: str
     rule: Mapping[str, Any]
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 @once
 def parts(document: Document) -> Mapping[str, list[Part]]:
-    """Pointer of the logic of each condition that compiles to the operations in it, outer ones first."""
+    """Return the pointer of the logic of each condition to the operations in it, outer ones first."""
     found: dict[str, list[Part]] = {}
     for pointer, logic in document.logics():
         if pointer in document.rules:
@@ -89,7 +89,7 @@ def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -
 
 @once
 def comparisons(document: Document) -> tuple[Comparison, ...]:
-    """Every comparison of a key with a literal in the conditions that compile."""
+    """Return every comparison of a key with a literal in the conditions that compile."""
     found: list[Comparison] = []
     listed = 0
     every = parts(document)

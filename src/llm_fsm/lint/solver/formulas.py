@@ -1,6 +1,6 @@
 """Conditions as formulas over tests of single keys.
 
-What cannot be reasoned about is a test that may go either way, but the same way wherever it stands.
+An operation beyond reasoning becomes a test with an unknown outcome, which is the same everywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64
-"""Keys of at most so many values are tested value by value."""
+"""Keys with at most this many values are tested value by value."""
 _COMPARED = frozenset({"==", "===", "<", "<="})
 _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
 _NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
@@ -28,7 +28,7 @@ _SAFE = frozenset(
         *("some", "none", "merge"),
     }
 )
-"""Operators that give a value for every context."""
+"""Operators that return a value in every context."""
 _TRUTHS = frozenset(
     {
         *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "in", "contains", "has_context"),
@@ -39,9 +39,9 @@ _TRUTHS = frozenset(
 
 
 class Test(NamedTuple):
-    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may hold and may fail.
+    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may be true and false.
 
-    `text`: the rule as text, where it is not the values alone that decide; `rule` is the test itself.
+    `text`: the rule as text, if more than the values decide; `rule`: the test itself.
     """
 
     text: str | None
@@ -59,7 +59,7 @@ class Test(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """All of its parts, or (`every` false) one of them."""
+    """All of its parts, or one of them if `every` is false."""
 
     every: bool
     parts: tuple[Formula, ...]
@@ -92,7 +92,7 @@ class Not(NamedTuple):
 
 
 Formula = Test | Junction | Not
-"""`breaks`: some context may make its evaluation fail, which lets no condition hold."""
+"""`breaks`: in some context its evaluation may fail, and then no condition is true."""
 
 
 class Tests:
@@ -102,7 +102,7 @@ class Tests:
         self.by_text: dict[str, Formula] = {}
         """Rules as text, and the formulas that they became."""
         self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
-        """Comparisons as text without the key's name, whether that is dotted, and the key's domain, to such a test."""
+        """(comparison as text without the key's name, true if that is dotted, domain of the key) to such a test."""
         self.tried: Tried = {}
 
 
@@ -118,7 +118,7 @@ class Reader(NamedTuple):
     steps: int
 
     def formula(self, rule: Any, node: Node | None = None) -> Formula:
-        """The formula under which a rule is truthy; `node` is the compiled rule, if there is one already."""
+        """Return the formula under which a rule is truthy; `node` is the compiled rule, if there is one."""
         found = operation(rule)
         if found is None:
             return self.test(rule, node)
@@ -149,7 +149,7 @@ class Reader(NamedTuple):
         return self.test(rule, node)
 
     def equality(self, operator: str, sides: list[Any], node: Node | None) -> Formula:
-        """A truth value that is compared with true or false is the truth value, or its opposite."""
+        """Reduce the comparison of a boolean with true or false to the boolean, or its opposite."""
         for one, other in (sides, sides[::-1]):
             found = operation(one)
             if isinstance(other, bool) and found is not None and found[0] in _TRUTHS:
@@ -158,7 +158,7 @@ class Reader(NamedTuple):
         return self.test({operator: sides}, node)
 
     def test(self, rule: Any, node: Node | None = None) -> Formula:
-        """A rule that is not looked into further."""
+        """Return the test of a rule without looking inside."""
         text = _ENCODER.encode(rule)
         found = self.tests.by_text.get(text)
         if found is None:
@@ -167,7 +167,7 @@ class Reader(NamedTuple):
         return found
 
     def of_form(self, rule: Any, node: Node | None, text: str) -> Formula:
-        """The test that a rule makes; of comparisons that differ in the key's name alone, one is worked out."""
+        """Return the test of a rule. Comparisons that differ only in the key's name are computed once."""
         form = _form(rule)
         if form is None:
             return self.new_test(rule, self.compiled(rule, node), text)
@@ -182,11 +182,11 @@ class Reader(NamedTuple):
         return made
 
     def compiled(self, rule: Any, node: Node | None) -> Rule:
-        """The rule to be evaluated."""
+        """Return the rule to be evaluated."""
         return compile_rule(rule) if node is None else Rule(node, self.steps)
 
     def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
-        """The test that a rule makes."""
+        """Return the test that a rule makes."""
         operators = frozenset(operators_in(rule))
         if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
             return Test(text, breaks=not operators <= _SAFE)
@@ -204,7 +204,7 @@ class Reader(NamedTuple):
 
 
 def _form(rule: Any) -> tuple[str, str] | None:
-    """(name, the rest as text) of the comparison of a key with a number, text or truth value."""
+    """Return (name, the rest as text) for the comparison of a key with a number, text or boolean."""
     found = operation(rule)
     if found is None or found[0] not in _COMPARED or len(found[1]) != 2:
         return None
@@ -218,12 +218,12 @@ def _form(rule: Any) -> tuple[str, str] | None:
 
 
 def _parts(node: Node | None, count: int) -> Sequence[Node | None]:
-    """The compiled arguments of an operation of so many."""
+    """Return the compiled arguments of an operation with `count` arguments."""
     return [None] * count if node is None else node.arguments
 
 
 def _tried(rule: Rule, name: str, values: Sequence[Any]) -> Test:
-    """The test of a key of few values, each of them tried."""
+    """Return the test of a key with few values, by trying each."""
     outcomes = [(value, test(rule, placed(name, value))) for value in values]
     yes = points(value for value, verdict in outcomes if verdict.holds)
     no = points(value for value, verdict in outcomes if not verdict.holds and verdict.error is None)

@@ -1,10 +1,10 @@
-"""The values of keys with which conditions hold and fail, without running a conversation.
+"""The values of keys with which conditions are true and false, without running a conversation.
 
-A condition becomes a formula over tests of single keys. In which cases may it hold, and in which may it fail? A case
-gives each key a set of values. The cases of an answer cover every context for which it is yes, and perhaps more. So "no
-case" is proof. A context drawn from a case is shown only after the condition was evaluated for it (`Guard.test`). An
-opaque test may go either way, but the same way in every place. An answer of more than 64 cases is None: unknown. Limits
-of time and size during evaluation are not considered.
+A condition becomes a formula over tests of single keys. In which cases may it be true, and in which false? A case gives
+each key a set of values. The cases of an answer cover every matching context, and perhaps more. So "no case" is proof.
+A context drawn from a case is shown only after the condition was evaluated for it (`Guard.test`). An opaque test has an
+unknown outcome, which is the same everywhere. An answer of more than 64 cases is None: unknown. Limits of time and size
+during evaluation are not considered.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from llm_fsm.lint.solver.formulas import Formula, Junction, Reader, Test, Tests
 from llm_fsm.lint.solver.value_sets import SET, UNSET
 
 SHARE = 20_000
-"""The effort that one guard is worth."""
+"""The budget of one guard."""
 
 
 class Guard(NamedTuple):
     """All conditions of one transition. `holds` and `fails` are the cases of either outcome.
 
-    `judged`: words alone say when to take it, so by conditions it always holds. `needs` are the keys
-    that are set whenever it holds.
+    `judged`: only words say when to take it, so by conditions it is always true. `needs` are the keys that are set
+    whenever it is true.
     """
 
     keys: tuple[str, ...]
@@ -39,21 +39,21 @@ class Guard(NamedTuple):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Keys that are set whenever it holds."""
+        """Keys that are set whenever it is true."""
         return frozenset(self.keys) | _always_set(self.holds or ())
 
     @property
     def never(self) -> bool:
-        """True when it is proven that it cannot hold."""
+        """True if it is proven that it cannot be true."""
         return self.holds == ()
 
     @property
     def always(self) -> bool:
-        """True when it is proven that it holds in every context."""
+        """True if it is proven that it is true in every context."""
         return self.fails == ()
 
     def test(self, context: Mapping[str, Any]) -> bool:
-        """True if it holds for a context, by evaluation."""
+        """Evaluate it for a context."""
         return all(look_up(context, key) is not None for key in self.keys) and all(
             test(rule, context).holds for rule in self.rules
         )
@@ -73,10 +73,10 @@ def guard_of(
     known: Tests | None = None,
     effort: Effort | None = None,
 ) -> Guard:
-    """The guard of a transition that requires these keys and these rules. Raises ConditionError.
+    """Return the guard of a transition that requires these keys and these rules. Raises ConditionError.
 
-    `compiled` are the rules, if that was done before; `known` keeps tests from one guard to the next of
-    the same domains; `effort` is what may be spent on its cases, the usual share of one guard if not given.
+    `compiled` are the compiled rules, if there are some. `known` keeps tests for later guards of the same domains.
+    `effort` is the budget for its cases; None: the usual share of one guard.
     """
     granted = Effort(SHARE) if effort is None else effort
     names, written = tuple(keys), list(logics)

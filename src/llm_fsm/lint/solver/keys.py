@@ -45,7 +45,7 @@ class KeyValues:
         return found if isinstance(found, dict) and unfolds(found) else {}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
+        """Return the schema of a key, or of the member that a dotted name means; None if there is none."""
         keys = self.document.keys or {}
         if name in keys:
             return keys[name]
@@ -57,7 +57,7 @@ class KeyValues:
         return found if isinstance(found, dict) else None
 
     def domain(self, name: str) -> ValueSet:
-        """Every value that a key may have, null for not set among them."""
+        """Return every value that a key may have, null for not set among them."""
         found = self._domains.get(name)
         if found is None:
             schema = self.schema(name)
@@ -66,9 +66,9 @@ class KeyValues:
         return found
 
     def accepts(self, name: str, value: object) -> bool:
-        """True when a key may hold this value; not to be set is always possible.
+        """Return true if a key may have this value. It may always be unset.
 
-        A key without a schema may hold values of the types that conditions compare it with.
+        A key without a schema may have values of the types that conditions compare it with.
         """
         schema = self.schema(name)
         if value is None:
@@ -85,7 +85,7 @@ class KeyValues:
         return shape is not None and shape.fault(value) is None
 
     def drawn(self, name: str, values: ValueSet) -> list[Any]:
-        """A few of these values that a key may hold; what its schema describes where the usual ones do not fit."""
+        """Return a few of these values for a key, or samples of its schema if the usual ones do not fit."""
         found = [value for value in values.samples() if self.accepts(name, value)]
         if all(value is None for value in found):
             schema = self.schema(name) or {}

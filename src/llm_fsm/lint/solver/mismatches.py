@@ -1,4 +1,4 @@
-"""Comparisons that the schema of their key speaks against: other letter case, other value, other type."""
+"""Comparisons that contradict the schema of their key: other letter case, other value, other type."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ Kind = Literal["case", "value", "type"]
 
 
 class Mismatch(NamedTuple):
-    """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
+    """A comparison and its fault. `values`: the values that the key may have, if they are listed.
 
-    `harmless`: conversion makes the comparison work as it is meant. `why`: what else than a list of values, or a
-    type, speaks against it.
+    `harmless`: conversion makes the comparison work as intended. `why`: another reason than a list of values or a type.
     """
 
     kind: Kind
@@ -39,7 +38,7 @@ class Mismatch(NamedTuple):
 
 @once
 def mismatches(document: Document) -> Mapping[str, Mismatch]:
-    """Pointer of the literal to its misfit."""
+    """Return pointer of the literal to its mismatch."""
     known = reasoning(document)
     folded: dict[str, frozenset[str]] = {}
     tests = Tests()
@@ -54,7 +53,7 @@ def mismatches(document: Document) -> Mapping[str, Mismatch]:
 def _mismatch(
     known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
 ) -> Mismatch | None:
-    """The mismatch in a comparison; `folded` keeps the listed texts of each key, without letter case."""
+    """Return the mismatch in a comparison; `folded` keeps the listed texts of each key, without letter case."""
     schema = {} if comparison.key in _FIXED else known.keys.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
@@ -83,7 +82,7 @@ def _mismatch(
 
 
 def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
-    """True for an ordering in a larger condition that never holds, as the numbers of its key lie elsewhere."""
+    """Return true for an ordering in a larger condition that the numbers of its key never meet."""
     values = known.keys.domain(comparison.key) & SET
     if not comparison.positive or not values.numbers or not values.within(NUMBERS):
         return False
@@ -102,7 +101,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:
-    """Why the schema refuses a literal that its types and lists let pass; of orderings only formats count."""
+    """Return the reason why the schema refuses a literal of a right type. For orderings, only formats count."""
     if comparison.ordering:
         formatted = isinstance(comparison.literal, str) and schema.get("format") in _ORDERED_FORMATS
         schema = {"type": "string", "format": schema["format"]} if formatted else {}
@@ -118,7 +117,7 @@ def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _types(values: ValueSet) -> frozenset[str]:
-    """The JSON types of a set: numbers, texts, booleans, lists, objects."""
+    """Return the JSON types of a set: numbers, texts, booleans, lists, objects."""
     names = {"true": "boolean", "false": "boolean", "empty": "list", "list": "list", "object": "object"}
     found = {names[kind] for kind in values.kinds if kind in names}
     found |= {"number"} if values.numbers else set()
@@ -126,7 +125,7 @@ def _types(values: ValueSet) -> frozenset[str]:
 
 
 def _converts(listed: tuple[Any, ...], values: ValueSet, literal: Any) -> bool:
-    """True when loose comparison makes sense of it: "18" for a number, 0 or 1 for a truth value."""
+    """Return true if loose comparison converts it: "18" for a number, 0 or 1 for a boolean."""
     types = _types(values)
     if types == {"number"} and isinstance(literal, str):
         return literal.strip().lstrip("+-").replace(".", "", 1).isdecimal()
@@ -136,7 +135,7 @@ def _converts(listed: tuple[Any, ...], values: ValueSet, literal: Any) -> bool:
 
 
 def type_word(values: ValueSet) -> str:
-    """The types of a key in words."""
+    """Return the types of a key in words."""
     words = {"boolean": "true or false", "number": "a number", "text": "text", "list": "a list"}
     found = sorted(words.get(name, "an object") for name in _types(values & SET))
     return " or ".join(found)

@@ -1,4 +1,4 @@
-"""Outcomes of a test of one key: the values with which it may hold, and the values with which it may fail."""
+"""Outcomes of a test of one key: the values with which it may be true, and those with which it may be false."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPARED = frozenset({"==", "===", "<", "<="})
 
 
 def operation(rule: object) -> tuple[str, list[Any]] | None:
-    """Operator and arguments of a rule; None for what is a literal."""
+    """Return operator and arguments of a rule; None for a literal."""
     if not isinstance(rule, dict) or len(rule) != 1:
         return None
     [(operator, written)] = rule.items()
@@ -25,7 +25,7 @@ def operation(rule: object) -> tuple[str, list[Any]] | None:
 
 
 def operators_in(rule: object) -> Iterator[str]:
-    """Every operator of a rule."""
+    """Yield every operator of a rule."""
     left = [rule]
     while left:
         part = left.pop()
@@ -39,12 +39,12 @@ def operators_in(rule: object) -> Iterator[str]:
 
 
 def is_literal(rule: object) -> bool:
-    """True when no operator is in it."""
+    """Return true if a rule has no operator."""
     return not isinstance(rule, _PARTED) or next(operators_in(rule), None) is None
 
 
 def variable(rule: object) -> str | None:
-    """The name that a `var` with a literal name reads."""
+    """Return the name that a `var` with a literal name reads."""
     found = operation(rule)
     if found is None or found[0] != "var":
         return None
@@ -54,7 +54,7 @@ def variable(rule: object) -> str | None:
 
 
 def placed(name: str, value: object) -> dict[str, Any]:
-    """A context in which the name has the value; null is a key that is not set."""
+    """Return a context in which the name has the value; null is a key that is not set."""
     return {} if value is None else {name: value}
 
 
@@ -62,13 +62,13 @@ _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty"
 
 
 Tried = dict[tuple[str, int, float], frozenset[str]]
-"""The common mark of comparisons with a number, to the other values with which they hold."""
+"""The common mark of comparisons with a number, to the other values with which they are true."""
 
 
 def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) -> tuple[ValueSet, ValueSet]:
-    """Of the values that a key may have, those with which a test of it may hold, and may fail.
+    """Return the values of a key with which a test may be true, and may be false.
 
-    `known` is filled with what was found by trying.
+    `known` caches the results of trials.
     """
     numbers, texts, whole = _shape(rule, name)
     mark = _common_mark(rule, name)
@@ -79,7 +79,7 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) 
         if mark is not None:
             known[mark] = found
     yes, no = set(found), set(_TRIED) - found
-    if "." in name and _has_default(rule):  # the object it stands in may hold null, for which no default stands in
+    if "." in name and _has_default(rule):  # its object may be null, for which there is no default
         yes, no = yes | {"null"}, no | {"null"}
     wide = frozenset({"list", "object"})
     yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
@@ -95,7 +95,7 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) 
 
 
 def _has_default(rule: Any) -> bool:
-    """True when some `var` in a rule has a value for a key that is not there."""
+    """Return true if some `var` in a rule has a default."""
     if isinstance(rule, list):
         return any(map(_has_default, rule))
     found = operation(rule)
@@ -103,12 +103,12 @@ def _has_default(rule: Any) -> bool:
 
 
 def stand_in(number: float) -> float:
-    """The number that stands for this one beside null, truth values and lists: these count as 0, 1 or no number."""
+    """Return a number that compares like this one with null, booleans and lists (0, 1 or no number)."""
     return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
 
 
 def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
-    """The mark that decides how a comparison of a key with a number comes out for the values tried."""
+    """Return the mark that decides the outcome of comparing a key with a number, for the values tried."""
     found = operation(rule)
     if found is None or found[0] not in _COMPARED or len(found[1]) != 2 or "." in name:
         return None
@@ -120,7 +120,7 @@ def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
 
 
 def _shortened(rule: Any, name: str) -> Rule | None:
-    """A test for being in a long list without what is equal to none of the values that are tried."""
+    """Return a test for a long list without the items that equal none of the tried values."""
     found = operation(rule)
     if found is None or found[0] not in ("in", "contains") or len(found[1]) < 2:
         return None
@@ -133,9 +133,9 @@ def _shortened(rule: Any, name: str) -> Rule | None:
 
 
 _Shape = tuple[ValueSet | None, ValueSet | None, bool | None]
-"""Numbers and texts with which a test holds, and whether lists with elements and objects let it hold.
+"""Numbers and texts with which a test is true, and if lists with elements and objects make it true.
 
-None where it cannot be told.
+None if that is unknown.
 """
 _UNKNOWN: _Shape = (None, None, None)
 _ZERO = points([0])
@@ -174,7 +174,7 @@ def _shape(rule: Any, name: str) -> _Shape:
 
 
 def _compared(operator: str, literal: Any, *, on_left: bool) -> _Shape:
-    """A key beside a literal; `on_left`: the key stands on the left."""
+    """Return the shape of a comparison with a literal; `on_left`: the key is on the left."""
     simple = literal is None or isinstance(literal, str | int | float)
     if operator == "===":
         exact = points([literal]) if simple else NOTHING

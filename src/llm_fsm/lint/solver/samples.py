@@ -1,4 +1,4 @@
-"""A few values that a schema accepts, with what is in them, as a conversation would have them."""
+"""A few typical values that a schema accepts, with their members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLASSES = {"\\d": "0", "\\w": "a"}
 
 
 def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
-    """A few values of a schema; objects with all their members."""
+    """Yield a few values of a schema, objects with all their members."""
     values = domain(schema, definitions) & SET
     listed = schema.get("enum")
     if isinstance(listed, list):
@@ -40,16 +40,16 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
 
 
 def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
-    """Values as a conversation has them: no empty text, no empty list, no zero while there are others."""
+    """Yield typical values: no empty text, no empty list and no zero if there are others."""
     every = [value for value in values if value is not None]
     plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
     yield from plain or every
 
 
 def plain_text(pattern: str) -> str | None:
-    """A short text for an expression of letters, digits, classes and repeats; None for one that has more to it.
+    """Return a short text for an expression of letters, digits, classes and repeats; None for other expressions.
 
-    Whoever uses it asks the expression.
+    The caller checks it by the expression.
     """
     body = pattern.removeprefix("^").removesuffix("$")
     made, at = "", 0

@@ -53,14 +53,14 @@ class Reasoning:
     # -- guards
 
     def guard(self, transition: Placed) -> Guard | None:
-        """The guard of a transition object; None when one of its rules does not compile."""
+        """Return the guard of a transition object; None if one of its rules does not compile."""
         found = self._guards.get(transition.pointer)
         if found is None and transition.pointer not in self._guards:
             found = self._guards[transition.pointer] = self.guard_of(list(transition.items("conditions")))
         return found
 
     def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
-        """The guard that these condition objects make up."""
+        """Return the guard that these condition objects make up."""
         place = tuple(condition.pointer for condition in conditions)
         if place not in self._by_place:
             self._by_place[place] = self._guard_of(conditions)
@@ -83,16 +83,16 @@ class Reasoning:
         return self._by_text[text]
 
     def both(self, first: Cases | None, second: Cases | None) -> Cases | None:
-        """The contexts of two answers; None as well once this file had its share of such questions."""
+        """Return the contexts of two answers; also None after the budget of the file."""
         return both(first, second, self._for_decisions)
 
     @property
     def exhausted(self) -> bool:
-        """True once this file had its share: then `both` tells only of cases that are none, or any."""
+        """True if the budget of the file is used up. Then `both` only knows no case or any case."""
         return not self._for_decisions.left
 
     def may_hold(self, arc: Arc) -> bool:
-        """False only when it is proven that an arc can never be taken for its conditions."""
+        """Return false only if it is proven that the conditions of an arc are never true."""
         return arc.placed.pointer not in self._never
 
     @cached_property
@@ -103,7 +103,7 @@ class Reasoning:
 
     @cached_property
     def live(self) -> Mapping[str, tuple[str, ...]]:
-        """The machine's graph without arcs that can never be taken."""
+        """The machine's graph without arcs that are never taken."""
         dead: dict[str, set[str]] = {}
         for arc in self.document.own if self._never else ():
             if not self.may_hold(arc):
@@ -123,13 +123,13 @@ class Reasoning:
         return graph
 
     def takeable(self, arc: Arc) -> bool:
-        """False only when it is proven that an arc is never taken."""
+        """Return false only if it is proven that an arc is never taken."""
         return self.may_hold(arc) and arc not in self.shadowed.get(arc.source, ())
 
     # -- decisions
 
     def decided(self, state: str) -> tuple[Arc, ...]:
-        """The arcs of a state that conditions alone decide, in the order in which they are tried."""
+        """Return the arcs of a state that only conditions decide, in the order in which they are tried."""
         if state not in self._decided:
             self._decided[state] = self._decided_in(state)
         return self._decided[state]
@@ -149,17 +149,17 @@ class Reasoning:
 
     @cached_property
     def _pushes(self) -> bool:
-        """True where global transitions are taken without asking."""
+        """True if global transitions are taken without asking."""
         return any(arc.auto for arc in self.document.shared)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
-        """The states in which conditions alone decide something."""
+        """The states in which only conditions decide."""
         return tuple(state for state in self.document.states if self.decided(state))
 
     @cached_property
     def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
-        """State to the arcs in it that earlier ones cover, where conditions alone decide."""
+        """State to its arcs that earlier ones cover, if only conditions decide."""
         found: dict[str, tuple[Arc, ...]] = {}
         for state in self.deciding:
             arcs = tuple(arc for arc in self._covered(state) if self.may_hold(arc))
@@ -185,9 +185,9 @@ class Reasoning:
                 yield arc
 
     def entries(self, state: str) -> Cases | None:
-        """Cases of the contexts in which a state decides; None when they are too many."""
+        """Return the cases of the contexts in which a state decides; None if they are too many."""
         if state not in self._entries:
-            waits = self.document.kind_of(state) == "wait"  # the answer changes what it was entered with
+            waits = self.document.kind_of(state) == "wait"  # the answer changes the entered values
             self._entries[state] = self._answered(state) if waits else self._entered(state, frozenset())
         return self._entries[state]
 
@@ -222,9 +222,9 @@ class Reasoning:
     # -- witnesses
 
     def witness(self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()) -> Context | None:
-        """A context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
+        """Return a context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
 
-        None when none is found, or when it would depend on system names.
+        None if none is found, or if it would depend on system names.
         """
         kept, refused = tuple(keep), tuple(refuse)
         drawn = (
@@ -239,7 +239,7 @@ class Reasoning:
         return None
 
     def with_set(self, cases: Cases | None, names: Iterable[str]) -> Cases | None:
-        """The contexts of these cases in which the names are set as well."""
+        """Return the contexts of these cases in which the names are also set."""
         if cases is None:
             return None
         for name in sorted(names):  # the order shows in messages
@@ -248,7 +248,7 @@ class Reasoning:
 
 
 def described(context: Context, names: Iterable[str]) -> str:
-    """A context in words, `"tier" is "gold" and "age" is not set`; `names` are worth mentioning if unset."""
+    """Describe a context, as `"tier" is "gold" and "age" is not set`. Unset `names` are mentioned."""
     parts = [f"{quoted(name)} is {as_json(value)}" for name, value in context.items()]
     roots = {name.split(".", 1)[0] for name in context}
     parts += [
@@ -260,7 +260,7 @@ def described(context: Context, names: Iterable[str]) -> str:
 
 
 def read_names(guards: Iterable[Guard]) -> list[str]:
-    """The names that these guards read, in order."""
+    """Return the names that these guards read, in order."""
     found: dict[str, None] = {}
     for guard in guards:
         found.update(dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads)))))
@@ -268,5 +268,5 @@ def read_names(guards: Iterable[Guard]) -> list[str]:
 
 
 def reasoning(document: Document) -> Reasoning:
-    """The reasoning about a document, made once."""
+    """Return the reasoning about a document, made once."""
     return document.once(Reasoning)

@@ -1,4 +1,4 @@
-"""Sets of JSON values: what a context key may hold, and what a condition leaves of it.
+"""Sets of JSON values, for the possible values of a context key and for those that pass a condition.
 
 A set is a union of ranges of numbers, ranges of texts and kinds. Texts are in the order of code points, as conditions
 compare them. The kinds are null, true, false, the empty list, other lists, and objects. A key that is not set is null.
@@ -18,9 +18,9 @@ KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
 
 Position = tuple[Any, int]
-"""A value and -1, 0 or 1: just below it, at it, just above it. Ranges hold both their end positions."""
+"""A value and -1, 0 or 1: just below it, at it, just above it. Ranges include both their end positions."""
 Range = tuple[Position | None, Position | None]
-"""Lowest and highest position; None where there is no end."""
+"""Lowest and highest position; None if there is no end."""
 Ranges = tuple[Range, ...]
 
 _EVERY: Ranges = ((None, None),)
@@ -66,7 +66,7 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
 
 
 def _covers(wide: Ranges, ranges: Ranges) -> bool:
-    """True when ranges, of which there are some, lie within the single one of `wide`."""
+    """Return true if non-empty ranges are within the single one of `wide`."""
     [(low, high)] = wide
     first, last = ranges[0][0], ranges[-1][1]
     return (low is None or (first is not None and low <= first)) and (
@@ -83,7 +83,7 @@ class _Points(tuple[Range, ...]):
 
 
 def _holds(ranges: Ranges, position: Position) -> bool:
-    """True when a position lies in one of the ranges, which are in order."""
+    """Return true if a position lies in one of the ranges, which are in order."""
     at = bisect_right(ranges, position, key=_lowest) - 1
     return at >= 0 and _meets(position, ranges[at][1])
 
@@ -131,7 +131,7 @@ def _without(every: Range, ranges: Ranges) -> Ranges:
 
 
 def _whole_ends(part: Range) -> tuple[int | None, int | None]:
-    """The least and greatest whole number of a range."""
+    """Return the least and greatest whole number of a range."""
     low, high = part
     least = most = None
     if low is not None and low[0] != float("-inf"):
@@ -144,7 +144,7 @@ def _whole_ends(part: Range) -> tuple[int | None, int | None]:
 
 
 def _whole(ranges: Ranges) -> Ranges:
-    """Ranges of whole numbers with whole ends, empty ones left out."""
+    """Return ranges of whole numbers with whole ends, without empty ones."""
     if len(ranges) == 1 and all(not shut and isinstance(value, int) for value, shut in filter(None, ranges[0])):
         return ranges if _meets(*ranges[0]) else ()
     found: list[Range] = []
@@ -156,7 +156,7 @@ def _whole(ranges: Ranges) -> Ranges:
 
 
 class ValueSet(NamedTuple):
-    """A set of JSON values. `whole`: of the numbers in the ranges only the whole ones."""
+    """A set of JSON values. `whole`: only whole numbers of the ranges are in it."""
 
     kinds: frozenset[str] = frozenset()
     numbers: Ranges = ()
@@ -165,16 +165,16 @@ class ValueSet(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """True when no value is in it."""
+        """True if no value is in it."""
         return not (self.kinds or self.numbers or self.texts)
 
     @property
     def has_null(self) -> bool:
-        """True when the key may be unset."""
+        """True if the key may be unset."""
         return "null" in self.kinds
 
     def has(self, value: Any) -> bool:
-        """True when a value is in it; of lists with elements, and of objects, all are or none."""
+        """Return true if a value is in it. Lists with elements are all in it or none, and so are objects."""
         if value is None or isinstance(value, bool):
             return ("null" if value is None else "true" if value else "false") in self.kinds
         if isinstance(value, list | dict):
@@ -201,7 +201,7 @@ class ValueSet(NamedTuple):
         )
 
     def __invert__(self) -> ValueSet:
-        """All other values. What it says of numbers is right only where `whole` is not set."""
+        """Return all other values. For numbers, this is only right without `whole`."""
         return ValueSet(
             kinds=KINDS - self.kinds,
             numbers=_without((None, None), self.numbers),
@@ -209,7 +209,7 @@ class ValueSet(NamedTuple):
         )
 
     def minus(self, other: ValueSet) -> ValueSet:
-        """The values that `other` lacks, which must not be `whole`."""
+        """Return the values that are not in `other`, which must not be `whole`."""
         texts = other.texts
         if len(texts) < _MANY or not isinstance(self.texts, _Points) or not isinstance(texts, _Points):
             return self & ~other
@@ -218,11 +218,11 @@ class ValueSet(NamedTuple):
         return left._replace(texts=_Points([part for part in self.texts if part not in gone]))
 
     def within(self, other: ValueSet) -> bool:
-        """True when it has no value that `other` lacks; `other` must not be `whole`."""
+        """Return true if all its values are in `other`, which must not be `whole`."""
         return (self & ~other).empty
 
     def finite(self, limit: int) -> list[Any] | None:
-        """All its values, when there are at most `limit` and all of them can be written down."""
+        """Return all its values, if there are at most `limit` and all of them are known exactly."""
         if self.kinds & {"list", "object"}:
             return None
         values = [value for kind, value in _SINGLE.items() if kind in self.kinds]
@@ -242,7 +242,7 @@ class ValueSet(NamedTuple):
         return values if len(values) <= limit else None
 
     def samples(self) -> list[Any]:
-        """A few of its values, the plainest first and null last; empty lists and objects come late."""
+        """Return a few of its values, the simplest first, empty lists and objects late, null last."""
         found: list[Any] = []
         for part in self.texts[:8]:
             found.extend(_sample_texts(part))
@@ -291,12 +291,12 @@ SET = ~UNSET
 
 
 def kinds(*names: str) -> ValueSet:
-    """The set of values of these kinds."""
+    """Return the set of values of these kinds."""
     return ValueSet(kinds=frozenset(names))
 
 
 def points(values: Iterable[Any]) -> ValueSet:
-    """The set of these values; of lists that are not empty, and of objects, all are taken in."""
+    """Return the set of these values. A list with elements, or an object, adds all such lists or objects."""
     names: set[str] = set()
     numbers: set[float] = set()
     texts: set[str] = set()
@@ -321,7 +321,7 @@ def _each(values: Iterable[Any]) -> Ranges:
 
 
 def ordered(low: Position | None, high: Position | None) -> Ranges:
-    """The range between two positions, none if they cross."""
+    """Return the range between two positions, none if they cross."""
     return ((low, high),) if _meets(low, high) else ()
 
 
@@ -337,10 +337,10 @@ _TYPES: Mapping[str, ValueSet] = {
 
 
 def domain(schema: object, definitions: Mapping[str, Any]) -> ValueSet:
-    """All values that a JSON Schema accepts, and perhaps more; `definitions` are those of `#/$defs/…`.
+    """Return all values that a JSON Schema accepts, and perhaps more; `definitions` are the targets of `#/$defs/…`.
 
-    Read are type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf, oneOf,
-    allOf and $ref; other keywords can only narrow and are left out of account.
+    It reads type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf, oneOf, allOf and $ref.
+    Other keywords can only narrow, and are ignored.
     """
     return _domain(schema, definitions, 0, {})
 

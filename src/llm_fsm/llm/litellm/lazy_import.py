@@ -40,7 +40,7 @@ def import_litellm() -> Any:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """The environment for the import, but for what the user has set."""
+    """Yield the environment for the import, but for what the user has set."""
     added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
     os.environ.update(added)
     try:

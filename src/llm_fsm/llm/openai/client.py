@@ -375,7 +375,7 @@ def _message(message: LLMMessage) -> str:
 
 @lru_cache(maxsize=64)
 def _system(content: str) -> str:
-    """A system message: the longest one, and the same in every turn of a machine."""
+    """Return a system message: the longest one, and the same in every turn of a machine."""
     return f'{{"role":"system","content":{in_unicode(content)}}}'
 
 

@@ -287,7 +287,7 @@ class Chunks:
 
     @property
     def empty(self) -> bool:
-        """True where nothing was said, not even why."""
+        """True if nothing was said, not even why."""
         return not (self._content or self._calls or self._refusal or self._thought or self._finish)
 
     @property

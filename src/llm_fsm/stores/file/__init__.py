@@ -1,1 +1,1 @@
-"""Conversations as files. `store.py` is the store, `folder.py` the files and how they are written."""
+"""Conversations as files. `store.py` is the store, and `folder.py` reads and writes the files."""

@@ -1,12 +1,12 @@
-"""The folder of the file store, for one thread: a crash leaves the old state of a conversation or the new one, whole.
+"""The folder of the file store, for one thread. A crash leaves the complete old or new state of a conversation.
 
-Of a conversation there are, under the SHA-256 of its id:
+A conversation has these files, named by the SHA-256 of its id:
 
 | file | is |
 |---|---|
-| `<hash>.json` | all that changes with a turn, replaced as a whole: the commit |
-| `<hash>.records` | a line a record, appended; lines behind the `bytes` that the commit names were never committed |
-| `<hash>.journal` | a line a step, appended; lines of another version than the commit's are of a turn that is over |
+| `<hash>.json` | the commit: all that changes with a turn, replaced as a whole |
+| `<hash>.records` | one record a line, appended; lines after the commit's `bytes` were never committed |
+| `<hash>.journal` | one step a line, appended; lines with another version than the commit's belong to a finished turn |
 
 `definitions/<hash>.json` are the definitions that conversations are pinned to.
 """
@@ -36,7 +36,7 @@ T = TypeVar("T")
 FORMAT = 1
 _PATIENCE = 5.0
 _DEFINITIONS = ""
-"""No conversation has this id."""
+"""The name of the folder of definitions. No conversation has this id."""
 
 
 class _Format(msgspec.Struct):
@@ -201,7 +201,7 @@ class Folder:
             return removed[0]
 
     def faults(self) -> Sequence[str]:
-        """Find damaged commits; nobody can tell which conversations they are."""
+        """Find damaged commits, whose conversations are unknown."""
         unreadable: list[str] = []
         for _ in self._heads(unreadable):
             pass
@@ -221,7 +221,7 @@ class Folder:
         return head
 
     def _heads(self, unreadable: list[str]) -> Iterator[_Head]:
-        """The last commits of all conversations; messages about damaged ones are added to `unreadable`."""
+        """Yield the last commits of all conversations, and add messages about damaged ones to `unreadable`."""
         try:
             paths = sorted(self._conversations.glob("*.json"))
         except OSError as error:
@@ -229,7 +229,7 @@ class Folder:
         for path in paths:
             try:
                 head = _document(path, _Head)
-            except UnreadableError as error:  # it is no hindrance for the others
+            except UnreadableError as error:  # it must not block the others
                 unreadable.append(str(error))
             else:
                 if head is not None:
@@ -256,7 +256,7 @@ class Folder:
             _replace(path, _Definition(FORMAT, sha, commit.definition_text))
 
     def _drop_unused(self, sha: str | None) -> None:
-        """Forget a definition without conversations, unless one of the damaged ones may be pinned to it."""
+        """Delete a definition without conversations, unless a damaged one may be pinned to it."""
         unreadable: list[str] = []
         is_used = any(head.definition_sha == sha for head in self._heads(unreadable))
         if sha is not None and not is_used and not unreadable:
@@ -264,7 +264,7 @@ class Folder:
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Between reading and writing nobody else writes: a version is checked and raised in one go."""
+        """Exclude other writers between reading and writing, so that a version is checked and raised in one step."""
         if not self._prepared:
             for folder in (self._root, self._conversations, self._definitions):
                 try:
@@ -309,7 +309,7 @@ def _hash(name: str) -> str:
 
 
 def _document(path: Path, kind: type[T]) -> T | None:
-    """The document of a file; None where there is no such file."""
+    """Return the document of a file; None if there is no such file."""
     text = _read(path)
     if text is None:
         return None
@@ -322,7 +322,8 @@ def _document(path: Path, kind: type[T]) -> T | None:
 
 
 def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
-    """Read the lines within the first `size` bytes, which must be there: without its record a request counts as new."""
+    """Read the lines within the first `size` bytes. All must exist, because a request without its record counts as new.
+    """
     text = (_read(path) or b"")[:size]
     if len(text) < size:
         raise _damaged(path)
@@ -330,7 +331,7 @@ def _lines(path: Path, size: int, kind: type[T]) -> Iterator[T]:
 
 
 def _whole(path: Path) -> int:
-    """The number of bytes that whole lines have: a crash may have cut the last one short."""
+    """Return the size of the complete lines, because a crash may have cut the last one."""
     return (_read(path) or b"").rfind(b"\n") + 1
 
 
@@ -351,7 +352,7 @@ def _decoded(path: Path, text: bytes, kind: type[T]) -> T:
 
 
 def _replace(path: Path, document: _Format) -> None:
-    """Write beside, then rename: a crash leaves the old file or the new one."""
+    """Write another file, then rename it, so that a crash leaves the old file or the new one."""
     beside = path.with_suffix(".new")
     try:
         _write(beside, msgspec.json.encode(document), 0)
@@ -364,7 +365,7 @@ def _replace(path: Path, document: _Format) -> None:
 
 
 def _append(path: Path, lines: Sequence[msgspec.Struct], size: int) -> int:
-    """Write lines behind the first `size` bytes, durably. Returns the new size."""
+    """Write lines after the first `size` bytes, durably, and return the new size."""
     text = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     try:
         _write(path, text, size)
@@ -376,7 +377,7 @@ def _append(path: Path, lines: Sequence[msgspec.Struct], size: int) -> int:
 
 
 def _write(path: Path, text: bytes, size: int) -> None:
-    """Put a text behind the first `size` bytes of a file, and nothing behind it."""
+    """Write a text after the first `size` bytes of a file, and cut the rest."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(handle, size)
@@ -412,7 +413,7 @@ def _damaged(path: Path) -> UnreadableError:
 
 
 def _fault(path: Path, error: OSError) -> StoreError:
-    """The error of the system about one file; a folder in its place hinders no other one."""
+    """Return the error of the system about one file. A folder in its place affects no other conversation."""
     if isinstance(error, IsADirectoryError):
         return UnreadableError(f"{path}: is a folder in place of a file: move it away, and restore the file")
     return os_fault(path, error)

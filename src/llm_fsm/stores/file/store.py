@@ -1,8 +1,8 @@
-"""Conversations as files in one folder: for a few hundred of them, where they should be read and backed up as files.
+"""Conversations as files in one folder, for a few hundred that should be readable and backed up as files.
 
-Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500; listings, due rows and
-the outbox read the last commit of every conversation. One writer per conversation holds across processes by
-operating-system locks (see `locks.file_locks`), as with SQLite. Not for network file systems.
+Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500. Listings, due rows and
+the outbox read the last commit of every conversation. Operating-system locks ensure one writer per conversation across
+processes (see `locks.file_locks`), as with SQLite. It is not for network file systems.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class FileStore(ForwardingStore):
-    """A `Store` in the folder `path`. Construction touches nothing; the folder is made on first use.
+    """A `Store` in the folder `path`. Construction touches nothing. The folder is made on first use.
 
     May be used from several event loops and threads.
     """
@@ -56,7 +56,7 @@ class FileStore(ForwardingStore):
         return await self._read(Folder.faults)
 
     async def close(self) -> None:
-        """Finish what waits, then free the files. May be called twice."""
+        """Finish waiting requests, then free the files. May be called twice."""
         parts = self._parts
         if parts.process == os.getpid():
             if not parts.thread.is_stopped:
@@ -70,7 +70,7 @@ class FileStore(ForwardingStore):
     _write = _read
 
     def _own(self) -> _Parts:
-        """The parts of this process: threads do not survive a fork."""
+        """Return the parts of this process, because threads do not survive a fork."""
         if self._parts.process != os.getpid():
             self._parts = self._new_parts()
         return self._parts

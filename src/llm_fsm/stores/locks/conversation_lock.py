@@ -1,4 +1,4 @@
-"""One writer per conversation: a queue in the process, then a lock between processes, which is asked for again."""
+"""One writer per conversation: a queue in the process, then a lock between processes, which is polled."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 _FAREWELL = 1.0
-"""Seconds to wait until a lock is given back; a server that does not answer frees it by itself."""
+"""Seconds to wait until a lock is released. A server that does not answer frees it by itself."""
 
 
 class LockServer(Protocol[H]):
-    """The locks of a server; each is held under a number or name, which every write brings along."""
+    """The locks of a server. Each lock has a holder's number or name, which every write sends along."""
 
     async def take(self, name: str) -> H | None:
-        """Take a lock. Returns the number or name that holds it; None where somebody else has it."""
+        """Take a lock. Return its holder's number or name; None if another writer has it."""
 
     async def give(self, name: str, holder: H) -> None:
-        """Give a lock back."""
+        """Release a lock."""
 
 
 @asynccontextmanager
 async def local_lock(
     _store: object, queue: KeyedQueue, locks: FileLocks, conversation_id: str, timeout: float | None
 ) -> AsyncIterator[None]:
-    """Hold a conversation by a file lock, and keep the store alive: one that is dropped closes its locks."""
+    """Hold a conversation by a file lock, and keep the store alive, because a dropped store closes its locks."""
     asked = time.monotonic()
     async with queue.lock(conversation_id, timeout):
         while not locks.take(conversation_id):
@@ -54,7 +54,7 @@ async def remote_lock(
     conversation_id: str,
     timeout: float | None,
 ) -> AsyncIterator[None]:
-    """Hold a conversation by a lock that a server keeps; `held` tells meanwhile under which number or name."""
+    """Hold a conversation by a lock of a server. While it is locked, `held` has the holder's number or name."""
     asked = time.monotonic()
     locks = server()
     async with queue.lock(conversation_id, timeout):
@@ -69,10 +69,10 @@ async def remote_lock(
 
 
 async def finished(writing: asyncio.Future[T]) -> T:
-    """Wait for a write; when the caller is cancelled, the write ends before the cancelling goes on.
+    """Wait for a write. If the caller is cancelled, the write ends first.
 
-    A thread or a server goes on with a write that it has begun. A lock that was given back before would let it write
-    into the turn of the next one.
+    A thread or a server finishes a write that it has begun. If the lock were released before, it would write into the
+    next writer's turn.
     """
     try:
         return await asyncio.shield(writing)
@@ -86,7 +86,7 @@ async def finished(writing: asyncio.Future[T]) -> T:
 
 
 async def _pause(conversation_id: str, asked: float, timeout: float | None) -> None:
-    """Wait before asking again: longer, the longer it lasts."""
+    """Wait before polling again, longer each time."""
     waited = time.monotonic() - asked
     pause = min(max(waited, _FIRST_PAUSE), _LONGEST_PAUSE)
     if timeout is not None and waited >= timeout:
@@ -98,7 +98,7 @@ async def _taken(locks: LockServer[H], name: str) -> H | None:
     taking = asyncio.ensure_future(locks.take(name))
     try:
         return await asyncio.shield(taking)
-    except asyncio.CancelledError:  # the server may still grant it
+    except asyncio.CancelledError:  # the server may still grant the lock
         await _through(_given_back(locks, name, taking))
         raise
 
@@ -110,9 +110,9 @@ async def _given_back(locks: LockServer[H], name: str, taking: asyncio.Future[H 
 
 
 async def _through(giving: Awaitable[None]) -> None:
-    """Wait for a lock to be given back, not for long, also when cancelled: the next one here holds by the same name."""
+    """Wait shortly until a lock is released, even if cancelled, because the next writer here uses the same name."""
     task = asyncio.ensure_future(giving)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the server frees what stays locked
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # the server frees locks that remain
     deadline = time.monotonic() + _FAREWELL
     cancelled: asyncio.CancelledError | None = None
     while not task.done() and (left := deadline - time.monotonic()) > 0:

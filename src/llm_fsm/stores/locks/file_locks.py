@@ -1,13 +1,13 @@
 """One writer per conversation across processes: operating-system locks, which die with their process.
 
-They are in a folder beside the store, `<file>-locks`. Linux: byte ranges of a few files, one byte per conversation,
-at an offset that is a stable hash of its id; the locks belong to the open file description (F_OFD_SETLK, see
-fcntl(2)), so neither threads nor a second store in the same process confuse them. The kernel goes through all locks
-of a file for each one, hence several files. Elsewhere with `flock`: one file per conversation that is being answered.
-Without `fcntl` (Windows): none; there
-the version check of `save` refuses the second of two writers, which has to begin its turn again.
+They are in a folder beside the store, `<file>-locks`. On Linux, they are byte ranges of a few files, one byte per
+conversation, at an offset that is a stable hash of its id. The locks belong to the open file description (F_OFD_SETLK,
+see fcntl(2)), so threads or a second store in the same process do not confuse them. The kernel searches all locks of a
+file for each one, hence several files. Other systems use `flock` on one file per running turn. Without `fcntl`
+(Windows), there are no locks. The version check of `save` then refuses the second of two writers, which has to begin
+its turn again.
 
-A lock must not live on in a forked child that never uses the store: the child closes its copy at once.
+A lock must not survive in a forked child that never uses the store, so the child closes its copy at once.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ except ImportError:
 
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FILES = 32
-"""Of ten thousand locks some hundreds in each: microseconds a lock; in one file for all it takes 200."""
+"""The number of lock files. Ten thousand locks cost microseconds each; in a single file, they cost 200."""
 _PLACES = 1024
-"""Size of the cache of places: computing a place takes as long as locking it."""
+"""Size of the cache of places, because computing a place takes as long as locking it."""
 
 
 class FileLocks(Protocol):
-    """Named locks shared by all processes that use the same file. Not queues: one asks again."""
+    """Named locks, shared by all processes that use the same file. They have no queue, so callers poll."""
 
     def take(self, name: str) -> bool:
-        """Take the lock if it is free, without waiting. Raises StoreError when locking is impossible."""
+        """Take the lock if it is free, without waiting. Raises StoreError if locking is impossible."""
 
     def give(self, name: str) -> None:
-        """Give a lock back; nothing happens if it is not held (any more)."""
+        """Release a lock; do nothing if it is not held."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all locks."""
 
 
 class NoLocks:
-    """For systems without `fcntl`, and for stores that no other process can see."""
+    """No locks: for systems without `fcntl`, and for stores that no other process can see."""
 
     def take(self, name: str) -> bool:  # noqa: ARG002
-        """Always true."""
+        """Return true."""
         return True
 
     def give(self, name: str) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 class RangeLocks:
@@ -112,7 +112,7 @@ class RangeLocks:
 
 
 class FolderLocks:
-    """One `flock`ed file per lock that is held, in a folder of their own; the name is a hash of the name."""
+    """One `flock`ed file for each held lock, in its own folder. The file's name is a hash of the lock's name."""
 
     def __init__(self, folder: Path, beside: Path | None = None) -> None:
         self._folder = folder
@@ -126,7 +126,7 @@ class FolderLocks:
         handle = _open_lock_file(path, self._beside)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The last owner removes the file: a lock on a removed one protects nothing.
+            # The last owner removes the file, so the lock may be on a removed file, which protects nothing.
             held = os.fstat(handle).st_ino == path.stat().st_ino
         except FileNotFoundError:
             held = False
@@ -149,7 +149,7 @@ class FolderLocks:
             os.close(handle)
 
     def close(self) -> None:
-        """See `FileLocks.close`. Files of locks still held stay behind, unlocked; they do no harm."""
+        """See `FileLocks.close`. Files of held locks remain, unlocked and harmless."""
         while self._handles:
             os.close(self._handles.popitem()[1])
 
@@ -158,7 +158,7 @@ class FolderLocks:
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder of `path` where missing, for this user only, and its parents. Raises StoreError."""
+    """Create the folder of `path` if it is missing, for this user only, and its parents. Raises StoreError."""
     folder = path.parent
     try:
         if folder.is_dir():
@@ -172,7 +172,7 @@ def make_folder(path: Path) -> None:
 
 
 def locks_beside(path: Path) -> FileLocks:
-    """The best kind of lock that this system has for the users of the file `path`. Opens nothing yet."""
+    """Return the best kind of lock that this system has for the users of the file `path`. Opens nothing yet."""
     if fcntl is None:
         return NoLocks()
     folder = path.with_name(path.name + "-locks")
@@ -181,19 +181,19 @@ def locks_beside(path: Path) -> FileLocks:
 
 @lru_cache(_PLACES)
 def _place(name: str) -> tuple[int, bytes, bytes]:
-    """The file of `name`, and what locks and frees its byte, by its SHA-256; 62 bits, so that an off_t holds them."""
+    """Return the file of `name`, and the structs that lock and free its byte, by 62 bits of its SHA-256."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     offset = int.from_bytes(digest[:8], "big") >> 2
     return digest[8] % _FILES, _one_byte(fcntl.F_WRLCK, offset), _one_byte(fcntl.F_UNLCK, offset)
 
 
 def _one_byte(kind: int, offset: int) -> bytes:
-    """A `struct flock` over the byte at `offset`."""
+    """Return a `struct flock` over the byte at `offset`."""
     return struct.pack("hhqqi0q", kind, os.SEEK_SET, offset, 1, 0)
 
 
 def _open_lock_file(path: Path, beside: Path) -> int:
-    """Open a lock file for all users of the file `beside`; faults name that file."""
+    """Open a lock file for all users of the file `beside`, which error messages name."""
     make_folder(beside)
     mode = _mode(beside)
     try:

@@ -1,6 +1,6 @@
-"""Forks of the process: what objects do before and after one, as long as they live.
+"""Callbacks of objects before and after forks of the process, as long as the objects live.
 
-`os.register_at_fork` never forgets, so it is called once and not for every object.
+`os.register_at_fork` keeps its callbacks for ever, so it is called once and not for every object.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _entered = ExitStack()
 
 
 def around_forks(holder: T, within: Callable[[T], AbstractContextManager[None]]) -> None:
-    """Have every fork happen within `within(holder)`, which ends in the parent and in the child."""
+    """Run every fork within `within(holder)`, which ends in the parent and in the child."""
     _register()
     with _forking:
         _around[holder] = within
 
 
 def in_forked_children(holder: T, leave: Callable[[T], None]) -> None:
-    """Have every forked child call `leave(holder)`."""
+    """Call `leave(holder)` in every forked child."""
 
     @contextmanager
     def within(holder: T) -> Iterator[None]:

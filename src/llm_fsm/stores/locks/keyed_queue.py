@@ -1,11 +1,11 @@
-"""One holder per key at a time, in order of asking, across tasks, event loops and threads of a process.
+"""One holder per key at a time, in order of requests, across tasks, event loops and threads of a process.
 
 A key is taken while it is in the table; its queue holds the waiters. Releasing hands the key directly to the first in
 the queue, so that nobody can overtake, and wakes it on its own event loop.
 
-The guard is an RLock, because the garbage collector may close a forgotten coroutine (which gives its key back) at any
-line of the thread that holds the guard. Only `_enqueue` and `release` are exposed to that; each says how it stays
-right.
+The guard is an RLock, because the garbage collector may close a forgotten coroutine at any line of the thread that
+holds the guard. That releases the coroutine's key. Only `_enqueue` and `release` are affected, and their comments say
+why they stay correct.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from llm_fsm.stores.errors import busy
 
 class _Waiter(asyncio.Future[None]):
     granted = False
-    """Turns true, under the guard, when the key has been handed over."""
+    """Becomes true, under the guard, when the key has been handed over."""
 
 
 class KeyedQueue:
-    """Locks by name; a name costs nothing while nobody holds or wants it."""
+    """Locks by name. A name costs nothing while nobody holds or wants it."""
 
     __slots__ = ("_guard", "_queues")
 
@@ -35,7 +35,7 @@ class KeyedQueue:
         self._queues: dict[str, deque[_Waiter]] = {}
 
     def __len__(self) -> int:
-        """The number of keys that are held."""
+        """Return the number of keys that are held."""
         return len(self._queues)
 
     @asynccontextmanager
@@ -48,12 +48,12 @@ class KeyedQueue:
             self.release(key)
 
     def take(self, key: str) -> bool:
-        """Take `key` without waiting; False when it is held."""
+        """Take `key` without waiting; return false if it is held."""
         mine: deque[_Waiter] = deque()
-        return self._queues.setdefault(key, mine) is mine  # one step for all threads, so it needs no guard
+        return self._queues.setdefault(key, mine) is mine  # atomic, so it needs no guard
 
     async def acquire(self, key: str, timeout: float | None = None) -> None:
-        """Take `key`, waiting at most `timeout` seconds; every success is followed by one `release`."""
+        """Take `key`, waiting at most `timeout` seconds. Call `release` once after each success."""
         if self.take(key):
             return
         asked = time.monotonic()
@@ -63,7 +63,7 @@ class KeyedQueue:
         try:
             async with asyncio.timeout(timeout):
                 await waiter
-        except BaseException as error:  # a waiter that gives up neither stays in line nor keeps a key just granted
+        except BaseException as error:  # a waiter that gives up leaves the queue, or returns its key
             if not self._withdraw(key, waiter):
                 self.release(key)
             if isinstance(error, TimeoutError):
@@ -78,7 +78,7 @@ class KeyedQueue:
                 if not queue:
                     del self._queues[key]
                     return
-                # A collected waiter may leave the queue between this look and the `popleft`.
+                # A collected waiter may leave the queue between this check and the `popleft`.
                 try:
                     waiter = queue.popleft()
                 except IndexError:
@@ -91,7 +91,7 @@ class KeyedQueue:
                 return
 
     def _enqueue(self, key: str, waiter: _Waiter) -> bool:
-        """Queue up for `key`; False when it was free and is taken now, without waiting."""
+        """Enter the queue for `key`; return false if the key was free and is taken now."""
         with self._guard:
             while True:
                 queue = self._queues.get(key)
@@ -105,7 +105,7 @@ class KeyedQueue:
                     return True
 
     def _withdraw(self, key: str, waiter: _Waiter) -> bool:
-        """Leave the queue; False when the key has been handed over already."""
+        """Leave the queue; return false if the key has been handed over already."""
         with self._guard:
             if waiter.granted:
                 return False

@@ -5,11 +5,11 @@
 | `turns` | one commit: its records, the session after it, what listings show, due rows and outbox |
 | `journal` | one step of the turn after version `version` |
 | `definitions` | a definition that conversations are pinned to |
-| `locks` | who writes a conversation, and until when that is so unless it is renewed |
+| `locks` | the writer of a conversation, and the end of its lease |
 
-The newest turn of a conversation says what it is now. Sessions of older ones are emptied after a commit; a crash
-before that leaves one session too many, which the next commit empties. A conversation whose newest turn has no
-session was being deleted.
+The newest turn of a conversation is its current state. Sessions of older turns are emptied after a commit. A crash
+before that leaves one session too many, which the next commit empties. A conversation whose newest turn has no session
+was being deleted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Documents:
         if not self._insert(_turn(commit, newest)):
             self._drop_unused(sha)
             raise wrong_version(commit, commit.expected + 1)
-        self._keep_definition(commit)  # somebody may have dropped it as unused just before the pin
+        self._keep_definition(commit)  # another writer may have dropped it as unused just before the pin
         older = {"conversation": name, "number": {"$lt": commit.number}, "current": True}
         self._turns.update_many(older, {"$set": {"current": False, "session": None, "due": []}})
         self._journal.delete_many({"conversation": name, "version": {"$lte": commit.expected}})
@@ -146,7 +146,8 @@ class Documents:
         self._turns.update_many({**mine, "number": posted.number}, {"$pull": {"outbox": acknowledged}})
 
     def delete(self, name: str) -> bool:
-        """See `Store.delete`. The newest turn goes first: after that there is no such conversation."""
+        """See `Store.delete`. The newest turn is deleted first, and with it the conversation does not exist any more.
+        """
         newest = self._newest(name)
         if newest is not None:
             self._turns.delete_one({"_id": newest["_id"]})
@@ -156,7 +157,7 @@ class Documents:
         return newest is not None
 
     def take(self, name: str, holder: str, lease: float) -> bool:
-        """Take a lock that is free, over or one's own."""
+        """Take a lock that is free, expired or held by the same holder."""
         now = time.time()
         free = {"_id": name, "$or": [{"until": {"$lt": now}}, {"holder": holder}]}
         mine = {"holder": holder, "until": now + lease}
@@ -169,11 +170,11 @@ class Documents:
         return True
 
     def renew(self, holder: str, names: Sequence[str], lease: float) -> None:
-        """Renew locks of a holder. A lock that the server granted without an answer ends with its lease."""
+        """Renew locks of a holder. A lock whose grant was not received ends with its lease."""
         self._locks.update_many({"_id": {"$in": names}, "holder": holder}, {"$set": {"until": time.time() + lease}})
 
     def give(self, name: str, holder: str) -> None:
-        """Give a lock back; one that was lost is somebody else's."""
+        """Release a lock, unless it was lost to another holder."""
         self._locks.delete_one({"_id": name, "holder": holder})
 
     def _prepare(self) -> None:
@@ -190,7 +191,7 @@ class Documents:
         self._prepared = True
 
     def _newest(self, name: str) -> Document | None:
-        """Find the newest turn, which is the state of a conversation; leftovers of a deletion are removed."""
+        """Find the newest turn, which is the state of a conversation, and remove the rest of a deletion."""
         found: Document | None = self._turns.find_one({"conversation": name}, sort=[("first", DESCENDING)])
         if found is not None and found["session"] is None:
             self._turns.delete_many({"conversation": name, "first": {"$lte": found["first"]}})
@@ -202,7 +203,7 @@ class Documents:
         return 0 if newest is None else int(newest["number"])
 
     def _current(self, asked: Document) -> Iterator[Document]:
-        """Newest turns, in order of ids; a turn that a crash left current beside a newer one is passed over."""
+        """Yield newest turns, in order of ids, without turns that a crash left current beside a newer one."""
         for turn in self._turns.find({**asked, "current": True}).sort("conversation", ASCENDING):
             newest = self._newest(turn["conversation"])
             if newest is not None and newest["number"] == turn["number"]:
@@ -220,7 +221,8 @@ class Documents:
             raise lock_lost(name)
 
     def _insert(self, turn: Document) -> bool:
-        """Write a turn; False when another one is in its place. After a broken connection the turn is looked for."""
+        """Write a turn; return false if another one is in its place. After a broken connection, it searches the turn.
+        """
         try:
             self._turns.insert_one(dict(turn))
         except faults.DuplicateKeyError:
@@ -241,7 +243,7 @@ class Documents:
 
 
 def _turn(commit: Commit, before: Document | None) -> Document:
-    """The document of a commit."""
+    """Return the document of a commit."""
     return {
         "_id": uuid.uuid4().hex,
         "conversation": commit.conversation_id,

@@ -21,7 +21,7 @@ TABLE = (
 
 
 def place_of(url: str) -> tuple[str, str]:
-    """The URL without user, password and parameters; and the name of the database."""
+    """Return the URL without user, password and parameters, and the name of the database."""
     parts = urlsplit(url)
     hosts = parts.netloc.rpartition("@")[2]
     database = unquote(parts.path.lstrip("/")) or _DATABASE
@@ -29,7 +29,7 @@ def place_of(url: str) -> tuple[str, str]:
 
 
 def fault(place: str, error: errors.PyMongoError) -> StoreError:
-    """The error of pymongo."""
+    """Return the error of pymongo."""
     row = fault_of(TABLE, error, getattr(error, "code", None), type(error))
     if row is None and error.timeout:
         words = f"did not answer in time ({reason_of(error)}): start it, or see what keeps it busy{RETRY}"

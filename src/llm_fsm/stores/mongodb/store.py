@@ -1,11 +1,11 @@
-"""Conversations in MongoDB (pymongo). Tested with mongomock only: no server was to be had where this was written.
+"""Conversations in MongoDB (pymongo). It is tested only with mongomock, not with a server.
 
-A turn is one document, written whole or not at all, so that neither transactions nor a replica set are needed; the
-document after which a turn may come is the newest of its conversation. A commit whose connection broke is looked for
-before it is called lost. Writes ask for a majority and the journal on disk. `documents` has the collections.
+A turn is one document, written completely or not at all. So neither transactions nor a replica set are needed. A turn
+may only follow the newest document of its conversation. After a broken connection, the commit is searched before it
+counts as lost. Writes ask for a majority and the journal on disk. `documents` has the collections.
 
-A lock is a document with a lease, which is renewed while it is held; the clocks of all hosts must agree to within a
-fraction of the lease. Every write looks whether the lock is still its own.
+A lock is a document with a lease, which is renewed while it is held. The clocks of all hosts must agree to within a
+fraction of the lease. Every write checks that the lock is still its own.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _THREADS = 16
 class MongoDBStore(ForwardingStore):
     """A `Store` in the database that `url` names (`llm_fsm` if it names none).
 
-    `timeout`: seconds after which a command that has no answer is given up. `lease`: seconds after which the locks of
-    a process that ended are free. `client` makes the connection, for tests with another one than pymongo's. May be
-    used from several event loops and threads. Raises ConfigurationError for a URL that pymongo does not understand.
+    `timeout`: seconds after which a command without an answer is given up. `lease`: seconds after which the locks of a
+    dead process are free. `client` makes the connection, for tests without pymongo's. May be used from several event
+    loops and threads. Raises ConfigurationError for a URL that pymongo does not understand.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class MongoDBStore(ForwardingStore):
         return remote_lock(lambda: self, self._queue, self._held, conversation_id, timeout)
 
     async def take(self, name: str) -> str | None:
-        """Take the lock of a conversation if it is free: under what name; see `conversation_lock.LockServer`."""
+        """Take the lock of a conversation if it is free, and return its holder; see `conversation_lock.LockServer`."""
         parts = self._own()
         if not await self._read(lambda kept: kept.take(name, parts.holder, self._lease)):
             return None
@@ -75,12 +75,12 @@ class MongoDBStore(ForwardingStore):
         return parts.holder
 
     async def give(self, name: str, holder: str) -> None:
-        """Give a lock back."""
+        """Release a lock."""
         self._parts.locked.discard(name)
         await self._read(lambda kept: kept.give(name, holder))
 
     async def close(self) -> None:
-        """Finish what waits, then close the connections. May be called twice."""
+        """Finish waiting requests, then close the connections. May be called twice."""
         self._closed = True
         parts = self._parts
         if parts.process == os.getpid():
@@ -90,7 +90,7 @@ class MongoDBStore(ForwardingStore):
             parts.client.close()
 
     async def _renew(self, parts: _Parts) -> None:
-        """Keep locks while they are held."""
+        """Renew locks while they are held."""
         try:
             while parts.locked and not self._closed:
                 await asyncio.sleep(self._lease / 3)
@@ -115,7 +115,7 @@ class MongoDBStore(ForwardingStore):
         return await asyncio.get_running_loop().run_in_executor(parts.threads, run)
 
     def _own(self) -> _Parts:
-        """The parts of this process: connections and threads do not survive a fork."""
+        """Return the parts of this process, because connections and threads do not survive a fork."""
         if self._closed:
             raise closed(self.place)
         if self._parts.process != os.getpid():

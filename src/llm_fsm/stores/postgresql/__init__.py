@@ -1,4 +1,4 @@
 """Conversations in PostgreSQL. `store.py` is the store, `statements.py` has the SQL, `schema.py` the tables.
 
-`connection.py` keeps a connection open and bounds every call in time; `errors.py` is the table of faults.
+`connection.py` keeps a connection open and limits the time of every call. `errors.py` is the table of faults.
 """

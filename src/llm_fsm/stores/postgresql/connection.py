@@ -1,7 +1,7 @@
-"""One connection to a PostgreSQL server: opened when needed, opened again after a fault, every call bounded in time.
+"""One connection to a PostgreSQL server. It is opened when needed and after faults, and every call has a time limit.
 
-A server that is frozen answers nothing, not even the wish to cancel; so a call that takes too long has its socket
-shut, which ends the waiting at once.
+A frozen server answers nothing, not even a cancel request. So after the time limit the socket is shut, which ends the
+call at once.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     CASE WHEN current_setting('idle_session_timeout', true) <> '0'
         THEN set_config('idle_session_timeout', '0', false) END,
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
-"""Statements take arrays of unknown length: the planner would choose plans for small tables and keep them.
+"""Statements take arrays of unknown length, so the planner would choose plans for small tables and keep them.
 
-Without keepalives a server misses a machine that lost its power or its network for up to two hours, and the locks of
-that machine stay taken. Locks would be lost, too, where the server ends idle sessions. Statements are written for read
-committed: a stricter level undoes statements that wait for a lock.
+Without keepalives, a server notices a machine without power or network only after up to two hours, and the machine's
+locks stay taken. Locks would also be lost if the server ended idle sessions. Statements are written for read committed,
+because a stricter level undoes statements that wait for a lock.
 """
 
 
 _VICTIM = frozenset({"40001", "40P01", "23503"})
-"""The server undid a statement for another one: a deadlock, say, or a definition that went away between two looks."""
+"""The server undid a statement for another one, for example because of a deadlock or a dropped definition."""
 _PAUSES = (0.01, 0.1, 0.5)
-"""Seconds that the other one is given before such a statement is begun again."""
+"""Seconds to wait before such a statement is begun again."""
 
 
 class ManagedConnection:
     """A connection for one user at a time. `welcome` is awaited with each new connection before it is used.
 
-    `place` is what errors call the server; `schema` comes first in the search path; `seconds` bounds each call.
+    `place` is the server's name in errors; `schema` comes first in the search path; `seconds` limits each call.
     """
 
     def __init__(
@@ -65,10 +65,11 @@ class ManagedConnection:
         self._db: Connection | None = None
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work on the connection: again, once, when the connection broke; a few times when the server undid it.
+        """Do work on the connection. It is repeated once after a broken connection, and a few times if the server undid
+        it.
 
         Args:
-            work: The work. When it begins again, it finds out by itself whether the first time had an effect.
+            work: The work. If it is repeated, it must itself find out if the first time had an effect.
 
         Returns:
             The result of the work.
@@ -90,7 +91,7 @@ class ManagedConnection:
         try:
             return await self._once(work)
         except psycopg.Error as error:
-            if error.sqlstate == READ_ONLY:  # after a failover only new connections lead to the primary server
+            if error.sqlstate == READ_ONLY:  # after a failover, only new connections lead to the primary server
                 self.drop()
             if not self._lost():
                 raise fault(self._place, error) from error
@@ -108,7 +109,7 @@ class ManagedConnection:
             await db.close()
 
     def drop(self) -> None:
-        """Close it from anywhere, without its event loop."""
+        """Close the connection from anywhere, without its event loop."""
         db, self._db = self._db, None
         if db is not None:
             db.pgconn.finish()
@@ -129,7 +130,7 @@ class ManagedConnection:
             path = f'"{self._schema}"'
             await self._bounded(db, db.execute(_SETTINGS, (milliseconds, path, milliseconds)))
             await self._bounded(db, self._welcome(db))
-        except BaseException:  # a cancelled opening, too, must not leave a connection behind
+        except BaseException:  # a cancelled opening must not leave a connection behind either
             db.pgconn.finish()
             raise
         return db
@@ -151,14 +152,15 @@ class ManagedConnection:
         raise silent(self._place, self._seconds)
 
     def _lost(self) -> bool:
-        """True when there is no connection any more; a broken one is forgotten."""
+        """Return true if there is no connection any more, and drop a broken one."""
         if self._db is not None and (self._db.closed or self._db.broken):
             self.drop()
         return self._db is None
 
 
 def check_loop() -> None:
-    """Refuse an event loop that cannot watch sockets, as the default one of Windows: psycopg waits by that."""
+    """Refuse an event loop that cannot watch sockets, such as the default one of Windows, because psycopg needs that.
+    """
     loop = asyncio.get_running_loop()
     watched, other = socket.socketpair()
     try:
@@ -175,7 +177,7 @@ def check_loop() -> None:
 
 
 def _sever(db: Connection) -> None:
-    """End all waiting on a connection: closing it politely would wait for the server."""
+    """Shut the socket of a connection, because a regular close would wait for the server."""
     if db.pgconn.socket < 0:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(db.pgconn.socket)) as copy:

@@ -9,7 +9,7 @@ from llm_fsm.stores.errors import RETRY, Fault, Unreachable, fault_of, no_connec
 
 READ_ONLY = "25006"
 _PASSING = ("40", "08", "57")
-"""Classes of codes that a later call need not meet: a transaction undone, a connection broken, an operator at work."""
+"""Classes of codes of passing faults: a transaction undone, a connection broken, an operator's intervention."""
 TABLE = (
     Fault(
         "the server takes no more connections (a process needs three): raise max_connections or the limit of the role "
@@ -64,7 +64,7 @@ TABLE = (
 
 
 def place_of(url: str) -> str:
-    """The URL without its password and parameters."""
+    """Return the URL without its password and parameters."""
     given = conninfo.conninfo_to_dict(url)
     user = f"{given['user']}@" if given.get("user") else ""
     port = f":{given['port']}" if given.get("port") else ""
@@ -73,7 +73,7 @@ def place_of(url: str) -> str:
 
 
 def fault(place: str, error: Error) -> StoreError:
-    """The error of a statement; the connection still stands."""
+    """Return the error of a statement. The connection stays usable."""
     state = error.sqlstate or ""
     found = server_fault(place, fault_of(TABLE, error, state), error)
     found.retryable = found.retryable or state.startswith(_PASSING)
@@ -81,7 +81,7 @@ def fault(place: str, error: Error) -> StoreError:
 
 
 def unreachable(place: str, error: Exception, seconds: float) -> Unreachable:
-    """The error where no connection could be made within `seconds`, or where it broke."""
+    """Return the error of a connection that was not made within `seconds`, or that broke."""
     if isinstance(error, errors.ConnectionTimeout):
         return silent(place, seconds)
     return no_connection(place, fault_of(TABLE, error, getattr(error, "sqlstate", None)), error)

@@ -1,7 +1,7 @@
-"""The tables of the PostgreSQL store: made once, brought up to date, refused when a newer version wrote them.
+"""The tables of the PostgreSQL store: create them, upgrade them, and refuse those of a newer version.
 
-Texts that are compared or ordered have the collation "C": the order of code points, as in every store.
-`locks` needs no durability: nobody holds a lock after the server's end.
+Texts that are compared or ordered have the collation "C", the order of code points, as in every store. `locks` needs no
+durability, because all locks end with the server.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
                 f"{SCHEMA_VERSION}): upgrade llm-fsm, or use another database or schema"
             )
         if version == 0:
-            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"  # making one takes a right even if it is there
+            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"  # creating one needs a right even if it exists
             if await (await db.execute(known, (schema,))).fetchone() is None:
                 await db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             await db.execute("CREATE TABLE IF NOT EXISTS contract (version int NOT NULL)")
@@ -79,7 +79,7 @@ async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
 
 
 async def holder_of(db: AsyncConnection[Any]) -> int:
-    """A new number under which this connection holds locks, alive as long as the connection."""
+    """Return a new holder's number for this connection, alive as long as the connection."""
     while True:
         holder = int(await _value(db, b"SELECT nextval('holders')"))
         take = "SELECT pg_try_advisory_lock('locks'::regclass::oid::int, %s)"
@@ -89,9 +89,9 @@ async def holder_of(db: AsyncConnection[Any]) -> int:
 
 
 async def _version(db: AsyncConnection[Any], schema: str) -> int:
-    """The version of the tables; 0 where there are none.
+    """Return the version of the tables; 0 where there are none.
 
-    The catalogue is asked as a table: `to_regclass` may answer from a cache that is older than the lock just taken.
+    It reads the catalogue as a table, because `to_regclass` may use a cache that is older than the lock just taken.
     """
     query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'contract'"
     if await (await db.execute(query, (schema,))).fetchone() is None:

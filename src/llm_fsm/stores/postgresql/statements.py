@@ -1,7 +1,7 @@
-"""The statements of the PostgreSQL store: one for all requests of a kind that came together.
+"""The statements of the PostgreSQL store. One statement serves all waiting requests of a kind.
 
-A statement takes its rows as JSON, so that one prepared statement serves any number of them, and is a transaction by
-itself. Why a commit was refused is asked afterwards, for the refused ones only.
+A statement takes its rows as JSON, so that one prepared statement serves any number of them. Each statement is a
+transaction. A further query finds the reasons for refused commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Connection = AsyncConnection[Any]
 
 
 class Held(NamedTuple):
-    """A request for one conversation, and the number under which its lock is held (None: without a lock)."""
+    """A request for one conversation, and the number of its lock's holder (None: without a lock)."""
 
     value: Any
     holder: int | None
@@ -150,7 +150,7 @@ async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Seque
 
 
 async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
-    """See `Store.save`; of each conversation one commit. `again`: some of them may be in already."""
+    """See `Store.save`, with one commit for each conversation. `again`: some of them may be stored already."""
     commits: Sequence[Commit] = [item.value for item in asked]
     cursor = await db.execute(_SAVE, _parameters(asked, commits))
     done = {name for (name,) in await cursor.fetchall()}
@@ -223,7 +223,7 @@ async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict
             reason = answered_already(commit)
         elif not defined and commit.definition_text is None:
             reason = unknown_definition(commit)
-        else:  # another writer was there between the statement and the question
+        else:  # another writer wrote between the statement and the query
             reason = wrong_version(commit, commit.expected + 1)
         found[commit.conversation_id] = reason
     return found
@@ -258,14 +258,14 @@ async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[
 
 
 async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[str]:
-    """Take locks under the number `holder`; returns the conversations that were free."""
+    """Take locks for the holder with the number `holder`, and return the conversations that were free."""
     wanted = _json({"id": name, "holder": holder} for name in sorted(set(names)))
     cursor = await db.execute(_LOCK, (wanted,))
     return frozenset(name for (name,) in await cursor.fetchall())
 
 
 async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
-    """Give locks back; those that were lost are somebody else's."""
+    """Release locks, unless they were lost to other holders."""
     await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
 
 
@@ -300,7 +300,7 @@ class Rows:
             raise lock_lost(name)
 
     async def delete(self, name: str, seen: set[str]) -> bool:
-        """See `Store.delete`. Begun again after a fault, it knows by `seen` what it may have deleted the first time."""
+        """See `Store.delete`. If it is repeated after a fault, `seen` holds what it may have deleted the first time."""
         again = name in seen
         if await (await self._db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
             seen.add(name)
@@ -314,5 +314,5 @@ class Rows:
 
 
 async def _drop_unused(db: Connection) -> None:
-    with suppress(errors.ForeignKeyViolation):  # somebody has pinned one meanwhile: all stay until the next time
+    with suppress(errors.ForeignKeyViolation):  # another commit has just pinned one, so all stay until the next time
         await db.execute(_UNUSED)

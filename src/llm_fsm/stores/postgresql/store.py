@@ -1,13 +1,12 @@
 """Conversations in a PostgreSQL database (psycopg 3; server 12 or newer).
 
-A process has three connections: one reads, one writes, one holds locks. What many conversations ask at the same
-time goes to the server in one statement, and every turn is part of one transaction that is on the disk before
-`save` returns.
+A process has three connections: one reads, one writes, one holds locks. Simultaneous requests of many conversations go
+to the server in one statement. Every turn is part of one transaction that is on the disk before `save` returns.
 
-A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. So
-locks end with their process, and ten thousand of them cost the server no shared memory. Every write checks the row:
-a process that lost the lock while the server was away writes nothing. The store needs a connection of its own for that:
-a pooler between must pool by session, not by transaction.
+A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. So locks
+end with their process, and ten thousand of them cost the server no shared memory. Every write checks the row, so a
+process that lost the lock during an outage writes nothing. The store needs its own connection for that, so a pooler
+must pool by session, not by transaction.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
     """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
-    Nothing is connected before the first use; then schema and tables are made where missing. `timeout`: seconds
-    after which a statement that has no answer is given up; half of that for a connection, unless the URL has a
-    `connect_timeout`. Both may stand in the URL, as `?schema=NAME&timeout=5`. May be used from several event loops
-    and threads, each with connections of its own. Raises ConfigurationError for a URL that libpq does not understand.
+    The first use connects, and creates missing schemas and tables. `timeout`: seconds after which a statement without
+    an answer is given up. A connection gets half of that, unless the URL has a `connect_timeout`. The URL may have
+    both, as `?schema=NAME&timeout=5`. May be used from several event loops and threads, each with its own connections.
+    Raises ConfigurationError for a URL that libpq does not understand.
     """
 
     def __init__(self, url: str, *, schema: str = "llm_fsm", timeout: float = 10.0) -> None:
@@ -70,7 +69,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         return await parts.reads.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`. After a broken connection the commit is looked for."""
+        """See `Store.save`. After a broken connection, it searches the commit."""
         check_appended(commit)
         parts = self._own()
         await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
@@ -106,7 +105,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
 
 
 class _Parts:
-    """Connections of one event loop, and what they serve."""
+    """Connections of one event loop, and the requests that they serve."""
 
     def __init__(self, url: str, place: str, schema: str, timeout: float) -> None:
         self.place, self.schema = place, schema
@@ -156,7 +155,7 @@ class _Parts:
         return outcomes
 
     async def _together(self, serve: Any, asked: Sequence[Any], attempts: int = 0) -> Sequence[Any]:
-        """All in one transaction; when that cannot be done, each for itself, so that one harms no other."""
+        """Serve all requests in one transaction. If that fails, serve each alone, so that one affects no other."""
 
         async def work(db: Connection, items: Sequence[Any]) -> Sequence[Any]:
             nonlocal attempts
@@ -179,7 +178,7 @@ class _Parts:
         await self.locks.ask(self.lock, (name, holder))
 
     async def lock(self, asked: Sequence[Any]) -> Sequence[Any]:
-        """Pairs of id and holder: with one, the lock is given back; without, it is asked for."""
+        """Serve pairs of id and holder: release the lock of a holder, or take a lock without one."""
 
         async def work(db: Connection) -> Sequence[Any]:
             if given := [item for item in asked if item[1] is not None]:
@@ -202,7 +201,7 @@ class _Parts:
 
 
 async def _each(line: ManagedConnection, works: Sequence[Callable[[rows.Rows], Awaitable[Any]]]) -> Sequence[Any]:
-    """Serve requests one by one, each with its result or its error; a server that is away ends them all."""
+    """Serve requests one by one, each with its result or its error. An unreachable server ends them all."""
     found: list[Any] = []
     for work in works:
         try:
@@ -215,6 +214,6 @@ async def _each(line: ManagedConnection, works: Sequence[Callable[[rows.Rows], A
 
 
 def _drop(parts: dict[asyncio.AbstractEventLoop, _Parts]) -> None:
-    """The store was dropped without `close`."""
+    """Free the connections of a store that was dropped without `close`."""
     for each in list(parts.values()):
         each.drop()

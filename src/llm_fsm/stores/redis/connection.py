@@ -1,4 +1,4 @@
-"""Connections to a Redis server for one event loop: every command bounded in time, locks under one renewed lease."""
+"""Connections to a Redis server for one event loop. Commands have a time limit, and locks share one renewed lease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONNECTIONS = 32
 
 
 class Answer(NamedTuple):
-    """An answer of the server; `again`: it was asked a second time, because the connection had broken."""
+    """An answer of the server. `again`: the command was repeated, because the connection had broken."""
 
     value: Any
     again: bool
@@ -32,8 +32,8 @@ class Answer(NamedTuple):
 class Link:
     """Connections of one event loop, the holder of its locks, and the lease.
 
-    Locks are held under one name. When the outcome of a request for a lock is unknown, later locks get a new name, so
-    that the old one can end, and that lock with it.
+    All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks get a new name, so
+    that the old name can expire, and that lock with it.
     """
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
@@ -48,15 +48,15 @@ class Link:
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
-        """Ask the server. A connection that broke, or leads to a replica after a failover, is opened again, once.
+        """Send a command. A connection that broke, or leads to a replica after a failover, is opened again, once.
 
-        A silent server is not waited for twice.
+        It does not wait twice for a silent server.
         """
         if not self._looked:
             self._looked = True
             try:
                 await self._look()
-            except BaseException:  # a cancelled look is no look: the next call takes it
+            except BaseException:  # a cancelled check does not count, so the next call repeats it
                 self._looked = False
                 raise
         try:
@@ -69,7 +69,7 @@ class Link:
         except faults.RedisError as error:
             if not is_replica(error):
                 raise fault(self.place, error) from error
-            # A server that handed over to another one keeps its connections: only new ones lead to that one.
+            # A server keeps its connections after a failover, so only new ones lead to the new primary.
             await self.client.connection_pool.disconnect(inuse_connections=False)
         try:
             return Answer(await work(self.client), True)
@@ -79,21 +79,21 @@ class Link:
             raise fault(self.place, error) from error
 
     async def may_write(self) -> None:
-        """Find out, before the first write, whether the server lets this user do all of them. Raises StoreError."""
+        """Check, before the first write, that the server permits all commands to this user. Raises StoreError."""
         if not self._tried:
             run = self.client.register_script(scripts.TRY)
             await self.call(lambda _: run(args=[self.prefix]))
             self._tried = True
 
     async def take(self, name: str) -> str | None:
-        """The holder under which the lock was taken; None where somebody else has it."""
-        # a number that the server counts is given twice when it lost its data in between
+        """Take a lock and return its holder; None if another holder has it."""
+        # a counter of the server repeats numbers if it loses its data
         holder = self.holder = self.holder or next(self._names)
         milliseconds = max(1, round(self.lease * 1000))
         run = self.client.register_script(scripts.LOCK)
         try:
             answer = await self.call(lambda _: run(args=[self.prefix, name, holder, milliseconds]))
-        except StoreError:  # the server may grant it all the same
+        except StoreError:  # the server may still grant it
             self._doubt(name, holder)
             raise
         if not answer.value:
@@ -104,7 +104,7 @@ class Link:
         return holder
 
     async def give(self, name: str, holder: str) -> None:
-        """Give a lock back; a server that does not answer is asked again, or frees it with the lease."""
+        """Release a lock. A silent server is asked again, or frees it with the lease."""
         self._locked[holder] -= 1
         if not self._locked[holder]:
             del self._locked[holder]
@@ -145,14 +145,14 @@ class Link:
         await self.call(lambda _: run(args=[self.prefix, name, holder]))
 
     def _doubt(self, name: str, holder: str) -> None:
-        """Remember to give back a lock that the server may keep though nobody holds it: its holder may be renewed."""
+        """Remember to release a lock that the server may have granted unseen, because its holder may be renewed."""
         if self.holder == holder:
             self.holder = ""
         if holder in self._locked:
             self._doubtful.add((name, holder))
 
     async def _look(self) -> None:
-        """Say loudly what the server would lose."""
+        """Warn about data that the server would lose."""
         try:
             found = await self.client.config_get("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
         except faults.TimeoutError as error:
@@ -173,7 +173,7 @@ class Link:
 
 
 def pool_of(url: str, timeout: float) -> BlockingConnectionPool:
-    """The connections of one event loop; none is made yet. Raises ValueError for a URL that is none."""
+    """Return the connection pool of one event loop, without connecting. Raises ValueError for a wrong URL."""
     return BlockingConnectionPool.from_url(
         url,
         decode_responses=True,

@@ -1,4 +1,4 @@
-"""The faults of a Redis server: the table of messages. redis-py takes the codes that it knows off the messages."""
+"""The faults of a Redis server: the table of messages. redis-py removes known codes from the messages."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ TABLE = (
 
 
 def is_replica(error: Exception) -> bool:
-    """True where the server has handed over to another one."""
+    """Return true if the server is not the primary any more."""
     return any(words in str(error) for words in ("read only replica", "Link with MASTER is down"))
 
 
 def fault(place: str, error: Exception) -> StoreError:
-    """The error of redis-py."""
+    """Return the error of redis-py."""
     row = fault_of(TABLE, error)
     if row is None and isinstance(error, faults.ConnectionError | OSError):
         return no_connection(place, None, error)
@@ -66,7 +66,7 @@ def fault(place: str, error: Exception) -> StoreError:
 
 @contextmanager
 def sound(place: str, *broken: type[Exception]) -> Iterator[None]:
-    """Translate the errors `broken` of reading stored values, which another program has written."""
+    """Translate the errors `broken` of reading stored values that another program wrote."""
     try:
         yield
     except broken as error:

@@ -1,15 +1,15 @@
-"""The Lua scripts of the Redis store; the server runs each as a whole.
+"""The Lua scripts of the Redis store. The server runs each script as a whole.
 
 Keys, under a prefix that a cluster keeps in one slot:
 
 | key | holds |
 |---|---|
-| `c:<id>` | the conversation: session, version, what listings show, its due rows |
+| `c:<id>` | the conversation: session, version, fields for listings, due rows |
 | `r:<id>`, `i:<id>` | records in order; request id to record number |
 | `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
 | `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
-| `defs`, `p:<sha>` | definitions; who is pinned to one |
-| `l:<id>`, `h:<holder>` | who holds a lock; which holders are alive, each a lease |
+| `defs`, `p:<sha>` | definitions; the conversations pinned to one |
+| `l:<id>`, `h:<holder>` | the holder of a lock; the lease of a holder |
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ redis.call('DEL', P .. 'j:' .. id)
 return {'ok'}
 """
 )
-"""A commit. Behind the named arguments come `created`, the session, and record and request id of each record."""
+"""A commit. After the named arguments come `created`, the session, and record and request id of each record."""
 
 JOURNAL = (
     "local P, id, holder, step, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]"
@@ -186,8 +186,8 @@ try('ZREM', key .. 'sorted', 1)
 for _, kind in ipairs({'text', 'hash', 'list', 'set', 'sorted'}) do redis.call('DEL', key .. kind) end
 return fault or 1
 """
-"""Every command of the others, on keys of no conversation.
+"""Every command of the other scripts, on keys of no conversation.
 
-The server undoes nothing of a script when it forbids a command in the middle. A user without a permission learns it
-before a turn is half written.
+The server undoes nothing of a script if it forbids a command in the middle. So a missing permission is found before a
+turn is half written.
 """

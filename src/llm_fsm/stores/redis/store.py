@@ -1,11 +1,11 @@
 """Conversations in a Redis server (redis-py; server 5 or newer, one server or one primary, no cluster of several).
 
-Every turn is one script, which the server runs as a whole. How durable that is, the server decides: only with
-`appendonly yes` and `appendfsync always` is a turn on the disk before `save` returns; anything less is said in a
-RuntimeWarning with the first use.
+Every turn is one script, which the server runs as a whole. The server's settings decide its durability. Only with
+`appendonly yes` and `appendfsync always`, a turn is on the disk before `save` returns. Other settings cause a
+RuntimeWarning on first use.
 
 A lock names its holder, and a holder lives as long as its lease, which is renewed while locks are held. Every write
-checks the lock: a process that stood still for longer than the lease, and lost it, writes nothing.
+checks the lock. So a process that stopped for longer than the lease, and lost it, writes nothing.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ _LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha
 class RedisStore(PerLoop[Link]):
     """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes it.
 
-    `prefix` keeps several stores in one database apart. `timeout`: seconds after which a command that has no answer
-    is given up. `lease`: seconds after which the locks of a process that ended are free. All three may stand in the
-    URL, as `?prefix=NAME&timeout=5&lease=30`. May be used from several event loops at once, each with connections of
-    its own; `close` closes those of the loop it is called in.
-    Raises ConfigurationError for a URL that redis-py does not understand.
+    `prefix` separates several stores in one database. `timeout`: seconds after which a command without an answer is
+    given up. `lease`: seconds after which the locks of a dead process are free. The URL may have all three, as
+    `?prefix=NAME&timeout=5&lease=30`. May be used from several event loops at once, each with its own connections.
+    `close` closes those of its own event loop. Raises ConfigurationError for a URL that redis-py does not understand.
     """
 
     def __init__(self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0) -> None:
@@ -55,7 +54,7 @@ class RedisStore(PerLoop[Link]):
             parts = urlsplit(self._url)
             port = f":{parts.port}" if parts.port else ""
             pool: Any = pool_of(self._url, self.timeout)
-            pool.make_connection()  # opens nothing, but looks at the options
+            pool.make_connection()  # opens nothing, but checks the options
         except (ValueError, TypeError) as error:
             raise ConfigurationError(
                 "this is no URL of a Redis server; for example redis://localhost:6379/0"
@@ -73,7 +72,7 @@ class RedisStore(PerLoop[Link]):
             return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`. After a broken connection the commit is looked for."""
+        """See `Store.save`. After a broken connection, it searches the commit."""
         check_appended(commit)
         name = commit.conversation_id
         answer = await self._write(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
@@ -175,7 +174,7 @@ class RedisStore(PerLoop[Link]):
         return found
 
     async def _names(self, which: str, after: str | None) -> AsyncIterator[str]:
-        """Ids in order; the server compares bytes of UTF-8, which is the order of code points."""
+        """Yield ids in order. The server compares bytes of UTF-8, which is the order of code points."""
         start = "-" if after is None else f"({after}"
         while page := await self._ask("ZRANGEBYLEX", f"{self.prefix}{which}", start, "+", "LIMIT", 0, _PAGE):
             for name in page:
@@ -211,7 +210,7 @@ class RedisStore(PerLoop[Link]):
 
 
 def _arguments(commit: Commit) -> Sequence[Any]:
-    """The arguments of the script behind prefix, id and holder."""
+    """Return the arguments of the script after prefix, id and holder."""
     due = [[json.dumps([commit.conversation_id, kind, at]), repr(float(at))] for at, kind in sorted(set(commit.due))]
     outbox = [
         json.dumps([commit.number, index, event.sink, event.key, event.text], ensure_ascii=False)

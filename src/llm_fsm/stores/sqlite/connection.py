@@ -1,7 +1,7 @@
-"""The connection to an SQLite file: opened on first use, again after a fault and when the file was replaced.
+"""The connection to an SQLite file. It is opened on first use, after a fault, and after the file was replaced.
 
-What many conversations ask at the same time is one transaction, so that they share the costly sync to disk. When one
-of them fails, the transaction is rolled back and each is tried on its own, so that it harms no other.
+Simultaneous requests of many conversations are one transaction, so that they share the costly sync to disk. If one
+fails, the transaction is rolled back and each is tried alone, so that it affects no other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettle
 from llm_fsm.stores.sqlite.schema import MEMORY, inode, open_database, transaction
 
 Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
-"""Serves values on the connection, and gives an outcome for each; an Exception refuses the one alone."""
+"""Serves values on the connection, and returns an outcome for each. An Exception refuses only that one."""
 
 
 class Database:
@@ -35,10 +35,10 @@ class Database:
             around_forks(self, Database._closed_in_forks)
 
     def serve(self, together: Together, values: Sequence[Any], *, writes: bool) -> Sequence[Any]:
-        """Serve requests of one kind, those that write in one transaction.
+        """Serve requests of one kind. Requests that write share one transaction.
 
         Returns:
-            For each its result, or the error to raise.
+            The result of each request, or the error to raise.
         """
         with self._using:
             return self._serve(together, values, writes)
@@ -57,25 +57,25 @@ class Database:
                 return together(values, db)
         except Exception as error:
             self._recover(error)
-            if len(values) == 1 or is_busy(error) or is_unsettled(error):  # done again, it might meet itself
+            if len(values) == 1 or is_busy(error) or is_unsettled(error):  # repeated, it might conflict with itself
                 return [self._translated(error) for _ in values]
         outcomes: list[Any] = []
         for place, value in enumerate(values):
             outcomes += self._serve(together, [value], writes)
-            if isinstance(outcomes[-1], StoreError) and outcomes[-1].retryable:  # nobody else waits in vain
+            if isinstance(outcomes[-1], StoreError) and outcomes[-1].retryable:  # the others need not wait in vain
                 return [*outcomes, *(StoreError(str(outcomes[-1]), retryable=True) for _ in values[place + 1 :])]
         return outcomes
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is not None and self._path != MEMORY and self._inode != inode(self._path):
-            self._disconnect()  # the file was removed or replaced: writing to the old one would lose the turn
+            self._disconnect()  # the file was removed or replaced, so writing to the old one would lose the turn
         if self._db is None:
             self._db = open_database(self._path, self._busy_timeout)
             self._inode = inode(self._path)
         return self._db
 
     def _recover(self, error: Exception) -> None:
-        """Leave no connection that would fail for ever."""
+        """Drop a connection that would fail for ever."""
         is_broken = self._db is not None and self._db.in_transaction
         if is_broken or (is_lasting(error) and self._path != MEMORY):
             self._disconnect()
@@ -89,11 +89,11 @@ class Database:
 
     @contextmanager
     def _closed_in_forks(self) -> Iterator[None]:
-        """Be without a connection while the process forks: what SQLite knows of a file's locks would be copied.
+        """Close the connection while the process forks, because SQLite's state of the file's locks would be copied.
 
         The child would find the file locked for ever, or would write into a log that its parent has removed.
         """
-        rests = self._using.acquire(timeout=self._busy_timeout + 1)  # else a fork would wait for another program
+        rests = self._using.acquire(timeout=self._busy_timeout + 1)  # otherwise a fork would wait for another program
         try:
             if rests:
                 self._disconnect()

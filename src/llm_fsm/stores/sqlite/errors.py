@@ -9,7 +9,7 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.errors import Fault, cannot_open, denied, disk_full, fault_of, read_only, server_fault
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-# The system cut a write short for another reason than ENOSPC, such as a limit of the file's size.
+# The system cut a write for another reason than ENOSPC, such as a limit of the file's size.
 _CUT_SHORT = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE)
 _UNSETTLED = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 _REOPEN = (
@@ -33,7 +33,7 @@ TABLE = (
 
 
 def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """The error of SQLite. Python raises UnicodeDecodeError for messages that quote a damaged name."""
+    """Return the error of SQLite. Python raises UnicodeDecodeError for messages that quote a damaged name."""
     code = _code(error)
     primary = code & 0xFF
     of_the_file = _OF_THE_FILE.get(code) or _OF_THE_FILE.get(primary)
@@ -48,19 +48,19 @@ def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
 
 
 def is_busy(error: BaseException) -> bool:
-    """True where another program kept the database locked for too long; it would for the next statement, too."""
+    """Return true if another program locked the database for too long. The next statement would also fail."""
     return isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _BUSY
 
 
 def is_unsettled(error: BaseException) -> bool:
-    """True where a commit is written, but perhaps not on the disk, so that it may come back."""
+    """Return true if a commit is written, but perhaps not on the disk, so that it may reappear."""
     return isinstance(error, sqlite3.Error) and _code(error) in _UNSETTLED
 
 
 def is_lasting(error: BaseException) -> bool:
-    """True where the connection may have to be opened anew before it works again.
+    """Return true if the connection may have to be reopened before it works again.
 
-    A full disk is not such a fault: it can still be read, but perhaps no connection can be opened.
+    A full disk is no such fault. It can still be read, but perhaps a new connection cannot be opened.
     """
     return isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _REOPEN and _code(error) not in _CUT_SHORT
 

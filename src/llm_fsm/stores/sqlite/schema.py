@@ -1,7 +1,7 @@
 """The SQLite file itself: opening, its schema and its version.
 
-`application_id` is "LFSM" in ASCII; `user_version` is the schema's version. Large rows (sessions, records)
-live in ordinary tables, small ones in tables without a row id.
+`application_id` is "LFSM" in ASCII. `user_version` is the schema's version. Large rows (sessions, records) are in
+ordinary tables, small ones in tables without a row id.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SCHEMA = (
         conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
         request_id TEXT NOT NULL, number INTEGER NOT NULL,
         PRIMARY KEY (conversation, request_id)) WITHOUT ROWID""",
-    # The first turn of a conversation has a journal before the conversation exists: no foreign key.
+    # The first turn has a journal before the conversation exists, hence no foreign key.
     """CREATE TABLE journal (
         conversation TEXT NOT NULL, step INTEGER NOT NULL, text TEXT NOT NULL,
         PRIMARY KEY (conversation, step)) WITHOUT ROWID""",
@@ -63,7 +63,7 @@ _SCHEMA = (
 
 
 def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
-    """Open the file, creating folder, file and schema where missing; the caller owns the connection.
+    """Open the file, and create missing folder, file and schema. The caller owns the connection.
 
     Any thread may use it, but one at a time.
 
@@ -71,21 +71,21 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """
     if path != MEMORY:
         make_folder(Path(path))
-        with suppress(OSError):  # made here, so that it is for this user only; opening it finds out what forbids that
+        with suppress(OSError):  # created here for this user only; opening it reports what prevents that
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(
         path, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
-    except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind
+    except BaseException:  # no failure, not even an interrupt, may leave a connection behind
         db.close()
         raise
     return db
 
 
 def inode(path: str) -> tuple[int, int] | None:
-    """Identify the file that stands there now; None where none does."""
+    """Identify the file at this path; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -96,21 +96,21 @@ def inode(path: str) -> tuple[int, int] | None:
 def _prepare(db: sqlite3.Connection, path: str) -> None:
     with transaction(db, "BEGIN"):
         missing = _missing(db, path)
-    db.execute("PRAGMA page_size = 1024")  # of new files: a turn changes a few rows, and is written by whole pages
+    db.execute("PRAGMA page_size = 1024")  # for new files, because a turn changes few rows, but writes whole pages
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: a log of four megabytes
     db.execute("PRAGMA foreign_keys = ON")
     if missing:
         with transaction(db, "BEGIN IMMEDIATE"):
-            for statement in _missing(db, path):  # nothing, if somebody was faster
+            for statement in _missing(db, path):  # nothing if another process was faster
                 db.execute(statement)
 
 
 def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
     """Choose the statements that create or upgrade the schema. Refuse files of another program or a newer version.
 
-    To be called in a transaction, so that the answers belong together.
+    Call it in a transaction, so that the answers are consistent.
     """
     application = _value(db, "PRAGMA application_id")
     version = _value(db, "PRAGMA user_version")
@@ -127,7 +127,7 @@ def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
 
 
 def _steps(version: int) -> tuple[str, ...]:
-    """Choose the statements that bring a file of this version up to date."""
+    """Choose the statements that upgrade a file of this version."""
     if version == SCHEMA_VERSION:
         return ()
     wanted = [statement for step in range(version, SCHEMA_VERSION) for statement in _STEPS[step]]
@@ -136,14 +136,14 @@ def _steps(version: int) -> tuple[str, ...]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """Commit at the end, or roll back; `db.in_transaction` is still true where that failed."""
+    """Commit at the end, or roll back. If that failed, `db.in_transaction` stays true."""
     db.execute(begin)
     try:
         yield
         db.execute("COMMIT")
-    except BaseException:
+    except BaseException:  # an interrupt or a cancelled caller must not leave the transaction open
         if db.in_transaction:
-            with suppress(sqlite3.Error):  # the error that led here is the one to report
+            with suppress(sqlite3.Error):  # the first error is the one to report
                 db.execute("ROLLBACK")
         raise
 
@@ -154,7 +154,7 @@ def _value(db: sqlite3.Connection, query: str) -> int:
 
 
 def _until_free(seconds: float, action: Callable[[], None]) -> None:
-    """Repeat while the database is locked: switching to WAL and the like do not wait by themselves."""
+    """Repeat while the database is locked, because statements such as the switch to WAL do not wait by themselves."""
     deadline = time.monotonic() + seconds
     while True:
         try:

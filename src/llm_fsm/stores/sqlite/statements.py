@@ -1,8 +1,8 @@
 """The statements of the SQLite store.
 
-`load` and `save` serve the requests of many conversations in a few statements: each statement makes the thread wait
-for the interpreter again, for milliseconds where the event loop is busy. All others serve one request. Values are
-bound, never written into the statement; the statements are few, because rows go in by powers of two.
+`load` and `save` serve the requests of many conversations in a few statements. Each statement makes the thread wait for
+the interpreter, for milliseconds if the event loop is busy. All other methods serve one request. Values are bound,
+never written into the statement. The number of rows in a statement is a power of two, so few statements exist.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 
 _MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
-"""Rows in one statement: SQLite takes 32,766 values, older ones 999."""
+"""The most rows in one statement. SQLite takes 32,766 values, and older versions 999."""
 
 _LOAD = """SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
     FROM asked JOIN conversations c ON c.id = asked.id
@@ -36,7 +36,7 @@ _WRITE = """INSERT INTO conversations
 _OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
     definition = excluded.definition, state = excluded.state, ended = excluded.ended, updated = excluded.updated"""
 _OVER_AND_PIN = f"{_OVER}, definition_sha = excluded.definition_sha"
-"""Writes a page more, that of the index of pins, even where the pin is the same."""
+"""It writes one more page, that of the index of pins, even if the pin is the same."""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
     WHERE id > coalesce(:after, '') AND (:definition IS NULL OR definition = :definition)
     AND (:state IS NULL OR state = :state) AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT max(:limit, 0)"""
@@ -58,7 +58,7 @@ class _Found(NamedTuple):
 
     version: int = 0
     answered: bool = False
-    """A request id of the commit has its answer already."""
+    """A request id of the commit is answered already."""
     pinned: bool = False
     """The conversation is pinned to the definition of the commit."""
     defined: bool = True
@@ -82,7 +82,7 @@ def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Seq
 
 
 def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
-    """See `Store.save`; commits of one conversation are written one after the other."""
+    """See `Store.save`. Commits of one conversation are written one after the other."""
     outcomes: list[Exception | None] = [None] * len(commits)
     for places in rounds([commit.conversation_id for commit in commits]):
         found = _find([commits[place] for place in places], db)
@@ -161,7 +161,7 @@ def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str 
 
 
 def _all(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str) -> Iterator[Any]:
-    """The rows of statements that answer with one JSON array: fetching each would wait for the interpreter, too."""
+    """Yield rows that a statement returns as one JSON array, because each fetch would wait for the interpreter."""
     for statement, bound in _statements(before, values, after):
         (text,) = db.execute(statement, bound).fetchone()
         yield from json.loads(text)
@@ -178,7 +178,7 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
 
 
 class Rows:
-    """The methods of a store that serve one request, on an open connection; those that write, in a transaction."""
+    """The methods of a store that serve one request, on an open connection. Methods that write need a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db

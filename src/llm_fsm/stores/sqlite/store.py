@@ -1,13 +1,12 @@
 """Conversations in one SQLite file, with the standard library only.
 
 Every turn is one transaction that is on the disk before `save` returns (write-ahead log, `synchronous=FULL`). One
-thread owns the connection and commits together what waits together. One writer per conversation holds across
-processes by operating-system locks (see `locks.file_locks`; on Windows only the version check of `save` stands between
-two processes). Waiters of one process are served in order; between processes the next one is the first that asks
-after the release.
+thread owns the connection and commits waiting turns together. Operating-system locks ensure one writer per conversation
+across processes (see `locks.file_locks`). On Windows, only the version check of `save` protects against a second
+process. Waiters of one process are served in order. Between processes, the first that asks after the release is next.
 
-After a fork the child opens its own connection; a `:memory:` database stays with the parent, the child
-begins with an empty one.
+After a fork, the child opens its own connection. A `:memory:` database stays with the parent, and the child begins with
+an empty one.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ T = TypeVar("T")
 class SQLiteStore(ForwardingStore):
     """A `Store` in the file `path`, or in memory for ":memory:".
 
-    Construction touches nothing; folder and file are made on first use. `busy_timeout` is how long, in
-    seconds, a statement waits for other programs that lock the whole database.
-    May be used from several event loops and threads.
+    Construction touches nothing. Folder and file are made on first use. `busy_timeout`: seconds that a statement waits
+    for other programs that lock the whole database. May be used from several event loops and threads.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_timeout: float = 5.0) -> None:
@@ -75,7 +73,7 @@ class SQLiteStore(ForwardingStore):
         return await self._read(Rows.faults)
 
     async def close(self) -> None:
-        """Finish what waits, then free the file. May be called twice."""
+        """Finish waiting requests, then free the file. May be called twice."""
         await self._own().close()
 
     async def _read(self, work: Callable[[Any], T]) -> T:
@@ -87,9 +85,9 @@ class SQLiteStore(ForwardingStore):
         return await finished(parts.thread.ask(parts.write, work))
 
     def _own(self) -> _Parts:
-        """The parts of this process: neither a thread nor a connection survives a fork."""
+        """Return the parts of this process, because neither a thread nor a connection survives a fork."""
         if self._parts.process != os.getpid():
-            # SQLite forbids even closing an inherited connection: nothing of it may be freed.
+            # SQLite forbids even closing an inherited connection, so nothing of it may be freed.
             self._inherited.append(self._parts)
             self._parts = self._new_parts()
         return self._parts
@@ -115,13 +113,13 @@ class _Parts:
         self.write = partial(self._database.serve, each, writes=True)
 
     async def close(self) -> None:
-        """Finish what waits, then close the connection and the locks."""
+        """Finish waiting requests, then close the connection and the locks."""
         if not self.thread.is_stopped:
             await self.thread.call(self._database.close)
         self.abandon()
 
     def abandon(self) -> None:
-        """End the thread and close the locks, without waiting: the store was dropped without `close`."""
+        """End the thread and close the locks, without waiting, after the store was dropped without `close`."""
         if self.process == os.getpid():
             self.thread.stop(self._database.close)
             self.locks.close()

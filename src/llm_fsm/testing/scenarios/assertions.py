@@ -20,7 +20,7 @@ from llm_fsm.turn.available import Ahead
 _MOST = frozenset({"state", "context"})
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+@dataclass(frozen=True, kw_only=True)
 class Seen:
     """The facts of a step, or of a whole conversation."""
 

@@ -383,7 +383,7 @@ def _words(error: BaseException | None) -> str:
 
 
 def _value(answer: Any) -> Any:
-    """The JSON value of a tool's answer."""
+    """Return the JSON value of a tool's answer."""
     if answer.structured_content is not None:
         return answer.structured_content
     parts = [part.text for part in answer.content]

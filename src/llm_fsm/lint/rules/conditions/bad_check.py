@@ -18,8 +18,8 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 @lint_rule("C202", "error")
 def bad_check(document: Document) -> Iterator[Finding]:
-    """The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
-    nothing that a check sees.
+    """The `check` of a key result is not JsonLogic, one judge's criterion or one function's name, or it reads nothing
+    that exists.
 
     Why it is bad:
     The task could never prove that it is done.

@@ -76,7 +76,7 @@ def _is_told_twice(name: str, guard: Guard, logics: list[Any]) -> bool:
 
 
 def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> ValueSet | None:
-    """Return the values that a key without a schema is compared with, by type; None for other keys and other types."""
+    """Return the compared values of a key without a schema, by type; None for other keys and types."""
     types = known.keys.compared.get(name, set())
     if not types or not types <= by_type.keys() or known.keys.domain(name) != EVERYTHING:
         return None

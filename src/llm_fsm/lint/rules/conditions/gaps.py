@@ -176,9 +176,7 @@ def _opens(known: Reasoning, arc: Arc, key: str, value: Any) -> bool:
 
 
 def _reads_back(document: Document, name: str) -> bool:
-    """Return true for a state that collects nothing, asks by a fixed reply with keys, and has only transitions in
-    words.
-    """
+    """Return true for a state that collects nothing, asks by a fixed reply, and has only transitions in words."""
     state = document.states[name]
     shown = any(mention.shown for mention in data_flow(document).replies.get(name, ()))
     worded = not any(arc.auto or arc.conditions for arc in document.own_from[name])

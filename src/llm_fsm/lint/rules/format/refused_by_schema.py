@@ -83,7 +83,7 @@ def _empty(part: Part) -> Finding | None:
 
 
 def _unmatched(part: Part) -> Finding | None:
-    """Find a pattern that needs text after the end or before the beginning, or a backslash in place of a class."""
+    """Find a pattern with text after the end or before the beginning, or with a backslash instead of a class."""
     pattern = part.schema.get("pattern")
     if not isinstance(pattern, str) or "(?" in pattern:
         return None

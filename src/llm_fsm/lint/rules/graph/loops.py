@@ -51,7 +51,7 @@ def auto_loop(document: Document) -> Iterator[Finding]:
 
 
 def _for_some(known: Reasoning) -> Iterator[Finding]:
-    """Find loops of deciding states that read keys which no program changes."""
+    """Find loops of deciding states that read only keys which no program changes."""
     document = known.document
     graph = {
         name: tuple(target for target in targets if document.kind_of(target) == "decide")

@@ -131,7 +131,7 @@ def _basename(file: str) -> str:
 
 @lint_rule("R903", "error", blocks=False)
 def flow_mapping(document: Document) -> Iterator[Finding]:
-    """The `input` or `output` of a subflow names an unknown key, or maps a secret key to one that is not secret.
+    """The `input` or `output` of a subflow names an unknown key, or maps a secret to a public key.
 
     Why it is bad:
     The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine

@@ -26,7 +26,7 @@ _SETTING = re.compile(
 
 @lint_rule("W404", "warning")
 def unknown_name_in_words(document: Document) -> Iterator[Finding]:
-    """A text for the model names a key, state or tool that does not exist, but is similar to one that does.
+    """A text for the model names a key, state or tool that does not exist, but a similar one does.
 
     Why it is bad:
     The model writes the value under the wrong name, and nothing reads it.
