@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from llm_fsm.tools.task_context import Shared
@@ -115,18 +115,8 @@ class WorkflowContext:
         Returns:
             A JSON object that `from_dict` reads.
         """
-        return {
-            "objective": self.objective,
-            "shared": self.shared.to_dict(),
-            "history": [
-                {"state_name": one.state_name, "output": one.output, "key_results_met": dict(one.key_results_met)}
-                for one in self.history
-            ],
-            "current_state": self.current_state,
-            "finished": self.finished,
-            "run_id": self.run_id,
-            "pause": self.pause,
-        }
+        history = [asdict(output) for output in self.history]
+        return {**vars(self), "shared": self.shared.to_dict(), "history": history}
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:

@@ -82,33 +82,28 @@ class _Reader:
 
     def truth(self, node: ast.expr) -> Logic:
         """Return an expression that is true or false."""
-        if isinstance(node, ast.BoolOp):
-            name = "and" if isinstance(node.op, ast.And) else "or"
-            return {name: [self.truth(value) for value in node.values]}
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return {"!": [self.truth(node.operand)]}
-        if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            parts = [self.compared(sides[place], op, sides[place + 1]) for place, op in enumerate(node.ops)]
-            return parts[0] if len(parts) == 1 else {"and": parts}
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return self.begins_or_ends(node.func, node)
+        match node:
+            case ast.BoolOp(op, values):
+                return {"and" if isinstance(op, ast.And) else "or": [self.truth(value) for value in values]}
+            case ast.UnaryOp(ast.Not(), operand):
+                return {"!": [self.truth(operand)]}
+            case ast.Compare(left, ops, comparators):
+                sides = [left, *comparators]
+                parts = [self.compared(sides[place], op, sides[place + 1]) for place, op in enumerate(ops)]
+                return parts[0] if len(parts) == 1 else {"and": parts}
+            case ast.Call(ast.Attribute(text, "startswith"), [piece], []):
+                return {"matches": [self.text(text), f"^{re.escape(_constant(piece))}"]}
+            case ast.Call(ast.Attribute(text, "endswith"), [piece], []):
+                return {"matches": [self.text(text), f"{re.escape(_constant(piece))}$"]}
         raise _CannotSay
 
     def compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Logic:
         if type(op) in _ORDER:
             return {_ORDER[type(op)]: [self.number(left), self.number(right)]}
         if isinstance(op, ast.In | ast.NotIn):
-            inside = {"contains": [self.text(right), self.constant(left, str)]}
+            inside = {"contains": [self.text(right), _constant(left)]}
             return {"!": [inside]} if isinstance(op, ast.NotIn) else inside
         return {_EQUAL[type(op)]: [self.value(left), self.value(right)]}
-
-    def begins_or_ends(self, method: ast.Attribute, call: ast.Call) -> Logic:
-        if method.attr not in ("startswith", "endswith") or len(call.args) != 1 or call.keywords:
-            raise _CannotSay
-        piece = re.escape(self.constant(call.args[0], str))
-        pattern = f"^{piece}" if method.attr == "startswith" else f"{piece}$"
-        return {"matches": [self.text(method.value), pattern]}
 
     def value(self, node: ast.expr) -> Logic:
         """Read any value."""
@@ -117,13 +112,14 @@ class _Reader:
         return self.path(node) or self.numeric(node) or self.textual(node)
 
     def number(self, node: ast.expr) -> Logic:
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            return node.value
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return {"-": [self.number(node.operand)]}
+        match node:
+            case ast.Constant(value) if type(value) in (int, float):
+                return value
+            case ast.UnaryOp(ast.USub(), operand):
+                return {"-": [self.number(operand)]}
         found = self.path(node)
         if found is not None:
-            return self.guarded({"===": [{"+": [found]}, found]}, found)
+            return self.guarded(_is_number(found), found)
         found = self.numeric(node)
         if found is None:
             raise _CannotSay
@@ -131,50 +127,46 @@ class _Reader:
 
     def numeric(self, node: ast.expr) -> Logic | None:
         """Return a length, a count, or a sum of numbers."""
-        if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-            return {_SUMS[type(node.op)]: [self.number(node.left), self.number(node.right)]}
-        if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
-            return None
-        if isinstance(node.func, ast.Name) and node.func.id == "len":
-            found = self.path(node.args[0])
-            if found is None:
-                return {"len": [self.textual(node.args[0])]}
-            return {"len": [self.guarded({"!==": [found, None]}, found)]}
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "count":
-            return {"count": [self.text(node.func.value), self.constant(node.args[0], str)]}
+        match node:
+            case ast.BinOp(left, op, right) if type(op) in _SUMS:
+                return {_SUMS[type(op)]: [self.number(left), self.number(right)]}
+            case ast.Call(ast.Name("len"), [counted], []):
+                found = self.path(counted)
+                if found is None:
+                    return {"len": [self.textual(counted)]}
+                return {"len": [self.guarded({"!==": [found, None]}, found)]}
+            case ast.Call(ast.Attribute(text, "count"), [piece], []):
+                return {"count": [self.text(text), _constant(piece)]}
         return None
 
     def text(self, node: ast.expr) -> Logic:
         found = self.path(node)
-        return self.guarded({"===": [{"cat": [found]}, found]}, found) if found is not None else self.textual(node)
+        return self.textual(node) if found is None else self.guarded(_is_text(found), found)
 
     def textual(self, node: ast.expr) -> Logic:
         """Return a text that is made of a value."""
-        if isinstance(node, ast.Call) and not node.keywords:
-            if isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
-                found = self.path(node.args[0])
+        match node:
+            case ast.Call(ast.Name("str"), [written], []):
+                found = self.path(written)
                 if found is not None:
-                    is_text, is_number = {"===": [{"cat": [found]}, found]}, {"===": [{"+": [found]}, found]}
-                    return self.guarded({"or": [is_text, is_number]}, {"cat": [found]})
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "lower" and not node.args:
-                return {"lower": [self.text(node.func.value)]}
+                    return self.guarded({"or": [_is_text(found), _is_number(found)]}, {"cat": [found]})
+            case ast.Call(ast.Attribute(text, "lower"), [], []):
+                return {"lower": [self.text(text)]}
         raise _CannotSay
 
     def path(self, node: ast.expr) -> Logic | None:
         """Return the output, or a part of it."""
         steps: list[str] = []
         while not isinstance(node, ast.Name):
-            if isinstance(node, ast.Subscript):
-                key, node = node.slice, node.value
-            elif _is_get(node):
-                assert isinstance(node, ast.Call)
-                assert isinstance(node.func, ast.Attribute)
-                key, node = node.args[0], node.func.value
-            else:
-                return None
-            if not isinstance(key, ast.Constant) or type(key.value) is not str or "." in key.value:
-                return None
-            steps.append(key.value)
+            match node:
+                case (
+                    ast.Subscript(whole, ast.Constant(str(key)))
+                    | ast.Call(ast.Attribute(whole, "get"), [ast.Constant(str(key))], [])
+                ) if "." not in key:
+                    steps.append(key)
+                    node = whole
+                case _:
+                    return None
         if node.id != self.parameter:
             raise _CannotSay
         return {"var": ".".join(["output", *reversed(steps)])}
@@ -184,18 +176,16 @@ class _Reader:
             self.guards.append(guard)
         return value
 
-    @staticmethod
-    def constant(node: ast.expr, kind: type) -> Any:
-        if not isinstance(node, ast.Constant) or type(node.value) is not kind:
-            raise _CannotSay
-        return node.value
+
+def _is_number(value: Logic) -> Logic:
+    return {"===": [{"+": [value]}, value]}
 
 
-def _is_get(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "get"
-        and len(node.args) == 1
-        and not node.keywords
-    )
+def _is_text(value: Logic) -> Logic:
+    return {"===": [{"cat": [value]}, value]}
+
+
+def _constant(node: ast.expr) -> str:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        raise _CannotSay
+    return node.value

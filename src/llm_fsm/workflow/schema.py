@@ -65,7 +65,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
 def _result_row(state: str, result: KeyResult) -> dict[str, Any]:
     check: Any = result.check
     if callable(check):
-        named = getattr(check, "registered_as", None) or name_of(check)
+        named = name_of(check)
         logic = lambda_to_logic(check) if named == _LAMBDA else None
         named = f"{state}.{result.name}" if named == _LAMBDA else named
         check = {"registered": named} if logic is None else logic
@@ -161,20 +161,18 @@ def _read_result(state: str, row: Mapping[str, Any], checks: Mapping[str, Callab
         check = _found(place, check, checks, "checks") if logic is None else logic
     elif isinstance(check, Mapping) and set(check) == {"registered"}:
         given = _found(place, check["registered"], checks, "checks")
-        check = _Registered(check["registered"], given)
+        check = _named_check(check["registered"], given)
     return KeyResult(name, row.get("description", ""), check)
 
 
-class _Registered:
-    """A check with the name that JSON gives it, even if its function has another name."""
+def _named_check(name: str, function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a check with the name that JSON gives it, even if its function has another name."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.registered_as = name
-        self.__name__ = name
-        self._function = function
+    def check(output: Any) -> Any:
+        return function(output)
 
-    def __call__(self, output: Any) -> Any:
-        return self._function(output)
+    check.__name__ = name
+    return check
 
 
 def _found(place: str, name: Any, given: Mapping[str, Callable[..., Any]], argument: str) -> Callable[..., Any]:
@@ -273,126 +271,113 @@ def workflow_to_python(data: Mapping[str, Any]) -> str:
     faults = _faults(data)
     if faults:
         raise WorkflowError("this is no workflow: " + "; ".join(faults))
-    writer = _Names()
-    states = data["states"]
-    tools = list(dict.fromkeys(tool for row in states.values() for tool in row.get("tools", [])))
-    functions = {name: writer.name(name) for name in tools}
-    lines = [_header(str(data.get("objective", ""))), "", "import json", "", "from llm_fsm.workflow import ("]
-    lines += [
-        "    ExecutionContext,",
-        "    KeyResult,",
-        "    OpenAIAdapter,",
-        "    StateSpec,",
-        "    Workflow,",
-        "    run_objective,",
-        ")",
-        "",
-    ]
-    for name, own in functions.items():
-        lines += ["", f"def {own}(request: str) -> str:", *_missing("tool", name), ""]
-    specs = []
-    for name, row in states.items():
-        specs.append(_spec_lines(name, row, functions, writer, lines))
-    ways = [_way_line(name, way, writer, lines) for name, way in data.get("transitions", {}).items()]
-    lines += [
-        "",
-        "STATES = [",
-        *(line for spec in specs for line in spec),
-        "]",
-        "",
-        "TRANSITIONS = {",
-        *ways,
-        "}",
-        "",
-        "",
-    ]
-    lines += ["def build(llm: object, **options: object) -> Workflow:", '    """Make the workflow for a model."""']
-    lines += [f"    return Workflow({data.get('objective', '')!r}, STATES, TRANSITIONS, llm, **options)", "", ""]
-    lines += ['if __name__ == "__main__":', '    llm = OpenAIAdapter(model="gpt-4o")']
-    lines += ["    wf = build(llm, validator_llm=llm)", '    print(wf.run(input("Input: ")).history[-1].output)', ""]
-    return "\n".join(lines)
+    objective, states = str(data.get("objective", "")), data["states"]
+    functions = _Functions()
+    tools = dict.fromkeys(tool for row in states.values() for tool in row.get("tools", []))
+    own = {tool: functions.missing("tool", tool, "request: str") for tool in tools}
+    specs = "".join(_spec(name, row, own, functions) for name, row in states.items())
+    ways = "".join(f"    {_text(name)}: {_way(way, functions)},\n" for name, way in data.get("transitions", {}).items())
+    about = " ".join(objective.split()) or "A workflow."
+    about += "\n\nWritten from JSON. Functions that raise NotImplementedError are yours to write."
+    return f'''{_text(about)}
+
+import json
+
+from llm_fsm.workflow import (
+    ExecutionContext,
+    KeyResult,
+    OpenAIAdapter,
+    StateSpec,
+    Workflow,
+    run_objective,
+)
+{"".join(functions.sources)}
+
+STATES = [
+{specs}]
+
+TRANSITIONS = {{
+{ways}}}
 
 
-class _Names:
-    """Names of a program, each used once."""
+def build(llm: object, **options: object) -> Workflow:
+    """Make the workflow for a model."""
+    return Workflow({_text(objective)}, STATES, TRANSITIONS, llm, **options)
+
+
+if __name__ == "__main__":
+    llm = OpenAIAdapter(model="gpt-4o")
+    wf = build(llm, validator_llm=llm)
+    print(wf.run(input("Input: ")).history[-1].output)
+'''
+
+
+class _Functions:
+    """The functions of a program, each with its own name."""
 
     def __init__(self) -> None:
-        self.taken = {
-            "KeyResult",
-            "OpenAIAdapter",
-            "StateSpec",
-            "Workflow",
-            "run_objective",
-            "STATES",
-            "TRANSITIONS",
-            "json",
-        }
-        self.taken |= {"ExecutionContext", "build", "llm", "options", "print", "input"}
+        self.sources: list[str] = []
+        self._taken = {"ExecutionContext", "KeyResult", "OpenAIAdapter", "StateSpec", "Workflow", "run_objective"}
+        self._taken |= {"STATES", "TRANSITIONS", "build", "input", "json", "llm", "options", "print"}
 
-    def name(self, wanted: str) -> str:
+    def add(self, wanted: str, parameter: str, *lines: str) -> str:
+        """Write a function, and return its name."""
         stem = re.sub(r"\W", "_", wanted, flags=re.ASCII) or "_"
         stem = stem if re.match("[A-Za-z_]", stem) else f"_{stem}"
-        found, number = stem, 2
-        while found in self.taken or keyword.iskeyword(found):
-            found, number = f"{stem}_{number}", number + 1
-        self.taken.add(found)
-        return found
+        name, number = stem, 2
+        while name in self._taken or keyword.iskeyword(name):
+            name, number = f"{stem}_{number}", number + 1
+        self._taken.add(name)
+        body = "".join(f"    {line}\n" for line in lines)
+        self.sources.append(f"\n\ndef {name}({parameter}) -> object:\n{body}")
+        return name
+
+    def missing(self, what: str, name: str, parameter: str = "output: object") -> str:
+        """Write a function that you have to write yourself, and return its name."""
+        wanted = f"check_{name}" if what == "check" else name
+        return self.add(wanted, parameter, f"raise NotImplementedError({_text(f'write the {what} {name}')})")
 
 
-def _header(objective: str) -> str:
-    said = " ".join(objective.split()) or "A workflow."
-    return json.dumps(f"{said}\n\nWritten from JSON. Functions that raise NotImplementedError are yours to write.")
-
-
-def _missing(what: str, name: str) -> list[str]:
-    return [f"    raise NotImplementedError({f'write the {what} {name}'!r})"]
-
-
-def _function(name: str, parameter: str, what: str, writer: _Names, lines: list[str]) -> str:
-    own = writer.name(name)
-    lines += ["", f"def {own}({parameter}: object) -> object:", *_missing(what, name), ""]
-    return own
-
-
-def _spec_lines(
-    name: str, row: Mapping[str, Any], tools: Mapping[str, str], writer: _Names, lines: list[str]
-) -> list[str]:
-    execute = "run_objective"
+def _spec(name: str, row: Mapping[str, Any], tools: Mapping[str, str], functions: _Functions) -> str:
+    objective, execute = row.get("objective", ""), "run_objective"
     if row.get("execute") == PASS_THROUGH:
         execute = "None"
     elif row.get("execute") is not None:
-        execute = writer.name(f"execute_{row['execute']}")
-        lines += ["", f"def {execute}(ctx: ExecutionContext) -> object:"]
-        lines += ["    work = {'input': ctx.input, 'failed_before': ctx.feedback}"]
-        lines += [f"    return ctx.llm.run_with_tools({row.get('objective') or name!r}, json.dumps(work))", ""]
-    results = []
-    for one in row.get("key_results", []):
-        check: Any = one.get("check")
-        said = repr(check)
-        if isinstance(check, str):
-            logic = expression_to_logic(check)
-            said = _function(f"check_{one['name']}", "output", "check", writer, lines) if logic is None else repr(logic)
-        elif isinstance(check, Mapping) and set(check) == {"registered"}:
-            said = _function(f"check_{check['registered']}", "output", "check", writer, lines)
-        results.append(
-            f"            KeyResult({_text(one['name'])}, {_text(one.get('description', ''))}, check={said}),"
+        execute = functions.add(
+            f"execute_{row['execute']}",
+            "ctx: ExecutionContext",
+            'work = {"input": ctx.input, "failed_before": ctx.feedback}',
+            f"return ctx.llm.run_with_tools({_text(objective or name)}, json.dumps(work))",
         )
-    made = ["    StateSpec(", f"        name={_text(name)},", f"        objective={_text(row.get('objective', ''))},"]
-    made += ["        key_results=[", *results, "        ],"] if results else []
-    made += [f"        execute={execute},"]
-    made += [f"        tools=[{', '.join(tools[tool] for tool in row['tools'])}],"] if row.get("tools") else []
-    made += [f"        max_retries={int(row.get('max_retries', 3))},"]
-    made += ["        is_initial=True,"] if row.get("is_initial") else []
-    made += ["        is_final=True,"] if row.get("is_final") else []
-    return [*made, "    ),"]
+    arguments = {"name": _text(name), "objective": _text(objective)}
+    if row.get("key_results"):
+        results = "".join(f"            {_result(one, functions)},\n" for one in row["key_results"])
+        arguments["key_results"] = f"[\n{results}        ]"
+    arguments["execute"] = execute
+    if row.get("tools"):
+        arguments["tools"] = f"[{', '.join(tools[tool] for tool in row['tools'])}]"
+    arguments["max_retries"] = str(int(row.get("max_retries", 3)))
+    arguments |= {flag: "True" for flag in ("is_initial", "is_final") if row.get(flag)}
+    lines = "".join(f"        {argument}={value},\n" for argument, value in arguments.items())
+    return f"    StateSpec(\n{lines}    ),\n"
 
 
-def _way_line(name: str, way: Any, writer: _Names, lines: list[str]) -> str:
-    if isinstance(way, Mapping) and set(way) == {"route"}:
-        return f"    {_text(name)}: {_function(way['route'], 'output', 'route', writer, lines)},"
-    if isinstance(way, Mapping):
-        return f"    {_text(name)}: {{{', '.join(f'{_text(label)}: {_text(to)}' for label, to in way.items())}}},"
-    return f"    {_text(name)}: {_text(way)},"
+def _result(row: Mapping[str, Any], functions: _Functions) -> str:
+    check, said = row.get("check"), repr(row.get("check"))
+    if isinstance(check, str):
+        logic = expression_to_logic(check)
+        said = functions.missing("check", row["name"]) if logic is None else repr(logic)
+    elif isinstance(check, Mapping) and set(check) == {"registered"}:
+        said = functions.missing("check", check["registered"])
+    return f"KeyResult({_text(row['name'])}, {_text(row.get('description', ''))}, check={said})"
+
+
+def _way(way: Any, functions: _Functions) -> str:
+    if not isinstance(way, Mapping):
+        return _text(way)
+    if set(way) == {"route"}:
+        return functions.missing("route", way["route"])
+    return f"{{{', '.join(f'{_text(label)}: {_text(to)}' for label, to in way.items())}}}"
 
 
 def _text(value: Any) -> str:

@@ -38,7 +38,7 @@ class LLMAdapter(Protocol):
         """
 
     def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Convert tools to the model's own form.
+        """Convert tools to the model's own form, which is that of chat completions unless you override it.
 
         Args:
             tools: Tools, each with `name`, `description` and `parameters`.
@@ -46,3 +46,4 @@ class LLMAdapter(Protocol):
         Returns:
             JSON data for `chat`.
         """
+        return [tool.to_openai_schema() for tool in tools]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from llm_fsm.llm.clients.openai_sdk import OpenAIClient
+from llm_fsm.workflow.llm.adapter import LLMAdapter
 
 
-class OpenAIAdapter(OpenAIClient):
+class OpenAIAdapter(OpenAIClient, LLMAdapter):
     """OpenAI's chat completions for a workflow.
 
     Args:
@@ -22,14 +22,3 @@ class OpenAIAdapter(OpenAIClient):
         self, model: str = "gpt-4o", api_key: str | None = None, base_url: str | None = None, **options: Any
     ) -> None:
         super().__init__(model, api_key, base_url, **options)
-
-    def format_tools(self, tools: Sequence[Any]) -> list[dict[str, Any]]:
-        """Convert tools to the form of chat completions.
-
-        Args:
-            tools: Tools, each with `name`, `description` and `parameters`.
-
-        Returns:
-            JSON data for `chat`.
-        """
-        return [tool.to_openai_schema() for tool in tools]
