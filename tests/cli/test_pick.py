@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
@@ -50,29 +51,32 @@ def test_the_lines_of_the_menu_fit_the_terminal(columns: int, longest: int) -> N
     assert max(map(len, choice.menu(definition_paths(), columns).splitlines())) == longest
 
 
-def test_a_wrong_choice_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shipped = definition_paths()
-    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n1\n"))
-    assert choice.chosen(shipped, "offline") == shipped["appointment"]
+def chosen(typed: str) -> Path | None:
+    """The definition that somebody chooses who types this."""
+    with create_pipe_input() as keyboard, create_app_session(input=keyboard, output=DummyOutput()):
+        keyboard.send_text(typed)
+        return choice.chosen(definition_paths(), "offline")
+
+
+def test_a_wrong_choice_is_asked_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen("nonsense\n1\n") == definition_paths()["appointment"]
     assert "Please type a number from 1 to" in capsys.readouterr().err
 
 
-def test_only_definitions_that_talk_are_offered(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("research\ncleanup\ngreeting\n"))
-    assert choice.chosen(definition_paths(), "offline") == definition_paths()["greeting"]
+def test_only_definitions_that_talk_are_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen("research\ncleanup\ngreeting\n") == definition_paths()["greeting"]
     shown = capsys.readouterr().err
     assert "code_review" not in shown
     assert "troubleshooting" in shown
     assert shown.count("Please type a number") == 2
 
 
-def test_the_end_of_input_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert choice.chosen(definition_paths(), "offline") is None
+def test_the_tab_key_completes_a_name() -> None:
+    assert chosen("trou\t\n") == definition_paths()["troubleshooting"]
+
+
+def test_the_end_of_input_is_no_choice() -> None:
+    assert chosen("\x04") is None
 
 
 def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -376,7 +376,7 @@ def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
 ) -> None:
     terminal = opened(terminals, "chat", "--model", "offline")
     terminal.wait_for("Which definition?")
-    terminal.wait_for("Number or name: ")
+    terminal.wait_for("Number or name:")
     terminal.type("greeting\n")
     terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for_prompt()
@@ -387,7 +387,7 @@ def test_without_a_model_the_menu_has_chosen_offline(desk: Desk, terminals: list
     terminal = opened(terminals, "chat", env={"LLM_FSM_MODEL": ""})
     terminal.wait_for("Which definition?")
     terminal.wait_for("no model is configured: `offline` answers; --model names another")
-    terminal.wait_for("Number or name: ")
+    terminal.wait_for("Number or name:")
     terminal.type("3\n")
     terminal.wait_for("Hello, and welcome! What may I call you?")
     assert terminal.leave() == 0

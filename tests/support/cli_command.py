@@ -127,6 +127,7 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     """A fresh folder to work in, with `greeter.json` in it, and a data folder of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LLM_FSM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TERM", "xterm-256color")  # which --plain changes
     made = Desk(tmp_path, capsys, monkeypatch)
     made.write("greeter.json", GREETER)
     return made

@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 from llm_fsm import errors
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 
 OK = 0
 AT_FAULT = 1
@@ -77,9 +77,9 @@ def end(error: BaseException, *, verbose: bool) -> int:
     if code == PIPE_CLOSED:
         _drop_output()
     elif code == INTERNAL:
-        printing.note(f"internal error: {type(error).__name__}: {error}; please report")
+        console.note(f"internal error: {type(error).__name__}: {error}; please report")
         if verbose:
-            printing.err("".join(import_module("traceback").format_exception(error)).rstrip())
+            console.text("".join(import_module("traceback").format_exception(error)).rstrip(), sys.stderr)
     elif code == INTERRUPTED:
         interrupted()
     else:
@@ -91,7 +91,7 @@ def interrupted() -> None:
     """Print that the command was interrupted. A further Ctrl-C then ends the process at once, without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a program around this one has its own
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    printing.note("interrupted")
+    console.note("interrupted")
 
 
 def _explain(error: BaseException) -> None:
@@ -100,25 +100,24 @@ def _explain(error: BaseException) -> None:
     elif isinstance(error, click.UsageError):
         hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
         said = " ".join(error.format_message().split())  # where click has lines for a list of choices
-        printing.error(said.removesuffix(".") + hint)
+        console.error(said.removesuffix(".") + hint)
     elif isinstance(error, click.ClickException):
-        printing.error(error.format_message())
+        console.error(error.format_message())
     elif isinstance(error, OSError):
         missing = isinstance(error, FileNotFoundError)  # so a folder is that somebody has removed meanwhile
         place = error.filename or ("the current folder" if missing else "standard output")
-        printing.error(f"{place}: {(error.strerror or str(error)).lower()}")
+        console.error(f"{place}: {(error.strerror or str(error)).lower()}")
         if error.filename is None and not missing:
             _drop_output()
     else:
-        printing.error(str(error))
+        console.error(str(error))
 
 
 def _explain_definition(error: errors.DefinitionError) -> None:
     found = [finding for finding in error.findings if finding.level == "error"]
     name = next((finding.file for finding in found if finding.file is not None), "the definition")
-    printing.error(f"{name} cannot be used: {printing.plural(len(found), 'error')}")
-    for finding in error.findings:
-        printing.err(printing.one_line(str(finding)))
+    console.error(f"{name} cannot be used: {escape.plural(len(found), 'error')}")
+    console.err(*map(str, error.findings))
 
 
 def _drop_output() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from llm_fsm.cli import host_code as host
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, definitions
 from llm_fsm.documents.loader import load
@@ -63,8 +63,8 @@ class Fleet:
             self._stamps[path] = _stamp(path)
             made.append(machine)
         if left:
-            names = printing.one_line(", ".join(left))
-            printing.note(f"left out, as they need functions of yours (--tools FILE.py): {names}")
+            names = ", ".join(left)
+            console.note(f"left out, as they need functions of yours (--tools FILE.py): {names}")
         if not made:
             raise Failure("there is no definition to serve")
         return made
@@ -80,9 +80,9 @@ class Fleet:
             try:
                 made.append(self._machine(load(path), path))
             except (LLMFSMError, Failure, OSError) as error:
-                printing.note(f"{path}: not loaded again: {told(error)}")
+                console.note(f"{path}: not loaded again: {told(error)}")
             else:
-                printing.note(f"{path}: loaded again")
+                console.note(f"{path}: loaded again")
         return made
 
     def _files(self) -> Iterator[tuple[Path, bool]]:

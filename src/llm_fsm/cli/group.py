@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import Settings, example, verbose_option
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 
 COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
@@ -122,7 +122,7 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("llm-fsm new table-booking", "llm-fsm chat table-booking/table-booking.json"),
 )
-@click.version_option(__version__, "-V", "--version", prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name=console.PROGRAM, message="%(prog)s %(version)s")
 @verbose_option
 @click.pass_context
 def group(context: click.Context) -> None:
@@ -132,7 +132,7 @@ def group(context: click.Context) -> None:
     130 interrupted. Those of `test` are its own.
     """
     if context.invoked_subcommand is None:
-        printing.err(context.get_help())
+        console.text(context.get_help(), sys.stderr)
         context.exit(exits.USAGE)
 
 
@@ -157,17 +157,17 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
-    printing.note(f"warning: {printing.one_line(str(message))}")
+    console.note(f"warning: {message!s}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
-    printing.prepare_streams()
+    console.prepare_streams()
     settings, on_interrupt = Settings(), signal.getsignal(signal.SIGINT)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
+            given = group.main(arguments, prog_name=console.PROGRAM, standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return exits.end(error, verbose=settings.verbose > 0)

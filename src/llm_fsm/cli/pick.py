@@ -12,7 +12,7 @@ from pathlib import Path
 
 from llm_fsm._text import nearest
 from llm_fsm.cli.exit_codes import Failure
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read
@@ -50,8 +50,8 @@ def opened(path: Path) -> Definition:
     loaded = load_text(read(path), file=name)
     warnings = sum(finding.level == "warning" for finding in loaded.findings)
     if warnings:
-        count = printing.plural(warnings, "warning")
-        printing.note(f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}")
+        count = escape.plural(warnings, "warning")
+        console.note(f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}")
     return loaded.definition
 
 
@@ -75,20 +75,17 @@ def chosen(shipped: Mapping[str, Path], model: str) -> Path | None:
     """Ask on the terminal for one of the shipped definitions that talk; None when the input ends instead."""
     talking = {name: path for name, path in shipped.items() if _talks(path)}
     names = list(talking)
-    printing.err(menu(talking, shutil.get_terminal_size().columns))
+    console.text(menu(talking, shutil.get_terminal_size().columns), sys.stderr)
     answering = "no model is configured: `offline` answers; --model names another"
-    printing.note(answering if model == "offline" else f"the model is {model}")
+    console.note(answering if model == "offline" else f"the model is {model}")
     while True:
-        sys.stderr.write("Number or name: ")
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
-            printing.err("")
+        try:
+            picked = picked_from(names, console.ask("Number or name", names).strip())
+        except EOFError:
             return None
-        picked = picked_from(names, line.strip())
         if picked is not None:
             return talking[picked]
-        printing.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
+        console.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
 
 
 def menu(shipped: Mapping[str, Path], columns: int) -> str:
@@ -96,7 +93,7 @@ def menu(shipped: Mapping[str, Path], columns: int) -> str:
     width = max(map(len, shipped))
     chars = min(_DESCRIPTION_CHARS, max(_LEAST_CHARS, columns - width - len("  1    ")))
     lines = [
-        f"{number:3}  {name:{width}}  {printing.shortened(_head(path)[1], chars)}".rstrip()
+        f"{number:3}  {name:{width}}  {escape.shortened(_head(path)[1], chars)}".rstrip()
         for number, (name, path) in enumerate(shipped.items(), start=1)
     ]
     return "\n".join(["Which definition?", *lines])

@@ -9,8 +9,7 @@ from typing import IO, TextIO
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.chat_session import Talk
-from llm_fsm.cli.terminal import answers
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.validation import checked_message
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
@@ -120,7 +119,7 @@ class Replies:
         """Print one reply; nothing for silence."""
         if not text:
             return
-        printing.out(("" if self._first else "\n") + printing.words(text), self._stream)
+        console.text(("" if self._first else "\n") + text, self._stream)
         self._first = False
 
 
@@ -150,7 +149,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
         if line is None:
             break
         if line.text is None:
-            printing.error(f"line {line.number} {line.fault}; it was not sent")
+            console.error(f"line {line.number} {line.fault}; it was not sent")
             code = exits.USAGE
             continue
         for words in _overdue(talk):
@@ -158,7 +157,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
         try:
             turn = _taken(talk, line.text)
         except _NoAnswer as error:
-            printing.error(f"line {line.number} is no answer: {error}; it was not sent{_unread(lines)}")
+            console.error(f"line {line.number} is no answer: {error}; it was not sent{_unread(lines)}")
             return exits.PAUSED
         if turn is not None:
             replies.say(turn.text)
@@ -191,8 +190,8 @@ def _taken(talk: Talk, text: str) -> Turn | None:
 
 def _unread(lines: Lines) -> str:
     unread = lines.unread()
-    return f"; {printing.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
+    return f"; {escape.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
 
 
 def _say_ended(lines: Lines) -> None:
-    printing.note(f"the conversation has ended{_unread(lines)}")
+    console.note(f"the conversation has ended{_unread(lines)}")

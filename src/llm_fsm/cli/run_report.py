@@ -11,7 +11,7 @@ from typing import Any, Protocol, TextIO
 from msgspec.structs import asdict, replace
 
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.cli.transcript import masked
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
@@ -63,7 +63,7 @@ def outcome_of(program: CompiledMachine, turn: Turn) -> dict[str, Any]:
 
 def shown(value: object) -> str:
     """A value, in short."""
-    return printing.shortened(
+    return escape.shortened(
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _SHORT
     )
 
@@ -74,13 +74,13 @@ def before(program: CompiledMachine, session: Session) -> list[str]:
     if pause is None or pause.kind != "wait" or machine is None:
         return []
     state = machine.definition.states.get(pause.state)
-    lines = [printing.one_line(state.purpose or state.description)] if state is not None else []
+    lines = [state.purpose or state.description] if state is not None else []
     if session.input is not None:
-        text = session.input if isinstance(session.input, str) else printing.as_json(session.input)
-        every = printing.words(text).splitlines()
+        text = session.input if isinstance(session.input, str) else escape.as_json(session.input)
+        every = escape.words(text).splitlines()
         lines += ["The output so far:", *(f"  {line}" for line in every[:_MOST_LINES])]
         if len(every) > _MOST_LINES:
-            lines.append(f"  … {printing.plural(len(every) - _MOST_LINES, 'more line')}")
+            lines.append(f"  … {escape.plural(len(every) - _MOST_LINES, 'more line')}")
     return [line for line in lines if line]
 
 
@@ -92,7 +92,7 @@ def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
         "break": "asks for an answer about",
         "unknown_outcome": "does not know what became of",
     }
-    lines = [f"{names[pause.kind]} {printing.one_line(pause.what)} (state {pause.state})"]
+    lines = [f"{names[pause.kind]} {pause.what} (state {pause.state})"]
     if pause.call is not None:
         lines.append(f"call: {pause.call['name']} {shown(pause.call['arguments'])}")
         if "result" in pause.call:
@@ -102,7 +102,7 @@ def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
             'answer {"repeat": true} to make the call again, or what came of it: {"result": …} or {"error": "…"}'
         )
     elif pause.schema and with_schema:
-        lines.append(f"an answer fits {printing.as_json(dict(pause.schema), None)}")
+        lines.append(f"an answer fits {escape.as_json(dict(pause.schema), None)}")
     if pause.expires is not None:
         moment = datetime.fromtimestamp(pause.expires, UTC).isoformat(timespec="seconds")
         lines.append(f"until {moment}")
@@ -136,7 +136,7 @@ class Tally:
 
     def text(self) -> str:
         """The counts for a reader."""
-        parts = [printing.plural(self.calls, "model call"), printing.plural(self.tools, "tool call")]
+        parts = [escape.plural(self.calls, "model call"), escape.plural(self.tools, "tool call")]
         parts.append(f"{self.tokens:,} tokens")
         if self.cost:
             parts.append(f"${self.cost:.4f}")
@@ -154,7 +154,7 @@ def line_of(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.AttemptFailed):
         reasons = "; ".join(f"{item['name']} ({item['reason']})" for item in event.failures)
         more = "no more" if event.last else "once more"
-        return "bad", f"  attempt {event.attempt} failed, {more}; not met: {printing.shortened(reasons, 2 * _SHORT)}"
+        return "bad", f"  attempt {event.attempt} failed, {more}; not met: {escape.shortened(reasons, 2 * _SHORT)}"
     return _of_tools(event) or _of_moves(event)
 
 
@@ -166,7 +166,7 @@ def _of_tools(event: ev.Event) -> tuple[str, str] | None:
             f"{event.name}({', '.join(f'{key}={shown(value)}' for key, value in event.arguments.items())})"
         )
         style = "plain" if event.error is None else "bad"
-        return style, f"    {printing.shortened(called, 2 * _SHORT)} → {shown(result)}{took}"
+        return style, f"    {escape.shortened(called, 2 * _SHORT)} → {shown(result)}{took}"
     if isinstance(event, ev.ToolRefused):
         return "bad", f"    {shown(event.name)} refused: {shown(event.reason)}"
     if isinstance(event, ev.Progressed):
@@ -180,9 +180,9 @@ def _of_moves(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.Started):
         return "head", f"● {event.state}"
     if isinstance(event, ev.FlowPushed) and event.kind == "subflow":
-        return "head", f"● {event.entered}  (in {printing.one_line(event.flow)})"
+        return "head", f"● {event.entered}  (in {event.flow})"
     if isinstance(event, ev.FlowReturned):
-        return "head", f"● {event.state}  (back from {printing.one_line(event.flow) or 'a digression'})"
+        return "head", f"● {event.state}  (back from {event.flow or 'a digression'})"
     if isinstance(event, ev.StateEntered):
         return "head", f"● {event.state}  (by {event.by})"
     if isinstance(event, ev.AttemptBegun):
@@ -241,7 +241,7 @@ class JsonLines:
         self._print(outcome_of(self._program, turn))
         if turn.paused is not None:
             for line in waiting(turn.paused):
-                printing.note(line)
+                console.note(line)
 
     def parked(self, conversation_id: str, again: str) -> None:
         """Print that there is no outcome yet."""
@@ -249,7 +249,7 @@ class JsonLines:
         self._print(document)
 
     def _print(self, document: Mapping[str, Any]) -> None:
-        printing.out(printing.as_json(document, None), self._stream)
+        console.json(document, indent=None, to=self._stream)
 
     def ask(self, pause: Paused, told: Sequence[str]) -> Any:  # noqa: ARG002
         """Nobody is there to be asked."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConfigurationError, UnreadableError
 from llm_fsm.stores.base import Listed, ListQuery, Store
@@ -81,7 +81,7 @@ async def unlisted(store: Store) -> Sequence[str]:
 def tell_unlisted(left: Sequence[str]) -> None:
     """Say what `unlisted` gave, and that it was left out. Raises Failure then."""
     for what in left:
-        printing.error(what)
+        console.error(what)
     if left:
         raise Failure("what is damaged was left out", STORE)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm._escape import visible
+from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS, redacted
 from llm_fsm.session.session import Session
@@ -50,7 +51,7 @@ def _move(event: ev.Event) -> dict[str, str] | None:
         case ev.StateEntered():
             return {"from": event.previous, "to": event.state, "by": event.by}
         case ev.FlowPushed(kind="subflow"):
-            return {"from": event.state, "to": event.entered, "by": f"subflow {printing.one_line(event.flow)}"}
+            return {"from": event.state, "to": event.entered, "by": f"subflow {visible(event.flow)}"}
         case ev.FlowReturned():
             return {"from": event.ended, "to": event.state, "by": f"back, {event.how}"}
         case _:
@@ -88,7 +89,7 @@ def document(program: CompiledMachine, session: Session, records: Sequence[TurnR
 def markdown(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> str:
     """The whole conversation for a reader."""
     lines = [
-        f"# {printing.one_line(program.definition.name)}",
+        f"# {visible(program.definition.name)}",
         "",
         f"Conversation `{session.conversation_id}`",
         "",
@@ -104,7 +105,7 @@ def markdown(program: CompiledMachine, session: Session, records: Sequence[TurnR
 
 
 def _quoted(who: str, text: str) -> list[str]:
-    quoted = [f"> {line}".rstrip() for line in printing.words(text).split("\n")]
+    quoted = [f"> {line}".rstrip() for line in escape.words(text).split("\n")]
     return [f"**{who}**", "", *quoted, ""]
 
 
@@ -116,15 +117,15 @@ def plain(turn: Mapping[str, Any]) -> str:
         head += f" · {turn['kind']}"
     if usage["calls"]:
         tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
-        head += f" · {printing.plural(usage['calls'], 'model call')}, {tokens}"
-    lines = [printing.one_line(head)]
+        head += f" · {escape.plural(usage['calls'], 'model call')}, {tokens}"
+    lines = [visible(head)]
     if "definition" in turn:
-        lines.append(printing.one_line(f"  goes on under the definition {turn['definition'][:12]}"))
+        lines.append(visible(f"  goes on under the definition {turn['definition'][:12]}"))
     for who, text in (("user", turn["user"]), ("machine", turn["reply"])):
         if text:
-            lines.append(f"  {who}: " + printing.words(text).replace("\n", "\n    "))
+            lines.append(f"  {who}: " + escape.words(text).replace("\n", "\n    "))
     moves = [f"  {move['from']} → {move['to']} ({move['by']})" for move in turn["moves"]]
-    lines += map(printing.one_line, moves)
+    lines += map(visible, moves)
     if turn["keys_set"]:
-        lines.append("  set: " + printing.one_line(", ".join(turn["keys_set"])))
+        lines.append("  set: " + visible(", ".join(turn["keys_set"])))
     return "\n".join(lines)

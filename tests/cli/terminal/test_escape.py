@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm._escape import visible
+from llm_fsm.cli.terminal import escape
 
 ANY = st.text(st.characters(codec=None))  # lone surrogates included
 DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,48 +31,29 @@ DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
     ],
 )
 def test_control_characters_are_shown_as_escapes(text: str, line: str, words: str) -> None:
-    assert printing.one_line(text) == line
-    assert printing.words(text) == words
+    assert visible(text) == line
+    assert escape.words(text) == words
 
 
 @given(ANY)
 def test_nothing_dangerous_gets_through(text: str) -> None:
-    assert DANGEROUS.search(printing.words(text)) is None
-    assert DANGEROUS.search(printing.one_line(text)) is None
-    assert not set(printing.one_line(text)) & {"\n", "\t"}
+    assert DANGEROUS.search(escape.words(text)) is None
+    assert DANGEROUS.search(visible(text)) is None
+    assert not set(visible(text)) & {"\n", "\t"}
 
 
 @given(st.recursive(ANY | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)))
 def test_json_says_the_same_with_escapes(value: object) -> None:
-    text = printing.as_json(value)
+    text = escape.as_json(value)
     assert json.loads(text) == json.loads(json.dumps(value))
     assert DANGEROUS.search(text) is None
 
 
 def test_long_texts_are_shortened() -> None:
-    assert printing.shortened("abcdef", 6) == "abcdef"
-    assert printing.shortened("abcdefg", 6) == "abcde…"
+    assert escape.shortened("abcdef", 6) == "abcdef"
+    assert escape.shortened("abcdefg", 6) == "abcde…"
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (1200, "1,200 files")])
 def test_numbers_agree_with_their_noun(number: int, text: str) -> None:
-    assert printing.plural(number, "file") == text
-
-
-def test_the_program_is_called_as_the_user_can_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "here" / "bin" / "llm-fsm"
-    script.parent.mkdir(parents=True)
-    script.write_text("#!/bin/sh")
-    script.chmod(0o755)
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr("sys.argv", [str(script)])
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert printing.program() == os.path.join("bin", "llm-fsm")
-    (tmp_path / "there").mkdir()
-    monkeypatch.chdir(tmp_path / "there")
-    assert printing.program() == str(script)
-    monkeypatch.setattr("sys.argv", ["/usr/lib/python3/site-packages/llm_fsm/__main__.py"])
-    assert printing.program() == "llm-fsm"
-    monkeypatch.setattr("sys.argv", [str(script)])
-    monkeypatch.setenv("PATH", str(script.parent))
-    assert printing.program() == "llm-fsm"
+    assert escape.plural(number, "file") == text

@@ -40,7 +40,7 @@ def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
         filling.take(line)
     assert asked == [
         "accepted: May it be used? (1 yes, 2 no; empty: later)",
-        "your\\x1b name (empty: later)",
+        "your\x1b name (empty: later)",
         "grade (1 good, 2 fair, 3 3, 4 null; empty: none)",
         "pages (a whole number; empty: none)",
         "price (a number; empty: none)",
@@ -51,7 +51,7 @@ def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
 @pytest.mark.parametrize(
     ("name", "line", "said"),
     [
-        ("accepted", "perhaps", "please type yes or no"),
+        ("accepted", "perhaps", "please type one of 1 yes, 2 no"),
         ("accepted", " ", "accepted is needed"),
         ("by", "A", '"A" is shorter than 2 characters'),
         ("grade", "bad", "please type one of 1 good"),

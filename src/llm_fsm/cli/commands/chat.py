@@ -35,7 +35,7 @@ from llm_fsm.cli.options import (
 )
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.stores import data_folder, identified, latest, new_id, open_holding, unknown
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal.prompts import PromptPrinter
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
@@ -133,6 +133,8 @@ def chat(
     fault = None if save_test is None else saved_test.refusal(save_test)
     if fault is not None:
         raise click.UsageError(f"--save-test: {fault}", ctx)
+    if plain:
+        os.environ["TERM"] = "dumb"
     wanted = Wanted(
         file=file if file is not None else fsm,
         model=model,
@@ -142,7 +144,7 @@ def chat(
         id=conversation_id,
         resume=resume,
         last=last,
-        terminal=not plain and is_terminal(),
+        terminal=is_terminal(),
         show_prompt=show_prompt,
         save_test=save_test,
         tools=tools,
@@ -168,7 +170,7 @@ def context_of(text: str) -> Mapping[str, Any]:
 
 def is_terminal() -> bool:
     """True when a person sits at both ends and the terminal can do more than print."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdin.isatty() and console.is_screen(sys.stdout)
 
 
 def _run(wanted: Wanted, ctx: click.Context) -> int:
@@ -196,7 +198,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             conversation = _conversation(wanted, machine, runner, path, opening)
         except (KeyboardInterrupt, LLMFSMError):
             if opening is not None and opening.id and not _is_kept(machine, runner, opening.id):
-                printing.note("the conversation has not begun: nothing of it is kept")
+                console.note("the conversation has not begun: nothing of it is kept")
             raise
         talk = Talk(runner, machine, conversation, path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
@@ -207,7 +209,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
             if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
-                printing.note(f"to go on: {again}")
+                console.note(f"to go on: {again}")
         else:
             _say_waiting(talk, again)
         finally:
@@ -231,9 +233,9 @@ async def _settled(wanted: Wanted, store: Store) -> Wanted:
 def _is_saved(talk: Talk, name: str) -> bool:
     """Write the conversation as a test, and say so, or why not."""
     try:
-        printing.note(saved_test.write(talk, name))
+        console.note(saved_test.write(talk, name))
     except exits.Failure as error:
-        printing.error(error.format_message())
+        console.error(error.format_message())
         return False
     return True
 
@@ -299,14 +301,14 @@ def _model(wanted: Wanted, definition: Definition) -> LLM:
         name = definition.model.name
     llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
     if (notice := getattr(llm, "notice", None)) is not None:
-        printing.note(notice)
+        console.note(notice)
     return PromptPrinter(llm) if wanted.show_prompt else llm
 
 
 def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
     def head(conversation_id: str) -> Sequence[str]:
         again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
-        whose = f"{printing.one_line(name)} · conversation {printing.one_line(conversation_id)}"
+        whose = f"{name} · conversation {conversation_id}"
         kept = f"to go on another time: {again}" if lasts else "kept in memory alone: it is gone when you leave"
         return [f"{whose} · /help lists the commands, Ctrl-D leaves", kept]
 
@@ -350,13 +352,13 @@ def _is_kept(machine: AsyncMachine, runner: asyncio.Runner, conversation_id: str
 
 def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
-    parts = [printing.program(), "chat", file, "--resume", conversation_id]
+    parts = [console.program(), "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
     options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
     for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):
         if value is not None:
             parts += [name, value]
-    return printing.one_line(shlex.join(parts))
+    return shlex.join(parts)
 
 
 def _say_waiting(talk: Talk, again: str) -> None:
@@ -364,9 +366,9 @@ def _say_waiting(talk: Talk, again: str) -> None:
     if talk.paused is None or talk.ended:
         return
     for line in report.waiting(talk.paused):
-        printing.note(line)
+        console.note(line)
     if again:
-        printing.note(f"to go on, with the answer as a line of JSON: {again}")
+        console.note(f"to go on, with the answer as a line of JSON: {again}")
 
 
 def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
@@ -376,8 +378,8 @@ def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> i
     if opening is None:
         return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
     opening.show_head(talk.id)
-    console = import_module("llm_fsm.cli.terminal.session")
+    session = import_module("llm_fsm.cli.terminal.session")
     said = "" if opening.heard else talk.last_words()
-    editor = console.line_editor(data_folder())
-    code: int = console.converse(talk, opening.screen, editor, opening=said, resumed=resumed)
+    editor = session.line_editor(data_folder())
+    code: int = session.converse(talk, editor, opening=said, resumed=resumed)
     return code

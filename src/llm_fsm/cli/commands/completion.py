@@ -6,7 +6,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from llm_fsm.cli.options import example, verbose_option
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
@@ -24,5 +24,5 @@ def completion(context: click.Context, shell: str) -> None:
     fish  llm-fsm completion fish > ~/.config/fish/completions/llm-fsm.fish
     """
     command = context.find_root().command
-    variable = f"_{printing.PROGRAM}_COMPLETE".replace("-", "_").upper()
-    printing.out(SHELLS[shell](command, {}, printing.PROGRAM, variable).source())
+    variable = f"_{console.PROGRAM}_COMPLETE".replace("-", "_").upper()
+    console.text(SHELLS[shell](command, {}, console.PROGRAM, variable).source())

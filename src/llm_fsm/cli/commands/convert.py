@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -11,7 +12,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.convert.chart import ConversionError, Note
 from llm_fsm.documents.convert.registry import (
     DEFINITION,
@@ -72,28 +73,28 @@ def convert(
         raise Failure(f"{place}: {error}", exits.AT_FAULT) from error
     written = _written(found, target)
     if output is None:
-        printing.out(written.rstrip("\n"))
+        console.text(written.rstrip("\n"))
     else:
         write_output(output, written)
     notes = [*found.notes, *(left_out(found.definition, target) if target != DEFINITION else ())]
     _tell(name, notes, report)
     if output is not None:
-        printing.note(f"wrote {output}")
+        console.note(f"wrote {output}")
     context.exit(exits.OK)
 
 
 def _written(found: Converted, form: str) -> str:
     if form == DEFINITION:
-        return printing.as_json(found.document) + "\n"
+        return escape.as_json(found.document) + "\n"
     return WRITERS[form](found.definition)
 
 
 def _tell(name: str, notes: Sequence[Note], report: str) -> None:
     if report == "json":
-        printing.err(printing.as_json({"file": name, "report": [note.to_dict() for note in notes]}))
+        console.json({"file": name, "report": [note.to_dict() for note in notes]}, to=sys.stderr)
     elif report == "text":
         for note in notes:
             place = name if note.line is None else f"{name}:{note.line}"
-            printing.err(
-                printing.one_line(f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}")
+            console.err(
+                f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}"
             )

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 import click
 
+from llm_fsm._escape import visible
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.stores import open_existing
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff import Change
 from llm_fsm.documents.diff import diff as differences
@@ -65,7 +66,7 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     called = _called_changes((before, first), (after, second))
     changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))
     live = None if db is None else asyncio.run(_counted(db, {before.name, after.name}, changes))
-    printing.out(FORMS[form](old, new, changes, live))
+    console.text(FORMS[form](old, new, changes, live))
     unsafe = any(change.impact != "safe" for change in changes)
     context.exit(exits.AT_FAULT if exit_code and unsafe else exits.OK)
 
@@ -79,7 +80,7 @@ def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) ->
     try:
         before, after = (gather(one, file=documents.named(path)).called for one, path in (old, new))
     except DefinitionError as error:
-        printing.note(f"what is called cannot be read, so it was not compared: {error.findings[0].message}")
+        console.note(f"what is called cannot be read, so it was not compared: {error.findings[0].message}")
         return []
     return [
         replace(change, message=f'in "{name}": {change.message}', pointer=f"{name}#{change.pointer}")
@@ -131,19 +132,19 @@ def _numbers(changes: Sequence[Change]) -> str:
         f"{counts['needs-map']:,} need{'s' if counts['needs-map'] == 1 else ''} a map",
         f"{counts['safe']:,} safe",
     ]
-    return f"{printing.plural(len(changes), 'change')}: {', '.join(parts)}"
+    return f"{escape.plural(len(changes), 'change')}: {', '.join(parts)}"
 
 
 def _live_line(live: Live | None) -> list[str]:
     if live is None:
         return []
-    return [f"{printing.plural(live.total, 'conversation')} under way, {live.touched:,} of them touched"]
+    return [f"{escape.plural(live.total, 'conversation')} under way, {live.touched:,} of them touched"]
 
 
 def _touched(live: Live | None, index: int, change: Change) -> str:
     if live is None or change.impact == "safe":
         return ""
-    return printing.plural(live.by_change[index], "conversation")
+    return escape.plural(live.by_change[index], "conversation")
 
 
 def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
@@ -152,8 +153,8 @@ def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) ->
     for index, change in enumerate(changes):
         reason = f": {change.reason}" if change.reason else ""
         number = f" ({touched})" if (touched := _touched(live, index, change)) else ""
-        lines.append(printing.one_line(f"{_WORDS[change.impact]:11}  {change.message}{reason}{number}"))
-    same = [] if changes else [printing.one_line(f"{old} and {new} mean the same")]
+        lines.append(visible(f"{_WORDS[change.impact]:11}  {change.message}{reason}{number}"))
+    same = [] if changes else [visible(f"{old} and {new} mean the same")]
     return "\n".join([*lines, *same, *([_numbers(changes)] if changes else []), *_live_line(live)])
 
 
@@ -174,7 +175,7 @@ def as_markdown(old: str, new: str, changes: Sequence[Change], live: Live | None
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+!|~&" else char for char in printing.one_line(text))
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+!|~&" else char for char in visible(text))
 
 
 def as_json(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
@@ -186,7 +187,7 @@ def as_json(old: str, new: str, changes: Sequence[Change], live: Live | None) ->
             row["conversations"] = live.by_change[index]
         rows.append(row)
     counted = None if live is None else {"live": live.total, "touched": live.touched}
-    return printing.as_json({"old": old, "new": new, "changes": rows, "conversations": counted})
+    return escape.as_json({"old": old, "new": new, "changes": rows, "conversations": counted})
 
 
 FORMS: Mapping[str, Callable[[str, str, Sequence[Change], Live | None], str]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 from llm_fsm.cli import templates as starter
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import example, verbose_option
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
@@ -45,8 +46,8 @@ def new(name: str, folder: str, template: str | None) -> None:
         raise Failure(
             f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
         ) from error
-    printing.out("\n".join(printing.one_line(str(target / path)) for path in files))
-    printing.err(printing.words(starter.hints(name, target, template)))
+    console.out(*(str(target / path) for path in files))
+    console.text(starter.hints(name, target, template), sys.stderr)
 
 
 def _write(target: Path, files: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.options import context_option, example, verbose_option
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
@@ -98,18 +98,18 @@ def prompt(
     requests = [_request(program, name, said, HostCapabilities(tools=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if not requests:
-        printing.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
+        console.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
     if form == "json":
-        printing.out(printing.as_json([_document(request, budget) for request in requests]))
+        console.json([_document(request, budget) for request in requests])
     elif requests:
-        printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
+        console.text("\n".join(_one(requests[0]) if state is not None else _table(requests)))
     unseen = sorted({tool for name in states for tool in program.states[name].definition.tools} - kit.policies.keys())
     if unseen:
         named = ", ".join(unseen)
-        printing.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
+        console.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
     over = [name for name, tokens in sizes.items() if budget is not None and tokens > budget]
     for name in over:
-        printing.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
+        console.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
     ctx.exit(exits.AT_FAULT if over else exits.OK)
 
 
@@ -212,7 +212,7 @@ def _one(request: LLMRequest) -> Iterator[str]:
     yield f"{'whole':33} about {_total(request):6,} tokens"
     for message in request.messages:
         yield f"── {message.role} ──"
-        yield printing.words(message.content).rstrip("\n")
+        yield message.content.rstrip("\n")
 
 
 def _table(requests: Sequence[LLMRequest]) -> Iterator[str]:

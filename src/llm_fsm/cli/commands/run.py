@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Coroutine, Mapping
@@ -34,7 +33,7 @@ from llm_fsm.cli.options import (
 )
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.stores import identified, latest, new_id, open_holding, unknown
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.conversation import Turn
@@ -109,9 +108,9 @@ class RunSession:
         if self.wanted.db == _FORGETS:
             return report.CODES.get(turn.outcome, exits.OK)
         if turn.paused is not None:
-            printing.note(f"to go on: {self.again()} --answer JSON")
+            console.note(f"to go on: {self.again()} --answer JSON")
         elif not turn.outcome:
-            printing.note(f"it waits for a user: {self.again('chat')}")
+            console.note(f"it waits for a user: {self.again('chat')}")
         return report.CODES.get(turn.outcome, exits.OK)
 
     def _told(self) -> list[str]:
@@ -152,10 +151,10 @@ class RunSession:
         try:
             turn = self._watched(self.machine.answer(self.id, value, pause=pause.id))
         except exits.Failure as error:
-            printing.error(error.format_message())
+            console.error(error.format_message())
             return None
         except ConversationConflict as error:
-            printing.error(str(error))
+            console.error(str(error))
             turn = self._watched(self.machine.run(conversation_id=self.id))
         self.answering = NOTHING
         return turn
@@ -177,9 +176,9 @@ class RunSession:
             if self.runner.run(self.machine.store.load(self.id)) is not None:
                 again = self.again()
                 if self.answering is not NOTHING:
-                    again += f" --answer {shlex.quote(printing.as_json(self.answering, None))}"
+                    again += f" --answer {shlex.quote(escape.as_json(self.answering, None))}"
                 self.view.parked(self.id, again)
-                printing.note(f"the run is parked; to go on: {again}")
+                console.note(f"the run is parked; to go on: {again}")
         return code
 
     def again(self, command: str = "run") -> str:
@@ -188,11 +187,11 @@ class RunSession:
         base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
         options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
         options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
-        parts = [printing.program(), command, wanted.file, "--resume", self.id]
+        parts = [console.program(), command, wanted.file, "--resume", self.id]
         if command == "run" and not wanted.summaries:
             parts.append("--no-summaries")
         parts += [word for name, value in options if value is not None for word in (name, value)]
-        return printing.one_line(shlex.join(parts))
+        return shlex.join(parts)
 
 
 @click.command(epilog=example('llm-fsm run flow.json --input "a text" --tools tools.py'))
@@ -272,7 +271,7 @@ def run(
         tools=tools,
         mcp=mcp,
         summaries=not no_summaries,
-        json=as_json or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb",
+        json=as_json or not console.is_screen(sys.stdout),
         verbose=verbose > 0,
     )
     ctx.exit(_run(wanted))

@@ -6,7 +6,7 @@ import click
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.testing.scenarios.schema import suite_schema
 
@@ -20,4 +20,4 @@ def schema(*, tests: bool) -> None:
     It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
     """
     exits.need_docstrings()
-    printing.out(printing.as_json(suite_schema() if tests else definition_schema()))
+    console.json(suite_schema() if tests else definition_schema())

@@ -31,7 +31,7 @@ from llm_fsm.cli.options import (
     verbose_option,
 )
 from llm_fsm.cli.stores import open_store
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.memory import MemoryStore
 
@@ -140,8 +140,8 @@ def _add_token(ctx: click.Context, name: str, file: str | None) -> None:
         made = import_module("llm_fsm.server.tokens").add_token(file, name)
     except ConfigurationError as error:
         raise Failure(str(error), exits.USAGE) from error
-    printing.out(made)
-    printing.note(f"{file}: the token {name!r} was added; it is shown this once")
+    console.out(made)
+    console.note(f"{file}: the token {name!r} was added; it is shown this once")
 
 
 def _is_loopback(host: str) -> bool:
@@ -195,7 +195,7 @@ def _say(wanted: Wanted, listening: socket.socket) -> None:
     host = wanted.host if wanted.host not in ("0.0.0.0", "::") else "127.0.0.1"
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
-    printing.out(f"chat page          {url}/\nAPI documentation  {url}/docs\nOpenAI base URL    {url}/v1")
+    console.out(f"chat page          {url}/", f"API documentation  {url}/docs", f"OpenAI base URL    {url}/v1")
 
 
 def application() -> Any:

@@ -19,8 +19,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal import styled
+from llm_fsm.cli.terminal import console
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.draw.dot import dot
@@ -163,7 +162,7 @@ def draw(wish: Wish) -> int:
         drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
     if isinstance(drawing, str) and wish.output is None and wish.form in _WITH_IDS:
         names = {node.id for one in (picture, *others) for node in one.nodes}
-        styled.show(with_bold_ids(printing.words(drawing).rstrip("\n"), names), wrapped=True)
+        console.out(*with_bold_ids(drawing.rstrip("\n"), names), wrapped=True)
     else:
         _give(drawing, wish.output)
     _tell(
@@ -231,7 +230,7 @@ def _image(text: str, form: str) -> bytes:
     return done.stdout
 
 
-def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[styled.Parts]:
+def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[console.Line]:
     """Yield the lines of a drawing; ids at the beginning of a title or a move are bold."""
     longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     pattern = re.compile(rf"((?: *\*?-> )?)({longest_first})(?=[ :]|$)(.*)")
@@ -243,17 +242,16 @@ def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[styled.Parts
 def _give(drawing: str | bytes, output: str | None) -> None:
     if output is not None:
         write_output(output, drawing)
-        printing.note(f"wrote {output}")
+        console.note(f"wrote {output}")
     elif isinstance(drawing, str):
-        printing.out(printing.words(drawing).rstrip("\n"))
+        console.text(drawing.rstrip("\n"))
     else:
         sys.stdout.buffer.write(drawing)
         sys.stdout.flush()
 
 
 def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
-    for found in findings:
-        printing.err(printing.one_line(str(found)))
+    console.err(*map(str, findings))
 
 
 def _watch(wish: Wish) -> None:

@@ -16,8 +16,7 @@ from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal import excerpt, styled
+from llm_fsm.cli.terminal import console, escape, excerpt
 from llm_fsm.definition.codes import finding
 from llm_fsm.documents.check import check, check_data
 from llm_fsm.documents.discovery import NoDefinitionError, definitions, file_of, settings_file
@@ -105,7 +104,7 @@ def validate(
     read.
     """
     if explain is not None or listed:
-        printing.out(_catalogue() if explain is None else _explained(explain))
+        console.text(_catalogue() if explain is None else _explained(explain))
         context.exit(exits.OK)
     if not paths:
         raise click.UsageError("Missing argument 'PATH…'.", context)
@@ -135,12 +134,12 @@ def validate(
     elif findings:
         lines = excerpt.report(findings, partial(_text_of, wish))
         if output is None:
-            styled.show(lines)
+            console.out(*lines)
         else:
-            _give("\n".join(map(styled.plain, lines)), output)
+            _give("\n".join(map(console.plain, lines)), output)
     else:
         _give("", output)
-    printing.err(summary(len(files), findings))
+    console.err(summary(len(files), findings))
     context.exit(code(findings, config))
 
 
@@ -155,10 +154,10 @@ def code(findings: Iterable[Finding], config: Config) -> int:
 def summary(files: int, findings: Sequence[Finding]) -> str:
     """`3 files, 1 error, 2 warnings`; notes are counted where there are any."""
     numbers = {level: sum(finding.level == level for finding in findings) for level in LEVELS}
-    parts = [printing.plural(files, "file"), printing.plural(numbers["error"], "error")]
-    parts.append(printing.plural(numbers["warning"], "warning"))
+    parts = [escape.plural(files, "file"), escape.plural(numbers["error"], "error")]
+    parts.append(escape.plural(numbers["warning"], "warning"))
     if numbers["info"]:
-        parts.append(printing.plural(numbers["info"], "note"))
+        parts.append(escape.plural(numbers["info"], "note"))
     return ", ".join(parts)
 
 
@@ -197,7 +196,7 @@ def _give(report: str, output: str | None) -> None:
     if output is not None:
         write_output(output, report + "\n" if report else "")
     elif report:
-        printing.out(report)
+        console.text(report)
 
 
 def _text_of(wish: Wish, file: str) -> str | None:
@@ -258,11 +257,11 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     if not write:
         names = (file, f"{file} (mended)")
         lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
-        printing.out(printing.words("".join(lines).rstrip("\n")))
+        console.text("".join(lines).rstrip("\n"))
         return False
     write_output(file, fixed.text)
     for change in fixed.changes:
-        printing.err(printing.one_line(f"{file}:{change} (mended)"))
+        console.err(f"{file}:{change} (mended)")
     return True
 
 

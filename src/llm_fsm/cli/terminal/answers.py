@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.cli import run_report as report
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import escape
 from llm_fsm.cli.terminal.form import form_of
 from llm_fsm.definition import json_source as source
 from llm_fsm.engine.validation import fitting
@@ -32,8 +32,8 @@ def shown(pause: Paused) -> list[str]:
         return [*report.waiting(pause), f"Please type the {question(pause)}; /answer JSON gives any answer."]
     given = pause.call["arguments"]
     said = given.items() if isinstance(given, Mapping) else ()
-    arguments = ", ".join(f"{printing.one_line(key)}={report.shown(value)}" for key, value in said)
-    return [f"Allow {printing.one_line(pause.call['name'])}({arguments})? [y, or n and why]"]
+    arguments = ", ".join(f"{key}={report.shown(value)}" for key, value in said)
+    return [f"Allow {pause.call['name']}({arguments})? [y, or n and why]"]
 
 
 def typed(pause: Paused, line: str) -> Any:
@@ -52,7 +52,7 @@ def typed(pause: Paused, line: str) -> Any:
         if _fault(pause, line) is None:
             return line
         example = _example(pause.schema)
-        such = f"; an answer is such as {printing.as_json(example, None)}" if _fault(pause, example) is None else ""
+        such = f"; an answer is such as {escape.as_json(example, None)}" if _fault(pause, example) is None else ""
         raise ValueError(f"that is not JSON: {error}{such}") from error
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal.styled import Parts
+from llm_fsm._escape import visible
+from llm_fsm.cli.terminal.console import Line, is_screen, of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import route
 
@@ -22,7 +21,7 @@ _MARGIN = 10
 """Characters beside a source line."""
 
 
-def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> Iterator[Parts]:
+def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> Iterator[Line]:
     """Yield the lines of a report. `source` returns the text of a file, or None if there is none to show."""
     texts: dict[str, list[str]] = {}
     width = _width()
@@ -32,29 +31,26 @@ def report(findings: Sequence[Finding], source: Callable[[str], str | None]) -> 
             texts[file] = (source(file) or "").split("\n")
         yield _head(finding)
         if finding.path:
-            yield [(f"    path: {printing.one_line(route(finding.path))}", "")]
+            yield [(f"    path: {route(finding.path)}", "")]
         if finding.line is not None and finding.column is not None and finding.line <= len(texts[file]):
             yield from _excerpt(texts[file][finding.line - 1], finding.line, finding.column, width)
 
 
 def _width() -> int:
     """Return the characters of a source line that are shown; elsewhere than on a terminal always the same."""
-    if not sys.stdout.isatty():
-        return _WIDEST
-    columns = os.get_terminal_size(sys.stdout.fileno()).columns or _WIDEST + _MARGIN
-    return min(_WIDEST, max(_NARROWEST, columns - _MARGIN))
+    return min(_WIDEST, max(_NARROWEST, of(sys.stdout).width - _MARGIN)) if is_screen(sys.stdout) else _WIDEST
 
 
-def _head(finding: Finding) -> Parts:
+def _head(finding: Finding) -> Line:
     """Divide the line that `str(finding)` is into pieces."""
-    line = printing.one_line(str(finding))
+    line = str(finding)
     place, mark, rest = line.partition(f": {finding.level}: ")
     tail = f" ({finding.name} {finding.code})"
     words = rest.removesuffix(tail)
     return [(place, "bold"), (": ", ""), (mark[2:-2], _LEVELS[finding.level]), (": ", ""), (words, ""), (tail, "dim")]
 
 
-def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Parts]:
+def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Line]:
     indent = len(line) - len(line.lstrip())
     start = max(indent, column - 1 - width // 2) if len(line) - indent > width else min(indent, column - 1)
     shown = line[start : start + width].rstrip()
@@ -62,9 +58,9 @@ def _excerpt(line: str, number: int, column: int, width: int) -> Iterator[Parts]
     found = _TOKEN.match(shown, at)
     marked = max(1, found.end() - at if found else 1)
     left, right = "…" if start > indent else "", "…" if start + width < len(line.rstrip()) else ""
-    before, token = (printing.one_line(part.replace("\t", " ")) for part in (shown[:at], shown[at : at + marked]))
+    before, token = (visible(part.replace("\t", " ")) for part in (shown[:at], shown[at : at + marked]))
     before = left + before
-    text = left + printing.one_line(shown.replace("\t", " ")) + right
+    text = left + shown.replace("\t", " ") + right
     margin = f"{number:>5} "
     yield [(f"{margin}| ", "blue"), (text, "")]
     yield [(f"{' ' * len(margin)}| ", "blue"), (" " * _cells(before), ""), ("^" * max(1, _cells(token)), "bold red")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import escape
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.explain import (
     Candidate,
@@ -47,11 +47,7 @@ _WHO = {
 
 
 def lines(explanation: Explanation) -> Iterator[str]:
-    """The whole explanation; every line is safe to print."""
-    return map(printing.one_line, _lines(explanation))
-
-
-def _lines(explanation: Explanation) -> Iterator[str]:
+    """Yield the lines of an explanation."""
     way = explanation.state
     if explanation.arrived != explanation.state:
         way += f" → {explanation.arrived}"
@@ -67,7 +63,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 def shown(value: object) -> str:
     """A value on one line, shortened."""
     text = value if value == DOTS else json.dumps(value, ensure_ascii=False)
-    return printing.shortened(str(text), _VALUE_CHARS)
+    return escape.shortened(str(text), _VALUE_CHARS)
 
 
 def _way(went: Went) -> str:
@@ -82,7 +78,7 @@ def _note(noted: Noted) -> Iterator[str]:
     match noted:
         case Replied():
             who = noted.model or "the model"
-            yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
+            yield f"{who} said ({noted.asked_for}): {escape.shortened(noted.text, _REPLY_CHARS)}"
         case Went():
             yield _way(noted)
         case Mended():
@@ -116,7 +112,7 @@ def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
     if candidate.taken:
         marks.append("taken")
     mark = f" ({', '.join(marks)})" if marks else ""
-    words = f" — {printing.shortened(candidate.description, _VALUE_CHARS)}" if candidate.description else ""
+    words = f" — {escape.shortened(candidate.description, _VALUE_CHARS)}" if candidate.description else ""
     yield f"  {number}. {_SIGNS[candidate.holds]} {candidate.target}{mark}{words}"
     if not candidate.checks:
         yield "       no conditions: open to be picked"
@@ -127,7 +123,7 @@ def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
 def _check(check: Check) -> str:
     values = [f"{name} = {shown(value)}" for name, value in check.values.items()]
     values += [f"{name} is not known" for name in check.unset]
-    what = printing.shortened(check.description, _VALUE_CHARS) or "condition"
+    what = escape.shortened(check.description, _VALUE_CHARS) or "condition"
     if check.holds is None:
         return f"? {what}: for the model to judge"
     verdict = "holds" if check.holds else "does not hold"

@@ -8,15 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm._escape import visible
+from llm_fsm.cli.terminal import escape
 from llm_fsm.definition import json_source as source
 from llm_fsm.engine.validation import fitting
 from llm_fsm.session.messages import Paused
 
 MAX_FIELDS = 12
-_YES_NO: Mapping[str, bool] = {
-    "y": True, "yes": True, "true": True, "1": True, "n": False, "no": False, "false": False, "2": False,
-}  # fmt: skip
+_SHORT: Mapping[str, str] = {"y": "yes", "true": "yes", "n": "no", "false": "no"}
 _KINDS = ("string", "integer", "number", "boolean")
 
 
@@ -44,6 +43,11 @@ class Form:
         """True if the field that is asked for may not be left out."""
         return self.name in self.pause.schema.get("required", ())
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that the field that is asked for can be filled with, where it is a choice."""
+        return tuple(_choices(self.fields[self.name]))
+
     def question(self, *, required: str = "") -> str:
         """Return what the user is asked: the field, what it means, and what can be typed.
 
@@ -51,8 +55,8 @@ class Form:
             required: What an empty line does if the field is needed.
         """
         schema = self.fields[self.name]
-        label = printing.one_line(str(schema.get("title") or self.name))
-        meaning = printing.one_line(str(schema.get("description") or ""))
+        label = str(schema.get("title") or self.name)
+        meaning = str(schema.get("description") or "")
         hints = [hint for hint in (_hint(schema), required if self.is_required else "empty: none") if hint]
         asked = f"{label}: {meaning}" if meaning else label
         return f"{asked} ({'; '.join(hints)})" if hints else asked
@@ -89,21 +93,21 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return kinds[0] if len(kinds) == 1 and kinds[0] in _KINDS else ""
 
 
-def _choices(schema: Mapping[str, Any]) -> list[Any]:
+def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the words of a field that is a choice, each with its value."""
     values = schema.get("enum")
-    return [value for value in values if not isinstance(value, list | Mapping)] if isinstance(values, list) else []
+    if isinstance(values, list):
+        return {_word(value): value for value in values if not isinstance(value, list | Mapping)}
+    return {"yes": True, "no": False} if _kind(schema) == "boolean" else {}
 
 
 def _hint(schema: Mapping[str, Any]) -> str:
-    choices = _choices(schema)
-    if choices:
-        return ", ".join(f"{number} {_word(value)}" for number, value in enumerate(choices, start=1))
-    kind = _kind(schema)
-    return {"boolean": "1 yes, 2 no", "integer": "a whole number", "number": "a number"}.get(kind, "")
+    listed = ", ".join(f"{number} {word}" for number, word in enumerate(_choices(schema), start=1))
+    return listed or {"integer": "a whole number", "number": "a number"}.get(_kind(schema), "")
 
 
 def _word(value: Any) -> str:
-    return printing.one_line(value) if isinstance(value, str) else printing.as_json(value, None)
+    return visible(value) if isinstance(value, str) else escape.as_json(value, None)
 
 
 def _fitting_field(pause: Paused, name: str, schema: Mapping[str, Any], text: str) -> Any:
@@ -117,19 +121,14 @@ def _read(schema: Mapping[str, Any], text: str) -> Any:
     """Read the value of a field. Raises ValueError."""
     choices = _choices(schema)
     if choices:
-        words = {_word(value).casefold(): value for value in choices}
-        numbers = {str(number): value for number, value in enumerate(choices, start=1)}
-        found = {**numbers, **words}
-        if text.casefold() not in found:
+        found = {str(number): value for number, value in enumerate(choices.values(), start=1)}
+        found |= {word.casefold(): value for word, value in choices.items()}
+        typed = text.casefold()
+        if (typed := typed if typed in found else _SHORT.get(typed, "")) not in found:
             raise ValueError(f"please type one of {_hint(schema)}")
-        return found[text.casefold()]
-    kind = _kind(schema)
-    if kind == "string":
+        return found[typed]
+    if _kind(schema) == "string":
         return text
-    if kind == "boolean":
-        if text.casefold() not in _YES_NO:
-            raise ValueError("please type yes or no")
-        return _YES_NO[text.casefold()]
     try:
         return source.parse(text, limit=1_000)
     except source.SourceError as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 from llm_fsm._text import estimate
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.llm.base import LLM, form_of, let_go, streamed
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.turn.prompt.render import sections
@@ -27,13 +28,13 @@ class PromptPrinter:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Show the request, then ask the model."""
         self._calls += 1
-        printing.err("\n".join(lines(request, self._calls)))
+        console.text("\n".join(lines(request, self._calls)), sys.stderr)
         return await self._llm.complete(request)
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """The same while the reply arrives, where the model can do that."""
         self._calls += 1
-        printing.err("\n".join(lines(request, self._calls)))
+        console.text("\n".join(lines(request, self._calls)), sys.stderr)
         async with aclosing(streamed(self._llm, request)) as items:
             async for item in items:
                 yield item
@@ -55,7 +56,7 @@ def lines(request: LLMRequest, call: int) -> Iterator[str]:
         yield f"reply schema: {_size(request.schema.text)}"
     for message in request.messages:
         yield f"── {message.role} ──"
-        yield printing.words(message.content)
+        yield message.content
     yield f"── end of call {call} ──"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 from prompt_toolkit import PromptSession
@@ -18,15 +19,11 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
-from rich.text import Text
 
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
-from llm_fsm.cli.terminal import answers
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.cli.terminal import slash_commands as slash
 from llm_fsm.cli.terminal.form import Form, form_of
 from llm_fsm.cli.terminal.wrap import Words
@@ -41,8 +38,6 @@ try:
 except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
-NOTE = "dim"
-FAULT = "red"
 _CHOICE_CHARS = 60
 _Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
@@ -53,57 +48,45 @@ _BROKEN_OFF = {
 }
 
 
-class Screen:
-    """The two streams of a terminal: replies on standard output, everything else on standard error."""
+def note(*lines: str) -> None:
+    """Show something about the conversation."""
+    console.err(*lines, style=console.DIM, wrapped=True)
 
-    def __init__(self) -> None:
-        self._out = Console(highlight=False, markup=False, emoji=False)
-        self._err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
-    def reply(self, text: str) -> None:
-        """Show what the machine said."""
-        self._out.print()
-        self._out.print(Text(printing.words(text)))
-        self._out.print()
+def reply(text: str) -> None:
+    """Show what the machine said."""
+    words = Words(lambda: console.of(sys.stdout).width)
+    words.say(text)
+    words.end()
+    console.out("")
 
-    def note(self, text: str, *, to_copy: bool = False) -> None:
-        """Show something about the conversation. `to_copy`: lines are not broken."""
-        self._err.print(Text(printing.words(text), style=NOTE), soft_wrap=to_copy)
 
-    def choices(self, choices: Sequence[Choice]) -> None:
-        """Show what can be chosen, by numbers that can be typed; nothing where there is no choice."""
-        shown = Text()
-        for number, choice in enumerate(choices, start=1):
-            shown.append(f"{number} ", style="bold cyan")
-            label = printing.shortened(choice.label, _CHOICE_CHARS).replace(" ", "\u00a0")
-            shown.append(label + ("" if number == len(choices) else "   "))
-        if choices:
-            self._err.print(shown)
+def show_choices(choices: Sequence[Choice]) -> None:
+    """Show what can be chosen, by numbers that can be typed; nothing where there is no choice."""
+    shown: list[tuple[str, str]] = []
+    for number, choice in enumerate(choices, start=1):
+        label = escape.shortened(choice.label, _CHOICE_CHARS).replace(" ", "\u00a0")
+        shown += [(f"{number} ", "bold cyan"), (label + ("" if number == len(choices) else "   "), "")]
+    if shown:
+        console.err(shown, wrapped=True)
 
-    def fault(self, text: str) -> None:
-        """Show what went wrong."""
-        self._err.print(
-            Text(f"{printing.PROGRAM}: error: {printing.one_line(text)}", style=FAULT), soft_wrap=True
-        )
 
-    def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
-        """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
-        columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
-        words = Words(lambda: self._out.width)
-        try:
-            with _unseen_keys(), Progress(*columns, console=self._err, transient=True) as progress:
-                progress.add_task("thinking", total=None)
+def hear_out(work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
+    """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
+    began, words = monotonic(), Words(lambda: console.of(sys.stdout).width)
+    try:
+        with _unseen_keys(), console.working(lambda: f"thinking {monotonic() - began:.1f} s") as stop:
 
-                def hear(delta: MessageDelta) -> None:
-                    progress.stop()
-                    if delta.restart:
-                        words.end()
-                        self.note("That was not to be; this is:")
-                    words.say(delta.text)
+            def hear(delta: MessageDelta) -> None:
+                stop()
+                if delta.restart:
+                    words.end()
+                    note("That was not to be; this is:")
+                words.say(delta.text)
 
-                return work(hear)
-        finally:
-            words.end()
+            return work(hear)
+    finally:
+        words.end()
 
 
 @contextmanager
@@ -130,7 +113,6 @@ class Opening:
     """
 
     def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
-        self.screen = Screen()
         self.heard = False
         self.id = ""
         self._head = head
@@ -140,9 +122,8 @@ class Opening:
         if not self.id:
             self.id = conversation_id
             whose, *to_copy = self._head(conversation_id)
-            self.screen.note(whose)
-            for line in to_copy:
-                self.screen.note(line, to_copy=True)
+            note(whose)
+            console.err(*to_copy, style=console.DIM)
 
     def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
         """The conversation that `start` begins; its greeting is shown meanwhile."""
@@ -156,14 +137,7 @@ class Opening:
 
             return start(observe)
 
-        return self.screen.hear_out(work)
-
-
-class _Seconds(ProgressColumn):
-    """The seconds since the work began."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.elapsed or 0.0:.1f} s")
+        return hear_out(work)
 
 
 class _SlashCommands(Completer):
@@ -226,24 +200,24 @@ def line_editor(folder: Path | None) -> PromptSession[str]:
     )
 
 
-def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str, resumed: bool) -> int:
+def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: bool) -> int:
     """Hold the conversation until it or the user ends it; gives the exit code.
 
     One that is resumed and over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and
     so does a StoreError that will not pass by itself.
     """
     if opening:
-        screen.reply(opening)
+        reply(opening)
     asking, fresh = _Asking(), True
     over = resumed and talk.ended
     if over:
-        screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
+        note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
-        asking = _asked(talk, screen, asking)
+        asking = _asked(talk, asking)
         if fresh:
-            screen.choices(talk.choices)
+            show_choices(talk.choices)
         try:
-            line = _typed(talk, screen, editor)
+            line = _typed(talk, editor)
         except EOFError:
             return _left(talk)
         if line is None:
@@ -253,13 +227,13 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
             answer = slash.obey(talk, line)
             if answer.leave:
                 return _left(talk)
-            _answered(talk, screen, answer)
+            _answered(talk, answer)
             fresh = answer.again or bool(answer.value)
         elif message.strip() or asking.takes_nothing:
-            _take(talk, screen, message, asking)
+            _take(talk, message, asking)
             fresh = True
         over = over and talk.ended
-    screen.note("The conversation has ended.")
+    note("The conversation has ended.")
     return exits.OK
 
 
@@ -280,7 +254,7 @@ class _Asking:
         return self.form is not None and not self.form.is_required
 
 
-def _asked(talk: Talk, screen: Screen, asking: _Asking) -> _Asking:
+def _asked(talk: Talk, asking: _Asking) -> _Asking:
     """Show once what is waited for, and each time the field that is asked for."""
     pause = talk.paused
     if pause is None:
@@ -289,31 +263,33 @@ def _asked(talk: Talk, screen: Screen, asking: _Asking) -> _Asking:
         asking = _Asking(pause.id)
         said = talk.last_words()
         told = [line for line in report.before(talk.program(), talk.session()) if line not in said]
-        for line in (*told, *answers.shown(pause)):
-            screen.note(line)
+        note(*told, *answers.shown(pause))
     if asking.form is None or not asking.form.fields:
         asking.form = form_of(pause)
     if asking.form is not None:
-        screen.note(asking.form.question())
+        note(asking.form.question())
     return asking
 
 
-def _answered(talk: Talk, screen: Screen, answer: slash.Answer) -> None:
+def _answered(talk: Talk, answer: slash.Answer) -> None:
     """Do what is left of a command."""
-    if answer.text:
-        screen.note(answer.text)
+    for part in answer.parts:
+        if isinstance(part, str):
+            note(part)
+        elif part:
+            console.table(part, style=console.DIM, to=sys.stderr)
     if answer.again and (words := talk.last_words()):
-        screen.reply(words)
+        reply(words)
     for value in answer.value:
-        _turn(talk, screen, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
+        _turn(talk, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
 
 
-def _take(talk: Talk, screen: Screen, message: str, asking: _Asking) -> None:
+def _take(talk: Talk, message: str, asking: _Asking) -> None:
     """Take a line that is no command: a message, or an answer, or a part of one."""
     pause = talk.paused
     if pause is None:
         said = pick(talk.choices, message) or message
-        _turn(talk, screen, lambda hear: talk.send(said, hear))
+        _turn(talk, lambda hear: talk.send(said, hear))
         return
     try:
         if asking.form is None:
@@ -322,10 +298,10 @@ def _take(talk: Talk, screen: Screen, message: str, asking: _Asking) -> None:
             asking.form.take(message)
             value = asking.form.value
     except ValueError as error:
-        screen.fault(str(error))
+        console.error(str(error))
         return
     if asking.form is None or not asking.form.fields:
-        _turn(talk, screen, lambda hear: talk.answer(value, hear))
+        _turn(talk, lambda hear: talk.answer(value, hear))
 
 
 class _Due(Exception):
@@ -335,7 +311,7 @@ class _Due(Exception):
         self.text = text
 
 
-def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None:
+def _typed(talk: Talk, editor: PromptSession[str]) -> str | None:
     """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
     typed, over = "", talk.ended
     while over or not talk.ended:
@@ -354,31 +330,31 @@ def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None
         except _Due as due:
             typed = due.text
             for words in talk.due():
-                screen.reply(words)
+                reply(words)
     return None
 
 
-def _turn(talk: Talk, screen: Screen, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
+def _turn(talk: Talk, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
     """Take one turn. After an error or an interrupt the user may go on; a second interrupt goes through."""
     before = talk.data()
     try:
-        screen.hear_out(work)
+        hear_out(work)
     except KeyboardInterrupt:
         if not talk.is_idle():  # a second one came before the turn had stopped
             raise
         with suppress(LLMFSMError):
-            screen.note(f"Stopped. {_BROKEN_OFF[talk.left_by_interrupt(before)]} Ctrl-C again leaves.")
+            note(f"Stopped. {_BROKEN_OFF[talk.left_by_interrupt(before)]} Ctrl-C again leaves.")
     except (ModelError, ConversationConflict) as error:
-        screen.fault(str(error))
-        screen.note(_UNCHANGED)
+        console.error(str(error))
+        note(_UNCHANGED)
         talk.refresh()
     except ConversationEnded as error:
-        screen.fault(str(error))
+        console.error(str(error))
         talk.refresh()
     except StoreError as error:
         if not error.retryable:
             raise
-        screen.fault(str(error))
-        screen.note(_UNCHANGED)
+        console.error(str(error))
+        note(_UNCHANGED)
     except ValueError as error:
-        screen.fault(str(error))
+        console.error(str(error))

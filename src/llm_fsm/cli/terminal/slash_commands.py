@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.output import write_new
-from llm_fsm.cli.terminal import answers
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import answers, escape
 from llm_fsm.cli.terminal import explain as explained
 from llm_fsm.engine.explain import explain_last
 from llm_fsm.errors import ConversationConflict
@@ -32,13 +31,13 @@ from llm_fsm.turn.available import asides, available_moves
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a command, for standard error.
+    """The answer of a command, for standard error: lines, and tables as lists of rows.
 
     `again`: the last words are shown again. `leave`: the chat ends. `value`: one JSON value that answers what the
     conversation waits for.
     """
 
-    text: str = ""
+    parts: Sequence[str | Sequence[tuple[str, ...]]] = ()
     again: bool = False
     leave: bool = False
     value: tuple[Any, ...] = ()
@@ -67,19 +66,19 @@ def obey(talk: Talk, line: str) -> Answer:
     if command is None:
         near = nearest(word, COMMANDS)
         hint = f"; did you mean {near}?" if near else "; /help lists the commands"
-        known = f"there is no command {printing.shortened(word, 40)}{hint}"
-        return Answer(f"{known} (a message that begins with / is typed with //)")
+        known = f"there is no command {escape.shortened(word, 40)}{hint}"
+        return Answer([f"{known} (a message that begins with / is typed with //)"])
     if rest.strip() and not command.argument:
-        return Answer(f"{word} takes nothing after it")
+        return Answer([f"{word} takes nothing after it"])
     return command.run(talk, rest.strip())
 
 
 def _help(_: Talk, __: str) -> Answer:
-    rows = [(f"{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
-    rows += [("1, 2, …", "choose what stands beside the number; no model reads it")]
-    rows += [("//…", "send a message that begins with /"), ("Alt-Enter", "begin a new line in the message")]
-    rows += [("Ctrl-D", "leave"), ("Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed")]
-    return Answer("\n".join(f"  {name:14} {text}" for name, text in rows))
+    rows = [(f"  {name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
+    rows += [("  1, 2, …", "choose what stands beside the number; no model reads it")]
+    rows += [("  //…", "send a message that begins with /"), ("  Alt-Enter", "begin a new line in the message")]
+    rows += [("  Ctrl-D", "leave"), ("  Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed")]
+    return Answer([rows])
 
 
 def _state(talk: Talk, _: str) -> Answer:
@@ -87,34 +86,34 @@ def _state(talk: Talk, _: str) -> Answer:
     program = talk.program().at(session)
     state = None if program is None else program.definition.states.get(session.state)
     if program is None or state is None:
-        return Answer(f"state {session.state}, which this definition does not have")
-    lines = [f"state {session.state} ({program.definition.kind_of(session.state)})"]
-    lines += _stack(session)
+        return Answer([f"state {session.state}, which this definition does not have"])
+    lines = [f"state {session.state} ({program.definition.kind_of(session.state)})", *_stack(session)]
     if state.purpose or state.description:
-        lines.append(f"  purpose: {printing.shortened(state.purpose or state.description, 200)}")
-    for key in state.required_context_keys:
-        known = "known" if has(session.context, key) else "still missing"
-        lines.append(f"  {printing.one_line(key)}: {known}")
+        lines.append(f"  purpose: {escape.shortened(state.purpose or state.description, 200)}")
+    keys = [
+        (f"  {key}", "known" if has(session.context, key) else "still missing") for key in state.required_context_keys
+    ]
     beside = asides(talk.program(), session)
     look = available_moves(program, session, beside)
-    for move in program.states[session.state].moves:
-        if move.target != session.state:
-            status = "open" if move.pointer in look.open else "closed now"
-            words = f" — {printing.shortened(move.description, 80)}" if move.description else ""
-            lines.append(f"  → {move.target}: {status}{words}")
+    moves = [
+        (move.target, move.pointer in look.open, escape.shortened(move.description, 80))
+        for move in program.states[session.state].moves
+        if move.target != session.state
+    ]
     for name in look.further:
         aside = beside.get(name)
         if aside is None or aside.move.place is not None:
-            lines.append(f"  → {name}: open — back to what was left open")
+            moves.append((name, True, "back to what was left open"))
         else:
-            status = "open" if aside.is_open else "closed now"
-            lines.append(f"  → {name}: {status} — {printing.shortened(aside.move.description, 80)}, of what calls this")
-    return Answer("\n".join(lines))
+            words = escape.shortened(aside.move.description, 80)
+            moves.append((name, aside.is_open, f"{words}, of what calls this"))
+    ways = [(f"  → {name}", "open" if is_open else "closed now", words) for name, is_open, words in moves]
+    return Answer([*lines, keys, ways])
 
 
 def _stack(session: Session) -> list[str]:
     """Return the places that the conversation comes back to, the nearest first."""
-    lines = [f"  in the flow {printing.one_line(session.flow)}"] if session.flow else []
+    lines = [f"  in the flow {session.flow}"] if session.flow else []
     for frame in reversed(session.stack):
         what = "called by" if frame.kind == "subflow" else "in a digression from"
         lines.append(f"  {what} {frame.saved['state']}")
@@ -123,11 +122,8 @@ def _stack(session: Session) -> list[str]:
 
 def _context(talk: Talk, _: str) -> Answer:
     context = transcript.masked(talk.program().is_secret, talk.session().context)
-    lines = [
-        f"  {printing.one_line(key)} = {value if value == DOTS else printing.one_line(_json(value))}"
-        for key, value in context.items()
-    ]
-    return Answer("\n".join(lines) or "nothing has been collected yet")
+    rows = [(f"  {key}", f"= {value if value == DOTS else _json(value)}") for key, value in context.items()]
+    return Answer([rows or "nothing has been collected yet"])
 
 
 def _json(value: object) -> str:
@@ -136,15 +132,15 @@ def _json(value: object) -> str:
 
 def _why(talk: Talk, _: str) -> Answer:
     found = explain_last(talk.program(), talk.id, talk.records())
-    return Answer("nothing has happened yet" if found is None else "\n".join(explained.lines(found)))
+    return Answer(["nothing has happened yet"] if found is None else list(explained.lines(found)))
 
 
 def _undo(talk: Talk, _: str) -> Answer:
     try:
         talk.undo()
     except ConversationConflict as error:
-        return Answer(str(error))
-    return Answer(f"the last turn was taken back; the state is {talk.session().state} again", again=True)
+        return Answer([str(error)])
+    return Answer([f"the last turn was taken back; the state is {talk.session().state} again"], again=True)
 
 
 def _save(talk: Talk, argument: str) -> Answer:
@@ -152,36 +148,36 @@ def _save(talk: Talk, argument: str) -> Answer:
     path = Path(argument or f"conversation-{stamp}.json").expanduser()
     whole = (talk.program(), talk.session(), talk.records())
     readable = path.suffix.lower() in (".md", ".markdown")
-    text = transcript.markdown(*whole) if readable else printing.as_json(transcript.document(*whole))
-    shown = printing.one_line(str(path))
+    text = transcript.markdown(*whole) if readable else escape.as_json(transcript.document(*whole))
+    shown = str(path)
     try:
         write_new(path, f"{text}\n")
     except FileExistsError:
-        return Answer(f"{shown} exists already and was not overwritten; name another file")
+        return Answer([f"{shown} exists already and was not overwritten; name another file"])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return Answer(f"{shown} cannot be written: {reason.lower()}")
-    return Answer(f"saved to {shown}")
+        return Answer([f"{shown} cannot be written: {reason.lower()}"])
+    return Answer([f"saved to {shown}"])
 
 
 def _answer(talk: Talk, argument: str) -> Answer:
     if talk.paused is None:
-        return Answer("the conversation waits for no answer")
+        return Answer(["the conversation waits for no answer"])
     if not argument:
-        return Answer("\n".join(answers.shown(talk.paused)))
+        return Answer(answers.shown(talk.paused))
     try:
         return Answer(value=(answers.given(argument),))
     except ValueError as error:
-        return Answer(str(error))
+        return Answer([str(error)])
 
 
 def _test(talk: Talk, argument: str) -> Answer:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     name = os.path.expanduser(argument or f"conversation-{stamp}.test.json")
     try:
-        return Answer(saved_test.write(talk, name))
+        return Answer([saved_test.write(talk, name)])
     except Failure as error:
-        return Answer(error.format_message())
+        return Answer([error.format_message()])
 
 
 def _quit(_: Talk, __: str) -> Answer:

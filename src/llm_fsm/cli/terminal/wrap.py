@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 
 from rich.cells import cell_len
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 
 _PARTS = re.compile("\r?\n|\r|[^\\S\r\n\u00a0\u202f]+|[\\S\u00a0\u202f]+")
 _TAB = "    "
@@ -32,22 +31,18 @@ class Words:
         *whole, self._held = _PARTS.findall(self._held + piece) or [""]
         if not self._held.isspace() and cell_len(self._held) != len(self._held):
             whole, self._held = [*whole, self._held], ""
-        self._write(("" if self._begun else "\n") + "".join(map(self._placed, whole)))
+        console.piece(("" if self._begun else "\n") + "".join(map(self._placed, whole)))
         self._begun = True
 
     def end(self) -> None:
         """The reply is over, or breaks off; nothing where there was none."""
         if self._begun:
-            self._write(self._placed(self._held) + "\n")
+            console.piece(self._placed(self._held) + "\n")
         self._begun, self._held, self._column = False, "", 0
-
-    def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
 
     def _placed(self, part: str) -> str:
         """Return a part with the line break before it, or without the blanks that end a line."""
-        text = printing.words(part).replace("\t", _TAB)
+        text = escape.words(part).replace("\t", _TAB)
         width, cells = self._width(), cell_len(text)
         if text == "\n":
             self._column = 0

@@ -25,8 +25,7 @@ from llm_fsm.cli.stores import (
     unknown,
     unlisted,
 )
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal import table
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
@@ -76,14 +75,15 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
     found, left = ([], ()) if store is None else asyncio.run(_listed(store))
     shown = sorted(found, key=attrgetter("updated"), reverse=True)[:limit]
     if as_json:
-        printing.out(printing.as_json({"conversations": [_line(item) for item in shown]}))
+        console.json({"conversations": [_line(item) for item in shown]})
     elif shown:
         names = sorted(item.conversation_id for item in found)
-        table.show(("id", "definition", "state", "turns", "last used (UTC)"), _rows(shown, names), numbers=(3,))
+        head = ("id", "definition", "state", "turns", "last used (UTC)")
+        console.table(_rows(shown, names), head, right=(3,))
     if len(found) > len(shown):
-        printing.note(f"{len(found) - len(shown):,} more; --limit shows them")
+        console.note(f"{len(found) - len(shown):,} more; --limit shows them")
     elif not found and not left:
-        printing.note("there are no conversations yet")
+        console.note("there are no conversations yet")
     tell_unlisted(left)
 
 
@@ -105,9 +105,9 @@ def show(ctx: click.Context, *, conversation_id: str | None, last: bool, db: str
     conversation_id, records, secret = asyncio.run(_records(store, conversation_id))
     turns = transcript.turns(records, secret.__contains__)
     if as_json:
-        printing.out(printing.as_json({"conversation": conversation_id, "turns": turns}))
+        console.json({"conversation": conversation_id, "turns": turns})
     else:
-        printing.out("\n\n".join(transcript.plain(turn) for turn in turns))
+        console.text("\n\n".join(transcript.plain(turn) for turn in turns))
 
 
 @conversations.command(epilog=example("llm-fsm conversations delete k3f9x2mw"))
@@ -121,13 +121,13 @@ def delete(conversation_id: str, yes: bool, db: str | None) -> None:
     The beginning of an ID will do if no other begins so.
     """
     if not asyncio.run(_delete(open_holding(db, conversation_id), conversation_id, yes=yes)):
-        printing.note("nothing was deleted")
+        console.note("nothing was deleted")
 
 
 def _confirmed(conversation_id: str) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("deleting for good needs --yes where nobody can be asked")
-    return click.confirm(f"Delete conversation {printing.one_line(conversation_id)} for good?", err=True)
+    return console.confirmed(f"Delete conversation {conversation_id} for good?")
 
 
 async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
@@ -163,7 +163,7 @@ async def _delete(store: Store, given: str, *, yes: bool) -> bool:
         async with store.lock(conversation_id, 5.0):
             if not await store.delete(conversation_id):
                 raise unknown(conversation_id)
-        printing.note(f"deleted {conversation_id}")
+        console.note(f"deleted {conversation_id}")
         return True
     finally:
         await store.close()
@@ -185,7 +185,7 @@ def _rows(listed: Sequence[Listed], names: Sequence[str]) -> Iterator[Sequence[s
     for item in listed:
         yield (
             shortest(item.conversation_id, names),
-            printing.shortened(item.definition, 30),
+            escape.shortened(item.definition, 30),
             item.state + (" (ended)" if item.ended else ""),
             str(item.turns),
             transcript.moment(item.updated)[:16].replace("T", " "),

@@ -16,7 +16,7 @@ from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import listed_id, open_existing, tell_unlisted, unlisted
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
@@ -75,10 +75,10 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
             raise Failure(f"{map_file}: {error}") from error
         went, left = asyncio.run(_migrated(machine, store, applies=applies))
     if as_json:
-        printing.out(printing.as_json({"applied": applies, "conversations": [_document(item) for item in went]}))
-    elif went:
-        printing.out("\n".join(map(_line, went)))
-    printing.note(_summary(went, applies=applies))
+        console.json({"applied": applies, "conversations": [_document(item) for item in went]})
+    else:
+        console.out(*map(_line, went))
+    console.note(_summary(went, applies=applies))
     tell_unlisted(left)
     if any(item.damaged for item in went):
         raise click.exceptions.Exit(exits.STORE)
@@ -115,13 +115,13 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
 
 
 def _line(went: Went) -> str:
-    name, change = printing.one_line(went.id), went.change
+    name, change = went.id, went.change
     if change is None:
-        return f"{name}: stays: {printing.one_line(went.reason)}"
+        return f"{name}: stays: {went.reason}"
     parts = [f"{went.was} → {change.states[went.was]}" if went.was in change.states else f"in {went.was}"]
     parts += [f"{old} → {new}" if new else f"{old} dropped" for old, new in change.keys.items()]
     parts += [f"{key} dropped: the definition refuses its value" for key in change.removed]
-    return f"{name}: {printing.one_line('; '.join(parts))}"
+    return f"{name}: {'; '.join(parts)}"
 
 
 def _document(went: Went) -> dict[str, Any]:
@@ -144,5 +144,5 @@ def _summary(went: Sequence[Went], *, applies: bool) -> str:
     left = len(went) - carried
     stays = f", {left:,} stay{'s' if left == 1 else ''} as begun" if left else ""
     if applies:
-        return f"{printing.plural(carried, 'conversation')} carried over{stays}"
-    return f"{printing.plural(carried, 'conversation')} can be carried over{stays}; --apply does it"
+        return f"{escape.plural(carried, 'conversation')} carried over{stays}"
+    return f"{escape.plural(carried, 'conversation')} can be carried over{stays}; --apply does it"

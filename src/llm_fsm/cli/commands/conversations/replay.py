@@ -16,7 +16,7 @@ from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import identified, known_id, open_existing, tell_unlisted, unlisted
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.model_call import ask
@@ -67,10 +67,10 @@ def replay(
         found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
     differing = [item for item in found if item.divergence is not None]
     if as_json:
-        printing.out(printing.as_json({"conversations": [asdict(item) for item in found], **_numbers(found)}))
+        console.json({"conversations": [asdict(item) for item in found], **_numbers(found)})
     elif differing:
-        printing.out("\n".join(_line(item.conversation_id, item.divergence) for item in differing if item.divergence))
-    printing.note(_summary(found))
+        console.out(*(_line(item.conversation_id, item.divergence) for item in differing if item.divergence))
+    console.note(_summary(found))
     tell_unlisted(left)
     context.exit(1 if differing else 0)
 
@@ -112,8 +112,8 @@ async def _wanted(store: Store, program: CompiledMachine, ids: Sequence[str]) ->
 
 
 def _line(name: str, divergence: Divergence) -> str:
-    was, now = printing.shortened(divergence.was, 80), printing.shortened(divergence.now, 80)
-    return f"{printing.one_line(name)}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
+    was, now = escape.shortened(divergence.was, 80), escape.shortened(divergence.now, 80)
+    return f"{name}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
 
 
 def _numbers(found: Sequence[Replayed]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _summary(found: Sequence[Replayed]) -> str:
     if not found:
         return "there are no conversations of this definition"
     numbers = _numbers(found)
-    head = f"{printing.plural(len(found), 'conversation')}, {printing.plural(numbers['turns'], 'turn')} played: "
+    head = f"{escape.plural(len(found), 'conversation')}, {escape.plural(numbers['turns'], 'turn')} played: "
     if not numbers["diverging"]:
         return f"{head}all go the same way"
     kinds = ", ".join(f"{count:,} by {what}" for what, count in sorted(numbers["by"].items()))

@@ -14,8 +14,7 @@ import click
 
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import open_existing
-from llm_fsm.cli.terminal import escape as printing
-from llm_fsm.cli.terminal import table
+from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store
@@ -126,11 +125,11 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
     if store is not None:
         asyncio.run(_count(store, definition, tally, start, time.time() - idle * _HOUR))
     if as_json:
-        printing.out(printing.as_json(_document(tally)))
+        console.json(_document(tally))
     elif tally.conversations:
         _show(tally)
     else:
-        printing.note("there are no conversations yet")
+        console.note("there are no conversations yet")
 
 
 async def _count(store: Store, definition: str | None, tally: Tally, since: float, before: float) -> None:
@@ -171,10 +170,11 @@ def _document(tally: Tally) -> dict[str, Any]:
 
 
 def _show(tally: Tally) -> None:
-    printing.out(f"{tally.conversations} conversations, {tally.ended} of them ended")
+    console.out(f"{tally.conversations} conversations, {tally.ended} of them ended")
     document = _document(tally)
     for lines in (document["states"], document["days"]):
         if lines:
-            printing.out("")
+            console.out("")
             rows = [[str(value) for value in line.values()] for line in lines]
-            table.show([key.replace("_", " ") for key in lines[0]], rows, numbers=range(2, len(lines[0])))
+            head = [key.replace("_", " ") for key in lines[0]]
+            console.table(rows, head, right=range(2, len(head)))

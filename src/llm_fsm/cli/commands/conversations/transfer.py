@@ -13,7 +13,7 @@ import click
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import identified, known_id, listed_id, open_existing, open_store
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationNotFound, UnreadableError
@@ -90,11 +90,11 @@ def doctor(db: str | None) -> None:
     found = [] if store is None else asyncio.run(_examined(store))
     for complaint in found:
         whose = complaint.conversation_id or "the store"
-        printing.out(f"{printing.one_line(whose)}: {printing.one_line(complaint.what)}")
+        console.out(f"{whose}: {complaint.what}")
     if found:
-        wrong = printing.plural(len(found), "complaint")
+        wrong = escape.plural(len(found), "complaint")
         raise Failure(f"{wrong}; `conversations export` what can still be read", STORE)
-    printing.note("nothing is wrong")
+    console.note("nothing is wrong")
 
 
 async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> int:
@@ -104,17 +104,17 @@ async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> 
         async with aclosing(_wanted(store, names)) as wanted:
             async for name in wanted:
                 try:
-                    printing.out(await export(store, listed_id(name), with_secrets=with_secrets))
+                    console.text(await export(store, listed_id(name), with_secrets=with_secrets))
                 except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
                     if names:
                         raise
                 except UnreadableError as error:
                     left += 1
-                    printing.error(f"{printing.one_line(name)}: {error}")
+                    console.error(f"{name}: {error}")
         own = None if names else getattr(store, "faults", None)  # of some nobody can tell whose they are
         for fault in () if own is None else await own():
             left += 1
-            printing.error(fault)
+            console.error(fault)
     finally:
         await store.close()
     return left
@@ -151,10 +151,10 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
             except ValueError as error:
                 raise Failure(f"line {number}: {error}") from error
             kept = number
-            printing.out(printing.one_line(name))
+            console.out(name)
     except BaseException:  # an interrupt, too, leaves what came before it
         if kept:
-            printing.note(f"kept before the error: {printing.plural(kept, 'conversation')}")
+            console.note(f"kept before the error: {escape.plural(kept, 'conversation')}")
         raise
     finally:
         await store.close()
@@ -164,7 +164,7 @@ async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | Non
     try:
         name = await identified(store, conversation_id)
         await fork(store, name, new_id, turn)
-        printing.note(f"{printing.one_line(new_id)} is a copy of {printing.one_line(name)}")
+        console.note(f"{new_id} is a copy of {name}")
     except ValueError as error:
         raise Failure(str(error)) from error
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm._escape import visible
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.positions import Scan
 from llm_fsm.documents.files import read
@@ -49,7 +49,7 @@ def table(found: Sequence[Covered]) -> str:
 
 
 def _numbers(one: Covered) -> Iterator[str]:
-    yield f"coverage of {printing.one_line(one.name)} ({printing.one_line(one.file)})"
+    yield f"coverage of {visible(one.name)} ({visible(one.file)})"
     for kind in KINDS:
         counts = one.coverage.counts[kind].values()
         if counts:
@@ -74,10 +74,10 @@ def _conversations(one: Covered) -> Iterator[str]:
         return
     yield "  reached by (llm-fsm test --generate FILE.test.json writes them):"
     for found in made.conversations[:_LISTED]:
-        yield f"    {printing.one_line(found.summary())}"
-        yield f"      {printing.one_line(', '.join(found.reaches))}"
+        yield f"    {visible(found.summary())}"
+        yield f"      {visible(', '.join(found.reaches))}"
     if made.left:
-        yield f"  not reached: {printing.one_line(', '.join(made.left))}"
+        yield f"  not reached: {visible(', '.join(made.left))}"
 
 
 def _missing(one: Covered) -> Iterator[str]:
@@ -88,7 +88,7 @@ def _missing(one: Covered) -> Iterator[str]:
     for name in names[:_LISTED]:
         way = one.ways.get(name, ())
         shown = f"  by {' → '.join(way)}" if way else ""
-        yield f"    {_place(one, name, scan)}{printing.one_line(name)}{printing.one_line(shown)}"
+        yield f"    {_place(one, name, scan)}{visible(name)}{visible(shown)}"
     if len(names) > _LISTED:
         yield f"    … and {len(names) - _LISTED} more"
 
@@ -102,7 +102,7 @@ def _scan(file: str) -> Scan | None:
 
 def _place(one: Covered, name: str, scan: Scan | None) -> str:
     line = line_of(name, scan)
-    return f"{printing.one_line(one.file)}:{line}: " if line is not None else ""
+    return f"{visible(one.file)}:{line}: " if line is not None else ""
 
 
 def line_of(name: str, scan: Scan | None) -> int | None:

@@ -11,7 +11,7 @@ from llm_fsm.cli import documents
 from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure
 from llm_fsm.cli.output import write_output
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
@@ -53,14 +53,14 @@ def generate(paths: Sequence[str], output: str | None) -> None:
             faulty.append(f"{file}: no tests can be made of it: {error}")
         else:
             _write(place, made.document)
-            printing.note(_told(place, made))
+            console.note(_told(place, made))
     _tell_faults(faulty)
 
 
 def _tell_faults(faults: Sequence[str]) -> None:
     """Raise Failure where there are any, when each was told in a line."""
     for fault in faults[:-1]:
-        printing.error(fault)
+        console.error(fault)
     if faults:
         raise Failure(faults[-1], AT_FAULT)
 
@@ -89,11 +89,11 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         made = generated(definition, name=name, place=one.file, missing=one.coverage.untouched())
         left = _left(made)
         if not made.conversations:
-            printing.note(f"nothing to add for {one.file}{left}")
+            console.note(f"nothing to add for {one.file}{left}")
             continue
         document = {**made.document, **({"definition": definition.document} if inline else {})}
         _write(place, document)
-        printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
+        console.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
 
 
 def _write(place: str, document: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output
 from llm_fsm.cli.repository import from_root
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import escape
 from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
 from llm_fsm.llm.registry import resolve
@@ -140,14 +140,14 @@ def _not_reached(rate: Rate) -> Iterator[str]:
     for one in rate.encounters:
         if not one.reached:
             place = f"in {visible(one.state)}, " if one.state else ""
-            yield f"not reached: {place}after {printing.plural(one.turns, 'turn')}: {_short(one.reason)}"
+            yield f"not reached: {place}after {escape.plural(one.turns, 'turn')}: {_short(one.reason)}"
             for mine, theirs in one.said:
                 yield f"    user  {_short(mine)}"
                 yield f"    bot   {_short(theirs)}"
 
 
 def _short(text: str) -> str:
-    return printing.shortened(text, _SHOWN)
+    return escape.shortened(text, _SHOWN)
 
 
 # -- coverage of several processes
@@ -195,7 +195,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("coverage")
         write(coverage_report.table(found))
     if found and wanted["coverage"] not in (None, "-"):
-        write_output(wanted["coverage"], printing.as_json(coverage_report.document(found)) + "\n")
+        write_output(wanted["coverage"], escape.as_json(coverage_report.document(found)) + "\n")
         write(f"wrote {visible(wanted['coverage'])}")
     if config.stash.get(_FAILED, False):
         write(f"coverage is {coverage_report.share(found):.1f} %, under {wanted['fail_under']:g} %", red=True)

@@ -8,7 +8,7 @@ from importlib import import_module
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
 from llm_fsm.cli.output import write_new
-from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
 
 ENDING = ".test.json"
@@ -17,12 +17,12 @@ ENDING = ".test.json"
 def refusal(name: str) -> str | None:
     """Return why a file of tests cannot have this name; None when it can."""
     if not name.endswith(ENDING):
-        return f"the name of a file of tests ends in {ENDING}, which {printing.one_line(name)} does not"
+        return f"the name of a file of tests ends in {ENDING}, which {name} does not"
     if os.path.lexists(name):
-        return f"{printing.one_line(name)} exists already and is not overwritten; name another file"
+        return f"{name} exists already and is not overwritten; name another file"
     folder = os.path.dirname(name) or os.curdir
     if not os.path.isdir(folder):
-        return f"{printing.one_line(name)} cannot be written: there is no folder {printing.one_line(folder)}"
+        return f"{name} cannot be written: there is no folder {folder}"
     return None
 
 
@@ -34,12 +34,12 @@ def write(talk: Talk, name: str) -> str:
     make = import_module("llm_fsm.testing.scenarios.save").document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
-        write_new(name, printing.as_json(document) + "\n")
+        write_new(name, escape.as_json(document) + "\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise Failure(f"{printing.one_line(name)} cannot be written: {reason.lower()}", OUTPUT) from error
-    shown = printing.one_line(name)
-    return f"saved to {shown}; to play it: {printing.one_line(printing.program())} test {shown}"
+        raise Failure(f"{name} cannot be written: {reason.lower()}", OUTPUT) from error
+    shown = name
+    return f"saved to {shown}; to play it: {console.program()} test {shown}"
 
 
 def _reference(talk: Talk, name: str) -> str:
