@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import re
-import select
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +15,7 @@ from cli_command import Desk, Done, command, desk
 from llm_fsm.llm.scripted import calls
 from llm_fsm.testing.server.server import serve_scripted
 from paths import SUPPORT
+from pseudo_terminal import Terminal
 
 __all__ = ["desk"]
 
@@ -457,52 +453,10 @@ def test_a_limit_of_money_that_nothing_counts_towards_is_said_in_one_line(work: 
 
 # -- on a terminal
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")
-
-
-class Terminal:
-    """The command on a pseudo-terminal; `screen` is all that was shown, without escape sequences."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.raw = ""
-        self.pid, self._master = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.environ["TERM"] = "xterm-256color"
-            os.execv(sys.executable, [*command(*arguments)])
-
-    @property
-    def screen(self) -> str:
-        return ESCAPES.sub("", self.raw).replace("\r\n", "\n")
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def wait_for(self, text: str) -> None:
-        while text not in self.screen:
-            assert self._read(), f"{text!r} did not appear on:\n{self.screen}"
-
-    def end(self) -> int:
-        while self._read():
-            pass
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self._master)
-        return os.waitstatus_to_exitcode(status)
-
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], 30)[0]:
-            return False
-        try:
-            data = os.read(self._master, 65_536)
-        except OSError:
-            return False
-        self.raw += data.decode("utf-8", "replace")
-        return bool(data)
-
 
 def test_terminal_shows_states_attempts_key_results_and_the_output(work: Desk) -> None:
-    terminal = Terminal(work.folder, "run", "writer.json", *work.replies("ab", "abc\x1b[31m"), "--input", "x")
-    assert terminal.end() == 0
+    terminal = Terminal("run", "writer.json", *work.replies("ab", "abc\x1b[31m"), "--input", "x")
+    assert terminal.code() == 0
     for part in (
         "● write",
         "✗ long failed (logic): not met: At least 3 characters",
@@ -518,13 +472,13 @@ def test_terminal_shows_states_attempts_key_results_and_the_output(work: Desk) -
 
 def test_terminal_asks_the_person_and_goes_on(work: Desk) -> None:
     replies = work.replies(calls(("pay", {"amount": 5})), "done")
-    terminal = Terminal(work.folder, "run", "payer.json", "--tools", "tools.py", *replies)
-    terminal.wait_for("yes, or no and why (empty: later): ")
+    terminal = Terminal("run", "payer.json", "--tools", "tools.py", *replies)
+    terminal.wait_for("yes, or no and why (empty: later):")
     assert 'call: pay {"amount": 5}' in terminal.screen
     terminal.type("perhaps\n")
     terminal.wait_for("please begin with yes or no")
     terminal.type("yes\n")
-    assert terminal.end() == 0
+    assert terminal.code() == 0
     assert "pay(amount=5) → paid 5" in terminal.screen
     assert "passed · 2 model calls · 1 tool call" in terminal.screen
 
@@ -536,47 +490,47 @@ def test_terminal_shows_the_purpose_and_the_output_and_asks_field_by_field(work:
     states = {"draft": draft, **WAITER["states"], "ask": ask}
     work.write("signed.json", {**WAITER, "initial_state": "draft", "states": states})
     long = "\n".join(f"line {number}" for number in range(40))
-    terminal = Terminal(work.folder, "run", "signed.json", "--id", "w", *work.replies(long))
-    terminal.wait_for("fine (1 yes, 2 no; empty: later): ")
-    shown = terminal.screen.replace("\r", "")
+    terminal = Terminal("run", "signed.json", "--id", "w", *work.replies(long))
+    terminal.wait_for("fine (1 yes, 2 no; empty: later):")
+    shown = terminal.screen
     assert "Wait for a word.\nThe output so far:\n  line 0\n" in shown
     assert "  line 29\n  … 10 more lines\nwaits for word" in shown
     terminal.type("maybe\n")
-    terminal.wait_for("please type yes or no")
+    terminal.wait_for("please type one of 1 yes, 2 no")
     terminal.type("no\n")
-    terminal.wait_for("by (empty: none): ")
+    terminal.wait_for("by (empty: none):")
     terminal.type("Ada\n")
-    terminal.wait_for("why (empty: none): ")
+    terminal.wait_for("why (empty: none):")
     terminal.type("\n")
-    assert terminal.end() == 0
+    assert terminal.code() == 0
     assert 'answered: {"fine": false, "by": "Ada"}' in terminal.screen
 
 
 def test_terminal_leaves_a_question_for_later(work: Desk) -> None:
-    terminal = Terminal(work.folder, "run", "waiter.json", "--model", "offline", "--id", "w")
-    terminal.wait_for("answer (empty: later): ")
+    terminal = Terminal("run", "waiter.json", "--model", "offline", "--id", "w")
+    terminal.wait_for("answer (empty: later):")
     terminal.type("\n")
-    assert terminal.end() == 5
+    assert terminal.code() == 5
     assert "waits for word (state ask)" in terminal.screen
     assert "to go on: llm-fsm run waiter.json --resume w --model offline --answer JSON" in terminal.screen
-    terminal = Terminal(work.folder, "run", "waiter.json", "--model", "offline", "--resume", "w")
-    terminal.wait_for("answer (empty: later): ")
+    terminal = Terminal("run", "waiter.json", "--model", "offline", "--resume", "w")
+    terminal.wait_for("answer (empty: later):")
     terminal.type("blue\n")
-    assert terminal.end() == 0
+    assert terminal.code() == 0
     assert "answered: blue" in terminal.screen
 
 
 def test_json_is_printed_on_a_terminal_when_asked_for(work: Desk) -> None:
-    terminal = Terminal(work.folder, "run", "writer.json", *work.replies("abc"), "--json")
-    assert terminal.end() == 0
+    terminal = Terminal("run", "writer.json", *work.replies("abc"), "--json")
+    assert terminal.code() == 0
     assert terminal.screen.splitlines()[-1].startswith('{"type": "Outcome", "outcome": "passed"')
 
 
 def test_ctrl_c_on_a_terminal_parks_the_run(work: Desk) -> None:
     replies = work.replies(calls(("pay", {"amount": 2})))
-    terminal = Terminal(work.folder, "run", "free.json", "--tools", "slow.py", *replies, "--id", "r")
+    terminal = Terminal("run", "free.json", "--tools", "slow.py", *replies, "--id", "r")
     terminal.wait_for("1 model call ·")
     terminal.type("\x03")
-    assert terminal.end() == 130
+    assert terminal.code() == 130
     assert "parked · 1 model call" in terminal.screen
     assert "the run is parked; to go on: llm-fsm run free.json --resume r" in terminal.screen
