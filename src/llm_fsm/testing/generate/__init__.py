@@ -1,7 +1,7 @@
 """Make tests from definitions.
 
 A definition enters; a file of tests leaves, with a list of what it could not reach. `generator.py` drives: `planner.py`
-plans conversations for each state, `paths.py` finds paths, and `solver.py` finds values for conditions (with `clues.py`
-and `values.py`). `task_outputs.py` finds outputs for key results, and `improviser.py` is the model that answers. Open
+plans conversations for each state, `paths.py` finds paths, and `solver.py` finds values for conditions. `values.py`
+makes values of schemas, `task_outputs.py` outputs for key results, and `improviser.py` is the model that answers. Open
 `generator.py` first.
 """

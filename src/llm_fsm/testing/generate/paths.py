@@ -5,24 +5,18 @@ Each value is set where it comes from: the model's values in its reply, all othe
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, islice, product
 from typing import Any
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc
-from llm_fsm.lint.solver.cases import placed, put
-from llm_fsm.lint.solver.solver import Reasoning, read_names
+from llm_fsm.lint.document import Arc
+from llm_fsm.lint.solver.cases import put
+from llm_fsm.lint.solver.solver import Reasoning
 from llm_fsm.testing.generate.solver import Solver
 from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.testing.generate.values import samples
-
-_TRIED = 1000
-_NUMBER = re.compile(r"(?<=[\[ ])-?\d{1,15}(?:\.\d{1,15})?(?=[,\]}])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,28 +117,8 @@ class Paths:
         return self._decided(arc, {}) if kind == "decide" else Path(context=values)
 
     def _decided(self, arc: Arc, known: Mapping[str, Any]) -> Path | None:
-        """Find as few values as possible with which a state decides for this transition."""
-        guards = []
-        for before in self.known.decided(arc.source):
-            guard = self.known.guard(before.placed)
-            if guard is None:
-                return None
-            guards.append(guard)
-            if before is arc:
-                break
-        names = [name for name in read_names(guards) if name not in SYSTEM_NAMES][:4]
-        opened = self.solver.solution(arc) or {}
-        bounds = [bound for before in self.known.decided(arc.source) for bound in _numbers(before.placed.value)]
-        options = []
-        for name in names:
-            fitting = [bound for bound in bounds if self.known.keys.accepts(name, bound)]
-            options.append([(name, value) for value in (opened.get(name), *self.solver.values(name), *fitting, None)])
-        for chosen in ((), *islice(_by_few(options), _TRIED)):
-            values = placed(chosen)
-            everything = {**known, **values}
-            if [self.solver.opens(guard, everything) for guard in guards] == [*(False for _ in guards[1:]), True]:
-                return Path(context=values)
-        return None
+        values = self.solver.decided(arc, known)
+        return None if values is None else Path(context=values)
 
     def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Path:
         state = self.known.document.states[arc.source].value
@@ -195,36 +169,12 @@ class Paths:
                     queue.append(arc.target)
         return found
 
-    def through(self, state: str) -> Iterator[tuple[Arc, Path]]:
-        """Yield each transition of a state with a shortest path through it."""
-        for arc in self.known.document.arcs_from[state] if state in self.shortest else ():
-            whole = self.along([*self.shortest[state], arc])
-            if whole is not None:
-                yield arc, whole
-
-    def ways(self) -> Iterator[tuple[Act, ...]]:
-        """Yield the events of a shortest path through each transition."""
-        return (whole.acts for state in self.shortest for _, whole in self.through(state))
-
     def ends(self) -> Iterator[tuple[Act, ...]]:
         """Yield the events of a shortest path to each final state."""
         for state, arcs in self.shortest.items():
             whole = self.along(arcs) if self.definition.kind_of(state) == "final" else None
             if whole is not None:
                 yield whole.acts
-
-
-def _by_few(options: Sequence[Sequence[tuple[str, Any]]]) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Combine one of each, in order of how many differ from the first."""
-    for few in range(len(options) + 1):
-        for changed in combinations(range(len(options)), few):
-            yield from product(*(some[1:] if at in changed else some[:1] for at, some in enumerate(options)))
-
-
-def _numbers(transition: Mapping[str, Any]) -> list[int | float]:
-    """List the numbers in the conditions of a transition."""
-    written = json.dumps(transition.get("conditions") or [])
-    return [float(one) if "." in one else int(one) for one in dict.fromkeys(_NUMBER.findall(written))]
 
 
 def _names(output: Any, label: str) -> bool:

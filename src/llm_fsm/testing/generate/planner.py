@@ -17,11 +17,10 @@ from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
 from llm_fsm.testing.generate.paths import Act, Path, Paths, answer_of, answers
 from llm_fsm.testing.generate.solver import COUNTED, text
-from llm_fsm.testing.generate.task_outputs import failing, outputs
+from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.turn.repair.patterns import named
 
 _MOST_TRIALS = 60
-_MOST_TRIES = 6
 _SILENT = (299, 2, 598, 2, 898, 2)
 """Seconds to wait, before and after each of the two reminders and the end of a silence."""
 
@@ -80,10 +79,6 @@ class Planner:
         before = None if arcs is None else self.paths.along(arcs)
         if before is not None:
             yield from (self._after(before, plan) for plan in tried if plan.state == state)
-        if self.definition.kind_of(state) == "decide":
-            for arc, whole in self.paths.through(state):
-                name = f"{state}: to {arc.target}"
-                yield Plan(name=name, context=whole.context, acts=whole.acts, outputs=whole.outputs)
         yield from tried
 
     def _after(self, before: Path, plan: Plan) -> Plan:
@@ -98,7 +93,7 @@ class Planner:
 
     def _tried(self, state: str) -> list[Plan]:
         kind = self.definition.kind_of(state)
-        first = [*self._silence(), *self._corrections()] if state == self._known.document.initial else []
+        first = [*self._silence()] if state == self._known.document.initial else []
         tried = {
             "converse": self._talks,
             "wait": self._waits,
@@ -131,15 +126,6 @@ class Planner:
         guard = self._known.guard(arc.placed)
         counts = guard is not None and not {*COUNTED}.isdisjoint(read_names([guard]))
         return sorted({turn - 1 for turn in self.paths.solver.turns}) if counts else [0]
-
-    def _corrections(self) -> Iterator[Plan]:
-        """Change an answer after each transition, with the name of the pattern."""
-        for acts in self.paths.ways() if "correct" in self.definition.patterns else ():
-            for key, value in acts[-1].update.items() if acts else ():
-                others = [one for one in self.paths.solver.values(key) if text(one) != text(value)]
-                for other in others[:1]:
-                    changed = (*acts, Act(to="correct", update={key: other}))
-                    yield Plan(name=f"corrects {key}", acts=changed)
 
     def _silence(self) -> Iterator[Plan]:
         talks = self.definition.kind_of(self.definition.initial_state) == "converse"
@@ -176,9 +162,6 @@ class Planner:
         for context in (full, {}):
             for output in unique:
                 yield replace(base, context=context, outputs=((state, output),))
-        tries = min(self.definition.states[state].max_retries + 1, _MOST_TRIES)
-        for output in failing(placed, labels, full):
-            yield replace(base, name=f"{state}: fails", outputs=((state, output),) * tries)
         refused: tuple[Literal["checks", "judge"], ...] = ("checks", "judge")
         for refuses in refused:
             yield replace(base, name=f"{state}: fails", refuses=refuses)
@@ -190,21 +173,18 @@ class Planner:
         if child is None:
             return
         base = Plan(name=f"{state}: in the called machine", state=state, greet=True)
-        ways = [*child.paths.ways()]
-        for way in ways:
-            for context in ({}, self.paths.full):
-                yield replace(base, context=context, acts=way)
-            if "cancel" in self.definition.patterns:
-                yield replace(base, name=f"{state}: is cancelled", acts=(*way[:-1], Act(to="cancel")))
-        for arc in self._known.document.shared if ways else ():
-            if arc.target in self._known.document.digressions:
-                acts = (*ways[0][:-1], Act(to=arc.target), Act())
-                yield replace(base, name=f"{state}: aside to {arc.target}", acts=acts)
+        document = self._known.document
+        aside = [arc.target for arc in document.shared if arc.target in document.digressions]
+        leaving = [*(["cancel"] if "cancel" in self.definition.patterns else []), *aside]
         for within, arcs in child.paths.shortest.items():
             before = child.paths.along(arcs)
-            if before is not None:
-                after = (child._after(before, plan) for plan in child._tried(within) if plan.state == within)
-                yield from (replace(base, acts=plan.acts) for plan in after)
+            if before is None:
+                continue
+            for plan in child._tried(within):
+                if plan.state == within:
+                    yield replace(base, acts=child._after(before, plan).acts)
+            if child.definition.kind_of(within) == "converse":
+                yield from (replace(base, acts=(*before.acts, Act(to=target), Act())) for target in leaving)
 
     def _decides(self, state: str) -> Iterator[Plan]:
         yield Plan(name=f"{state}: begins", state=state, greet=True)
@@ -213,29 +193,15 @@ class Planner:
                 yield Plan(name=f"{state}: towards {arc.target}", state=state, context=values, greet=True)
 
     def _trials(self, arc: Arc) -> list[dict[str, Any]]:
-        """List values by which a transition, and what may follow at once, decides; those that open it come first."""
+        """List values by which a transition decides; those that open it come first."""
         guard = self._known.guard(arc.placed)
-        opened = self.paths.solver.solution(arc)
-        bases = [{}] if opened is None else self.paths.solver.lean(arc, opened)
-        found: list[dict[str, Any]] = [] if opened is None else [opened, *bases]
-        names = list(read_names([guard])) if guard is not None else []
-        names += [name for name in self._ahead(arc.target) if name not in names]
-        for base in bases:
-            for name in names:
-                if name in SYSTEM_NAMES or "." in name:
-                    continue
-                for value in [None, *self.paths.solver.values(name)]:
-                    changed = {key: item for key, item in base.items() if key != name}
-                    found.append(changed if value is None else {**changed, name: value})
+        decides = self.definition.kind_of(arc.source) == "decide"
+        opened = self.paths.solver.decided(arc, {}) if decides else self.paths.solver.solution(arc)
+        base = {} if opened is None else opened
+        found: list[dict[str, Any]] = [] if opened is None else [opened]
+        for name in read_names([guard]) if guard is not None else ():
+            if name in SYSTEM_NAMES or "." in name:
+                continue
+            others = {key: item for key, item in base.items() if key != name}
+            found += [others, *({**others, name: value} for value in self.paths.solver.values(name))]
         return list({text(one): one for one in found}.values())[:_MOST_TRIALS]
-
-    def _ahead(self, state: str, depth: int = 3) -> list[str]:
-        """List the names that are read by deciding states directly behind a transition."""
-        if depth == 0 or state not in self.definition.states or self.definition.kind_of(state) == "final":
-            return []
-        found: list[str] = []
-        for arc in self._known.decided(state):
-            guard = self._known.guard(arc.placed)
-            found += read_names([guard]) if guard is not None else []
-            found += self._ahead(arc.target, depth - 1)
-        return list(dict.fromkeys(found))

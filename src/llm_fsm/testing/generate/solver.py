@@ -1,12 +1,12 @@
-"""Find values with which a condition is true, from the comparisons of the rules."""
+"""Find values with which a condition is true, from the comparisons, expressions, lengths and members in the rules."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice, product, takewhile
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
@@ -14,12 +14,11 @@ from llm_fsm.lint.document import SYSTEM_NAMES, Arc
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.outcomes import is_literal, operation, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names
-from llm_fsm.testing.generate.clues import members, patterns, sizes
 from llm_fsm.testing.generate.values import matching, samples
+from llm_fsm.testing.scenarios.models import BEGINNING
 
-BEGINNING = 1893456000.0
-"""The default time of tests: 2030-01-01T00:00:00Z, in seconds."""
 SAID = "Go on."
 """The message of the user."""
 
@@ -29,6 +28,11 @@ COUNTED = ("_turn", "_turns_in_state", "_misses")
 _DAYS = ("2030-05-17", "2030-05-18", "2029-12-30", "2029-12-31", *(f"2030-01-{day:02}" for day in range(1, 8)))
 _MOST_VALUES = 12
 _TRIED = 400
+_ORDERED = frozenset({"==", "===", "!=", "!==", "<", "<=", ">", ">="})
+_MEASURES = frozenset({"len", "context_length", "count"})
+_OVER = frozenset({"some", "all", "none", "filter"})
+_LONGEST = 3000
+"""Members or characters of a value that a test may hold."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +66,31 @@ class Solver:
                 context = placed(chosen)
                 if self.opens(guard, context):
                     return context
-        return self._searched(guard)
+        return self._searched([guard], {}, {})
 
-    def lean(self, arc: Arc, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Leave out values that a transition does not need: once from the first on, once from the last."""
-        guard = self.known.guard(arc.placed)
-        found: list[dict[str, Any]] = []
-        for order in (list(context), list(context)[::-1]) if guard is not None else ():
-            kept = dict(context)
-            for name in order:
-                left = {key: value for key, value in kept.items() if key != name}
-                if guard is not None and self.opens(guard, left):
-                    kept = left
-            if kept not in found:
-                found.append(kept)
-        return found or [dict(context)]
+    def decided(self, arc: Arc, known: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return further values with which a deciding state takes this transition; None if none are found."""
+        arcs = [*takewhile(lambda one: one is not arc, self.known.decided(arc.source)), arc]
+        guards = [guard for one in arcs if (guard := self.known.guard(one.placed)) is not None]
+        if len(guards) < len(arcs):
+            return None
+        return self._searched(guards, known, self.solution(arc) or {})
 
-    def _searched(self, guard: Guard) -> dict[str, Any] | None:
-        names = [name for name in read_names([guard]) if name not in SYSTEM_NAMES][:4]
-        choices = [[(name, value) for value in [*self.values(name), None]] for name in names]
-        for chosen in islice(product(*choices), _TRIED):
-            context = placed(chosen)
-            if self.opens(guard, context):
-                return context
+    def _searched(
+        self, guards: Sequence[Guard], known: Mapping[str, Any], first: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Try values, those of `first` first, until the last guard is the only one that is true."""
+        bounds = [one for found in self.literals.values() for one in found if is_number(one)] if first else []
+        choices = []
+        for name in [name for name in read_names(guards) if name not in SYSTEM_NAMES][:4]:
+            fitting = [bound for bound in bounds if self.known.keys.accepts(name, bound)]
+            choices.append([(name, value) for value in (first.get(name), *self.values(name), *fitting, None)])
+        *before, last = guards
+        for chosen in ((), *islice(product(*choices), _TRIED)):
+            values = placed(chosen)
+            context = {**known, **values}
+            if self.opens(last, context) and not any(self.opens(guard, context) for guard in before):
+                return values
         return None
 
     def opens(self, guard: Guard, context: Mapping[str, Any]) -> bool:
@@ -114,19 +120,17 @@ class Solver:
         found: dict[str, list[Any]] = {}
         for _, logic in self.known.document.logics():
             for name, member in members(logic):
-                whole = [self._whole(name, member)] if isinstance(member, dict) else [member]
-                found.setdefault(name, []).extend([whole, *([member] if isinstance(member, str) else [])])
+                item = self._item(name)
+                whole = {**item, **member} if isinstance(item, dict) and isinstance(member, dict) else member
+                found.setdefault(name, []).extend([[whole], *([member] if isinstance(member, str) else [])])
             for name, size in sizes(logic):
-                items = (self.known.keys.schema(name) or {}).get("items")
-                item = next(iter(samples(items, self.known.keys.definitions)), "a") if isinstance(items, dict) else "a"
-                found.setdefault(name, []).extend([[item] * size, "a" * size])
+                found.setdefault(name, []).extend([[self._item(name)] * size, "a" * size])
         return found
 
-    def _whole(self, name: str, member: dict[str, Any]) -> dict[str, Any]:
-        """Complete a member of a list by the schema of its key."""
+    def _item(self, name: str) -> Any:
+        """Return a member of a list, by the schema of its key."""
         items = (self.known.keys.schema(name) or {}).get("items")
-        item = next(iter(samples(items, self.known.keys.definitions)), None) if isinstance(items, dict) else None
-        return {**item, **member} if isinstance(item, dict) else member
+        return next(iter(samples(items, self.known.keys.definitions)), "a") if isinstance(items, dict) else "a"
 
     def values(self, name: str) -> list[Any]:
         """List values of a key at which conditions differ, then plain ones."""
@@ -146,7 +150,6 @@ class Solver:
                 found += [literal, literal - 1, literal + 1]
             elif literal is not None:
                 found.append(literal)
-                found += _neighbours(literal) if isinstance(literal, str) else []
         found += self._shaped.get(name, ())
         most = min(_MOST_VALUES + len(found) // 2, 3 * _MOST_VALUES)
         plain = samples(schema, self.known.keys.definitions)[:8] if schema is not None else ["Ada", 1, True]
@@ -160,13 +163,70 @@ class Solver:
         return [value for value in unique if self.known.keys.accepts(name, value)][:most]
 
 
-def _neighbours(text: str) -> list[str]:
-    """List the texts just below and above one that ends in digits, such as a time."""
-    digits = text[len(text.rstrip("0123456789")) :]
-    if not digits or len(digits) > 9:
-        return []
-    head, width = text[: len(text) - len(digits)], len(digits)
-    return [head + str(number).zfill(width) for number in (int(digits) - 1, int(digits) + 1) if number >= 0]
+def patterns(rule: object) -> Iterator[tuple[str, str]]:
+    """Yield (name, expression) for keys that a rule matches against an expression; "" for members of a list."""
+    for operator, arguments in _operations(rule):
+        if operator == "matches" and len(arguments) == 2 and isinstance(arguments[1], str):
+            yield variable(arguments[0]) or "", arguments[1]
+
+
+def sizes(rule: object) -> Iterator[tuple[str, int]]:
+    """Yield (name, size) for keys whose length a rule compares: the sizes at the bound and on both of its sides."""
+    for operator, arguments in _operations(rule):
+        if operator not in _ORDERED:
+            continue
+        names = [name for part in arguments if (name := _measured(part))]
+        bounds = [part for part in arguments if isinstance(part, int) and not isinstance(part, bool)]
+        for name in names:
+            for bound in bounds:
+                yield from ((name, size) for size in (bound, bound + 1, bound - 1) if 0 <= size <= _LONGEST)
+
+
+def members(rule: object) -> Iterator[tuple[str, Any]]:
+    """Yield (name, value) for keys whose members a rule reads: a member that it names."""
+    for operator, arguments in _operations(rule):
+        if len(arguments) < 2:
+            continue
+        whole, part = arguments[:2] if operator != "in" else arguments[1::-1]
+        lowered = operation(whole)
+        name = variable(lowered[1][0] if lowered is not None and lowered[0] == "lower" and lowered[1] else whole)
+        if name is None:
+            continue
+        if operator in ("contains", "in") and is_literal(part) and not isinstance(part, list | dict):
+            yield name, part
+        elif operator in _OVER:
+            yield from ((name, value) for value in _inner(part))
+
+
+def _inner(rule: object) -> Iterator[Any]:
+    """Yield members for which a rule about each member may be true."""
+    for operator, arguments in _operations(rule):
+        literals = [part for part in arguments if isinstance(part, str | int | float)]
+        for part in arguments if operator != "var" else ():
+            found = operation(part)
+            if found is None or found[0] != "var":
+                continue
+            member = found[1][0] if found[1] else ""
+            for value in literals or ["a"]:
+                for near in (value, value + 1, value - 1) if type(value) is int else (value,):
+                    yield {member: near} if isinstance(member, str) and member else near
+
+
+def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
+    found = operation(rule)
+    if found is not None:
+        yield found
+    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
+        yield from _operations(part)
+
+
+def _measured(rule: object) -> str | None:
+    """Return the key whose length a part of a rule is."""
+    found = operation(rule)
+    if found is None or found[0] not in _MEASURES or not found[1]:
+        return None
+    part = found[1][-1] if found[0] == "context_length" else found[1][0]
+    return part if isinstance(part, str) else variable(part)
 
 
 def first(values: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Make outputs of a task with which its key results pass, and some with which they fail."""
+"""Make outputs of a task with which its key results pass."""
 
 from __future__ import annotations
 
@@ -11,39 +11,24 @@ from llm_fsm.conditions.compiler import Rule, compile_rule, test
 from llm_fsm.lint.document import Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
-from llm_fsm.testing.generate.clues import patterns, sizes
-from llm_fsm.testing.generate.solver import text
+from llm_fsm.testing.generate.solver import patterns, sizes, text
 from llm_fsm.testing.generate.values import matching
 
 _TRIED = 400
 _MOST_VALUES = 16
-_MOST_FAILING = 24
 _LONGEST = 50
 
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Yield outputs with which all rules of a state's key results are true, for each label."""
-    return (output for output, holds in _judged(state, labels, context) if all(holds))
-
-
-def failing(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield some outputs with which a rule is false, each time another set of rules."""
-    first = {holds: output for output, holds in _judged(state, labels, context) if not all(holds)}
-    yield from list(first.values())[:_MOST_FAILING]
-
-
-def _judged(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[tuple[Any, tuple[bool, ...]]]:
-    """Yield different outputs, each with the result of every rule."""
     logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
     rules = [compile_rule(logic) for logic in logics]
-    found: set[str] = set()
     for output in _tried(logics, rules, labels, context) if rules else ():
         named = ({**output, "_transition": label} for label in labels) if isinstance(output, dict) else ()
         for said in (*named, output):
-            if text(said) not in found:
-                found.add(text(said))
-                data = {"output": said, "context": context, "input": ["a"]}
-                yield said, tuple(test(rule, data).holds for rule in rules)
+            data = {"output": said, "context": context, "input": ["a"]}
+            if all(test(rule, data).holds for rule in rules):
+                yield said
 
 
 def _tried(

@@ -25,7 +25,6 @@ _FORMATS: Mapping[str, str] = {
 }
 _CLASSES: Mapping[str, str] = {"d": "7", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
 _PLAIN = "aA1 -_.@/"
-_LAST = "zZ987654321"
 _REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")
 
@@ -73,12 +72,12 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) ->
 def matching(pattern: str) -> Iterator[str]:
     """Yield texts that a common expression matches; none for an expression that is not understood here.
 
-    They are the shortest, a longer one, and one of the last characters and alternatives that it names.
+    They are the shortest and a longer one, of the first characters and alternatives that it names.
     """
     plain = pattern.removeprefix("(?i)")
-    for extra, last in ((0, False), (1, False), (0, True)):
+    for extra in (0, 1):
         try:
-            text, end = _Reading(plain, extra, last=last).alternatives(0)
+            text, end = _Reading(plain, extra).alternatives(0)
         except (IndexError, ValueError):
             return
         if end == len(plain):
@@ -87,19 +86,16 @@ def matching(pattern: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """An expression while a text is made of it. `extra`: repetitions beyond the needed ones; `last`: the last choices.
-    """
+    """An expression while a text is made of it. `extra`: repetitions beyond the needed ones."""
 
     pattern: str
     extra: int
-    last: bool
 
     def alternatives(self, at: int) -> tuple[str, int]:
-        """Return the first or the last of several alternatives, and their end."""
+        """Return the first of several alternatives, and the end of the last one."""
         text, at = self.sequence(at)
         while at < len(self.pattern) and self.pattern[at] == "|":
-            other, at = self.sequence(at + 1)
-            text = other if self.last else text
+            _, at = self.sequence(at + 1)
         return text, at
 
     def sequence(self, at: int) -> tuple[str, int]:
@@ -132,7 +128,7 @@ class _Reading:
         return ("a" if char == "." else char), at + 1
 
     def one_of(self, chosen: str) -> str:
-        every = (*(_LAST if self.last else _PLAIN), *map(chr, range(33, 127)))
+        every = (*_PLAIN, *map(chr, range(33, 127)))
         found: str = next(char for char in every if re.fullmatch(chosen, char))
         return found
 

@@ -23,6 +23,8 @@ from llm_fsm.session.events import Event
 from llm_fsm.session.serialization import NAMES
 
 JsonObject = dict[str, JsonValue]
+BEGINNING = 1893456000.0
+"""The time at which a case begins by default: 2030-01-01T00:00:00Z."""
 
 
 def _listed(value: object) -> object:

@@ -15,14 +15,11 @@ from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing.scenarios.checks import definitions_of, function_names, tasks_of
 from llm_fsm.testing.scenarios.fixtures import Stage, without_servers
 from llm_fsm.testing.scenarios.loader import Loaded, Play
-from llm_fsm.testing.scenarios.models import Case, merged
+from llm_fsm.testing.scenarios.models import BEGINNING, Case, merged
 from llm_fsm.testing.scenarios.results import Failure, Result, Said
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 from llm_fsm.tools.registry import ToolRegistry
-
-BEGINNING = 1893456000.0
-"""The time at which a case begins by default: 2030-01-01T00:00:00Z."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
