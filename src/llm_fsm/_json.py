@@ -1,12 +1,17 @@
-"""Small helpers for JSON: compact text, and pointers (RFC 6901)."""
+"""Small helpers for JSON: compact text, frozen values, and pointers (RFC 6901)."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from llm_fsm.errors import UnreadableError
+
+T = TypeVar("T")
 
 
 def escape(key: str) -> str:
@@ -49,6 +54,15 @@ def value_at(value: Any, pointer: str) -> Any:
     return value
 
 
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""Types of msgspec in words for people."""
 SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -88,3 +102,55 @@ def copied(value: Any) -> Any:
     if isinstance(value, dict | Mapping):
         return {key: item if type(item) in SCALARS else value_of(in_unicode(item)) for key, item in value.items()}
     return value if type(value) in SCALARS else value_of(in_unicode(value))
+
+
+def plain(value: Any) -> Any:
+    """Convert a frozen value to JSON data: dicts, lists or tuples, text, numbers, booleans and None."""
+    return msgspec.to_builtins(value, enc_hook=_without_subclass)
+
+
+def text_of(value: Any) -> str:
+    """Write a frozen value, or data made of such, as compact JSON text that is valid in UTF-8. Numbers are finite."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_without_subclass).decode()
+    except UnicodeEncodeError:
+        return in_unicode(plain(value))  # which writes halves of surrogate pairs
+
+
+def _without_subclass(value: object) -> object:
+    """Convert a value of a class that msgspec does not know, as a host may give one."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def read(document: Any, kind: type[T], name: str, *, strict: bool = True) -> T:
+    """Convert JSON data to a frozen value.
+
+    Args:
+        document: The data as `plain` gave it, or the same data read from JSON text.
+        kind: The class of the value.
+        name: The name of the data, with which an error message begins.
+        strict: False also accepts a number that is written as text, and a whole number that is a float.
+
+    Raises:
+        UnreadableError: The data does not have this shape. The message says where, and what would be right.
+    """
+    try:
+        return msgspec.convert(document, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise UnreadableError(_explained(str(error), name)) from error
+
+
+def _explained(message: str, name: str) -> str:
+    """Write a message of msgspec ("Expected `str | null`, got `int` - at `$.state`") as a sentence for people."""
+    what, _, place = message.partition(" - at `$")
+    what = re.sub(r"`([^`]+)`", _in_words, what)
+    return f"{name}{place.rstrip('`')}: {what[:1].lower()}{what[1:]}"
+
+
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_TYPES.get(kind, kind) for kind in types[1].split(" | "))

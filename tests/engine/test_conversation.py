@@ -11,7 +11,7 @@ from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.session.serialization import parse_session
+from llm_fsm.session.session import parse_session
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 

@@ -18,7 +18,7 @@ from llm_fsm.engine.replay import recorded_tools, replay_turns
 from llm_fsm.engine.transfer import export, import_conversation
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.integrity import integrity_faults
-from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.session import dump_session, parse_session
 from llm_fsm.session.turn_record import dump, parse
 from llm_fsm.stores.memory import MemoryStore
 from paths import TESTS

@@ -9,7 +9,7 @@ import pytest
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Machine, Message, observe, sink
 from llm_fsm.engine.replay import recorded_tools, replay_turns
 from llm_fsm.session import events as ev
-from llm_fsm.session.serialization import shown
+from llm_fsm.session.redaction import shown_event
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
@@ -140,7 +140,7 @@ async def test_a_secret_of_an_update_is_masked_where_events_are_shown() -> None:
     machine = shop()
     chat = await machine.start(greet=False)
     turn = await chat.update({"pin": "1234"})
-    assert "1234" not in str([shown(event, machine.program.is_secret) for event in turn.events])
+    assert "1234" not in str([shown_event(event, machine.program.is_secret) for event in turn.events])
 
 
 async def test_none_deletes_a_key() -> None:

@@ -8,13 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm._json import read, text_of
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.reducer import apply, fold
-from llm_fsm.session.serialization import dump_session, parse_session
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from machines import Played, nested, reply, say, start
 
@@ -135,8 +134,8 @@ def check(made: CompiledMachine, before: Session, played: Played) -> None:
         assert session.silence is None
     elif made.of(session).patterns and made.of(session).states[session.state].kind == "converse":
         assert session.silence is not None
-    document = [json.loads(json.dumps(event_json.to_dict(event))) for event in played.events]
-    assert fold(before, [event_json.from_dict(item) for item in document]) == session
+    document = [json.loads(text_of(event)) for event in played.events]
+    assert fold(before, [read(item, ev.AnyEvent, "event") for item in document]) == session
     assert parse_session(dump_session(session)) == session
 
 

@@ -14,7 +14,7 @@ from llm_fsm.session import turn_record as records
 from llm_fsm.session.context import KEY
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.session import dump_session, parse_session
 from machines import Played, machine, reply, say, start
 
 SCHEMA = {

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm._json import read, text_of
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
@@ -141,8 +141,8 @@ def test_no_reply_result_or_answer_leaves_the_rails(data: st.DataObject) -> None
         history.extend(events)
         assert fold(before, events) == session
         assert stored(session) == session
-        documents = [json.loads(json.dumps(event_json.to_dict(event))) for event in events]
-        assert fold(before, [event_json.from_dict(document) for document in documents]) == session
+        documents = [json.loads(text_of(event)) for event in events]
+        assert fold(before, [read(document, ev.AnyEvent, "event") for document in documents]) == session
     assert "approved" not in session.context
     assert session.state != "paid"
     assert set(session.context) <= {"total", "pin", "free", "_extra"}

@@ -36,7 +36,7 @@ from doc_tables import rows
 from llm_fsm import Machine, __version__, errors
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.documents.discovery import definition_paths
-from llm_fsm.session import serialization as event_json
+from llm_fsm.session.events import EVENTS
 from llm_fsm.turn.effects import Effect
 from paths import ROOT
 
@@ -221,7 +221,7 @@ def project() -> dict[str, Any]:
 
 def test_the_documents_name_every_event_and_effect() -> None:
     shown = {name for name, *_ in rows("docs/api.md", "| event | fields | happened |")}
-    assert shown >= set(event_json.NAMES)
+    assert shown >= EVENTS.keys()
     effects = rows("docs/architecture.md", "| effect | result | performed by |")
     assert [row[0] for row in effects] == [kind.__name__ for kind in get_args(Effect)]
 

@@ -26,7 +26,6 @@ from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
 from llm_fsm.engine.sync import Conversation, Machine
 from llm_fsm.errors import Finding
 from llm_fsm.session import events, messages
-from llm_fsm.session import serialization as event_json
 from llm_fsm.stores.base import Listed
 from llm_fsm.testing.scenarios import models as suite
 from llm_fsm.testing.scenarios.models import Written
@@ -135,7 +134,7 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 
 def test_every_event_is_told_of_with_its_fields() -> None:
     shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields | happened |")}
-    kinds = {name: getattr(events, name) for name in event_json.NAMES}
+    kinds = {name: getattr(events, name) for name in events.EVENTS}
     kinds |= {kind.__name__: kind for kind in (SinkFailed, TurnSaved, TurnAborted)}
     assert shown == {name: _names(kind) for name, kind in kinds.items()}
 

@@ -9,7 +9,7 @@ import pytest
 
 from llm_fsm.session.context import accept_host, accept_reply, has
 from llm_fsm.session.events import ContextRefused, ContextSet
-from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.session import dump_session, parse_session
 from machines import GREETER, machine, program, reply, say, start, talk
 from paths import TESTS
 

@@ -8,13 +8,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from llm_fsm._json import read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.integrity import record_fault, session_fault
 from llm_fsm.session.messages import Paused, Usage
-from llm_fsm.session.serialization import dump_session, parse_session, session_to_dict
-from llm_fsm.session.session import OF_PLACE, Frame, Session, Silence, Work
+from llm_fsm.session.session import (
+    OF_PLACE,
+    Frame,
+    Session,
+    Silence,
+    Work,
+    dump_session,
+    parse_session,
+    session_to_dict,
+)
 from llm_fsm.session.turn_record import TurnRecord, dump, parse
 
 LOOP: dict[str, Any] = {
@@ -146,7 +154,7 @@ def test_a_session_that_no_turn_can_go_on_from_is_unsound(changes: dict[str, Any
 )
 def test_an_event_of_another_type_is_refused_by_its_place(event: dict[str, Any], fault: str) -> None:
     with pytest.raises(UnreadableError) as refused:
-        event_json.from_dict(event)
+        read(event, ev.AnyEvent, f"an event cannot be read: {event['type']}")
     assert str(refused.value) == f"an event cannot be read: {fault}"
 
 

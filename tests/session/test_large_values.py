@@ -8,18 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._json import value_at
+from llm_fsm._json import text_of, value_at
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.large_values import LARGE, with_large, without_large
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import (
-    dump_session,
-    parse_session,
-    parse_stored_session,
-    text_of,
-)
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, dump_session, parse_session, parse_stored_session
 
 LONG = "x" * (LARGE + 1)
 VALUES = st.sampled_from([1, "short", LONG, [LONG], {"deep": [LONG, None]}, [1, 2], None, True])

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import asdict
 
 from llm_fsm.errors import UnreadableError
-from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.serialization import dump_session, parse_session
-from llm_fsm.session.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply, Usage
+from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse
 
 
@@ -26,6 +26,26 @@ def test_numbers_that_a_newer_version_counts_do_not_make_a_record_unreadable() -
     document = json.loads(dump(record))
     document["usage"]["cached"] = 5
     assert parse(json.dumps(document)) == record
+
+
+def test_an_event_is_written_without_fields_that_have_their_defaults() -> None:
+    event = ev.ContextSet(source="model", values={"name": "Ada"})
+    text = dump(TurnRecord(kind="message", turn=1, usage=Usage(), events=(event,)))
+    assert json.loads(text)["events"] == [{"type": "ContextSet", "source": "model", "values": {"name": "Ada"}}]
+    assert parse(text).events == (event,)
+
+
+def test_fields_that_a_newer_version_knows_do_not_make_an_event_unreadable() -> None:
+    document = json.loads(dump(TurnRecord(kind="message", turn=1, usage=Usage(), events=(ev.Missed(count=1),))))
+    document["events"][0]["mood"] = "good"
+    assert parse(json.dumps(document)).events == (ev.Missed(count=1),)
+
+
+@pytest.mark.parametrize("name", ["Danced", None, 5])
+def test_a_record_with_an_unknown_event_is_unreadable(name: object) -> None:
+    document = {"format": 1, "kind": "message", "turn": 1, "usage": {}, "events": [{"type": name}]}
+    with pytest.raises(UnreadableError, match=r"record\.events\[0\]"):
+        parse(json.dumps(document))
 
 
 def test_what_a_newer_version_knows_of_a_conversation_is_not_dropped_unseen() -> None:

@@ -13,8 +13,7 @@ from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, prompt_sources
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
-from llm_fsm.session.serialization import dump_session, parse_session
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine

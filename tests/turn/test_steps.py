@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from llm_fsm._json import read, text_of
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
@@ -821,7 +821,7 @@ def test_apply_over_the_events_of_turns_gives_the_session() -> None:
     assert (
         fold(
             Session(conversation_id="c1"),
-            [event_json.from_dict(json.loads(json.dumps(event_json.to_dict(e)))) for e in events],
+            [read(json.loads(text_of(e)), ev.AnyEvent, "event") for e in events],
         )
         == second.session
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from llm_fsm._json import read, text_of
 from llm_fsm.engine.validation import check_open
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
-from llm_fsm.session.serialization import dump_session, parse_session
+from llm_fsm.session.session import dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 from llm_fsm.turn.pipeline import UserMessage
@@ -290,7 +290,7 @@ def test_a_session_within_flows_survives_its_json_form(played: Played) -> None:
     text = dump_session(played.session)
     assert parse_session(text) == played.session
     events = [
-        event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in played.events
+        read(json.loads(text_of(event)), ev.AnyEvent, "event") for event in played.events
     ]
     assert events == list(played.events)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from llm_fsm._json import read, text_of
 from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
@@ -695,7 +695,7 @@ def test_work_is_a_fold_over_its_events() -> None:
         calls(("f", {})),
         "[1,2,3,4,5]",
     )
-    events = [event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in done.events]
+    events = [read(json.loads(text_of(event)), ev.AnyEvent, "event") for event in done.events]
     assert fold(Session(conversation_id="c1"), events) == done.session
     assert done.session.input == [1, 2, 3, 4, 5]
 

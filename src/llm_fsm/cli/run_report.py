@@ -15,8 +15,8 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.cli.transcript import masked
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
-from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.redaction import shown_event
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine
 
@@ -42,7 +42,7 @@ def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
     """An event as JSON, values of secret keys as dots."""
     if isinstance(event, ev.Paused):
         event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
-    return event_json.shown(event, program.is_secret)
+    return shown_event(event, program.is_secret)
 
 
 def outcome_of(program: CompiledMachine, turn: Turn) -> dict[str, Any]:

@@ -36,8 +36,7 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerEr
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import session_to_dict
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.stores.base import Loaded
 from llm_fsm.turn.choices import Choice, choices_of

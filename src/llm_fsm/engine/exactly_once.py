@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm.session.serialization import read
+from llm_fsm._json import read
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 _LOG = "the log of a function cannot be read: result"

@@ -16,11 +16,10 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from llm_fsm._json import in_unicode
+from llm_fsm._json import in_unicode, plain, read
 from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.serialization import read, to_dict
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 
@@ -257,7 +256,7 @@ def entry_tool(entry: Entry) -> ToolResult:
 
 def executed_entry(done: Executed) -> Entry:
     """Convert a function's result to a journal entry."""
-    happened = [to_dict(event) for event in done.happened]
+    happened = [plain(event) for event in done.happened]
     return {**asdict(done), "happened": happened, "usage": asdict(done.usage)}
 
 

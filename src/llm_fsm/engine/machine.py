@@ -30,8 +30,8 @@ from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.session.events import Migrated, Started, TaskPassed
-from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.turn_record import parse
+from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.stores.base import Listed, ListQuery, Store, storable
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers

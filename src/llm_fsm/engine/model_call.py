@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm._async import DeadlineExceeded, in_time, in_words, is_cancelled
+from llm_fsm._json import plain, read
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, UnreadableError, told
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.session.serialization import plain, read
 from llm_fsm.tools.executor import called
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.effects import AskModel

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_fsm._json import value_at, value_of
+from llm_fsm._json import text_of, value_at, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.large_values import Located, digest, with_large
-from llm_fsm.session.serialization import Reference, parse_stored_session, text_of
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Reference, Session, parse_stored_session
 from llm_fsm.stores.base import Store
 
 _KEPT = 16_000_000

@@ -27,9 +27,8 @@ from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.large_values import without_large
-from llm_fsm.session.redaction import redacted
-from llm_fsm.session.serialization import dump_session, parse_session, shown
-from llm_fsm.session.session import Session
+from llm_fsm.session.redaction import redacted, shown_event
+from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
 from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, kept_definition
 from llm_fsm.turn.secrets import secrets_in
@@ -115,7 +114,7 @@ def _masked(
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
-        hidden = [_blotted(secrets, shown(event, is_secret)) for event in record.events]
+        hidden = [_blotted(secrets, shown_event(event, is_secret)) for event in record.events]
         found.append({**json.loads(dump(record)), "events": hidden})
     kept = [one for _, one in without_undone([parse(json.dumps(document)) for document in found])]
     return [json.loads(dump_session(replay(session.conversation_id, kept))), *found]

@@ -29,8 +29,7 @@ from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.large_values import Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
-from llm_fsm.session.serialization import dump_session
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, dump_session
 from llm_fsm.session.turn_record import Kind, TurnRecord, dump
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform

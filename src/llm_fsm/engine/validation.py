@@ -12,9 +12,9 @@ from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.errors import ConversationConflict, ConversationEnded
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.events import ContextRefused
-from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.session import Session
+from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import Update
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS

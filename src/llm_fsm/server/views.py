@@ -12,8 +12,7 @@ from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
 from llm_fsm.server.machines import Held
 from llm_fsm.server.problems import Problem
-from llm_fsm.session.redaction import DOTS
-from llm_fsm.session.serialization import shown
+from llm_fsm.session.redaction import DOTS, shown_event
 from llm_fsm.stores.base import Listed
 
 
@@ -205,7 +204,7 @@ def recorded_of(held: Held, turn: Turn) -> dict[str, Any]:
 
 def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
     """Return an event; a model's raw reply is left out, as it may repeat secrets."""
-    document = shown(event, held.machine.program.is_secret)
+    document = shown_event(event, held.machine.program.is_secret)
     if isinstance(event, ev.ModelReplied):
         document.pop("text", None)
     if isinstance(event, ev.Started):

@@ -20,8 +20,12 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import Shape, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.session.dotted_keys import (
+from llm_fsm.session.events import ContextRefused, ContextSet, Event
+from llm_fsm.session.normalize import from_strict, normalised, pairs
+from llm_fsm.session.redaction import DOTS, texts_in
+from llm_fsm.session.values import (
     Path,
+    ValueFault,
     completed,
     declared,
     joined,
@@ -30,13 +34,10 @@ from llm_fsm.session.dotted_keys import (
     paths,
     reserved,
     reserved_fault,
+    to_json_value,
     with_part,
     without_part,
 )
-from llm_fsm.session.events import ContextRefused, ContextSet, Event
-from llm_fsm.session.json_values import ValueFault, to_json_value
-from llm_fsm.session.normalize import from_strict, normalised, pairs
-from llm_fsm.session.redaction import DOTS, texts_in
 
 EXTRA = "_extra"
 CLEAR = "_clear"
@@ -84,7 +85,7 @@ class Keys:
     parts: Mapping[str, frozenset[Path]]
     """Keys whose values are objects with parts that states or conditions name, with the paths of these parts."""
     reserved: Mapping[str, Iterable[str]]
-    """See `llm_fsm.session.dotted_keys.reserved`."""
+    """See `llm_fsm.session.values.reserved`."""
     made_of: Mapping[str, tuple[str, ...]]
     """Keys with `x-from`, and what they are made of."""
 

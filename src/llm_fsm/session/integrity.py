@@ -1,6 +1,6 @@
 """Check that a session and its turn records fit together.
 
-Reading checks types (see `llm_fsm.session.serialization.read`). This module checks the rest for conversations that are
+Reading checks types (see `llm_fsm._json.read`). This module checks the rest for conversations that are
 imported or examined. It checks the state of a paused tool loop, and that the records lead to the session.
 """
 
@@ -12,11 +12,11 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from msgspec import structs
 
+from llm_fsm._json import read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import dump_session, read, session_from_dict
-from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
 _LATER = ("asides", "fruitless", "made", "refusals", "timezone", "tool_results")

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from llm_fsm._json import SCALARS, step
+from llm_fsm._json import SCALARS, step, text_of
 from llm_fsm.session import events as ev
-from llm_fsm.session.serialization import Reference, text_of
-from llm_fsm.session.session import Frame, Session
+from llm_fsm.session.session import Frame, Reference, Session
 
 LARGE = 16_000
 """Characters of JSON text. To look up a shorter value takes longer than to write it."""

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from llm_fsm._text import nearest
-from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.messages import ToolSpec
+from llm_fsm.session.values import ValueFault, to_json_value
 
 BUCKETS = 10
 MAX_BUCKET = 4000

@@ -14,8 +14,8 @@ from unicodedata import normalize
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import compile_shape, types_of
 from llm_fsm.definition.names import UNSEEN
-from llm_fsm.session.dotted_keys import joined
 from llm_fsm.session.reply_schema import MAX_DEPTH
+from llm_fsm.session.values import joined
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict

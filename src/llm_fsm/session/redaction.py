@@ -1,4 +1,4 @@
-"""Find the values of secret keys in text, and replace them with dots."""
+"""Find the values of secret keys in text and in events, and replace them with dots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from llm_fsm._json import plain
 from llm_fsm.conditions.coercion import plain_digits
+from llm_fsm.session import events
+from llm_fsm.session.events import Event
 
 MIN_SECRET_CHARS = 3
 DOTS = "•••"
@@ -16,6 +19,13 @@ _PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
 """A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do not."""
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
+_OF_CONTEXTS = (
+    *(events.Started, events.ContextSet, events.TurnUndone),
+    *(events.FlowPushed, events.AnswersChanged, events.Restarted, events.Updated),
+)
+"""Events that hold contexts. `TurnUndone` holds a whole session."""
+_CONTEXTS = frozenset(("context", "values", "before"))
+"""Fields of these events, or of that session, that are contexts."""
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -97,3 +107,22 @@ def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], boo
     if isinstance(value, list | tuple):
         return [redacted(secrets, item, foreign=foreign) for item in value]
     return value
+
+
+def shown_event(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the JSON form of an event for others, with dots in place of the value of each secret key."""
+    document: dict[str, Any] = plain(event)
+    if isinstance(event, _OF_CONTEXTS):
+        return {name: _masked(value, is_secret, within=name in _CONTEXTS) for name, value in document.items()}
+    return document
+
+
+def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> Any:
+    """Mask a part of an event. `within`: its names are context keys."""
+    if isinstance(value, list | tuple):
+        return [_masked(item, is_secret, within=False) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if within:
+        return {key: DOTS if is_secret(key) else item for key, item in value.items()}
+    return {name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()}

@@ -11,10 +11,18 @@ from msgspec.structs import replace
 from llm_fsm._json import in_unicode
 from llm_fsm._text import cut
 from llm_fsm.session import events as ev
-from llm_fsm.session.history import Exchange
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.serialization import session_from_dict
-from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, moved_callers
+from llm_fsm.session.session import (
+    OF_FLOW,
+    OF_PLACE,
+    Exchange,
+    Frame,
+    Session,
+    Silence,
+    Work,
+    moved_callers,
+    session_from_dict,
+)
 
 MAX_PATH = 64
 """The longest path that a session keeps, in steps."""

@@ -1,19 +1,34 @@
 """One conversation between two turns: a frozen value that changes only by `llm_fsm.session.reducer.apply`.
 
 A session holds what the next turn needs and no more. The turn records hold the whole history.
+
+The stored JSON form is {"format": 1, …}. Its names never change, because stores hold them. Large values may stand
+elsewhere, see `llm_fsm.session.large_values`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from llm_fsm.session.history import Exchange
+from llm_fsm._json import plain, read, text_of, value_of
+from llm_fsm._text import estimate
+from llm_fsm.definition.models import HistorySettings
+from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import Paused
+
+Exchange = tuple[str | None, str]
+"""The user's message (None: nobody spoke) and the answer."""
+FRAME = 12
+"""Tokens of the JSON around an exchange."""
+_LOW = 2 / 3
+"""Part of the token budget that a cut leaves. If it left the whole, each turn would cut again."""
+_FEW = 2
+"""Exchanges that are worth more to the model than a block."""
 
 OF_PLACE = ("state", "previous_state", "turns_in_state", "asides")
 """The fields that a digression within its own definition restores."""
@@ -22,6 +37,33 @@ OF_FLOW = (
     *("refusals", "made"),
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
+FORMAT = 1
+_ALWAYS: Mapping[str, Any] = {
+    "format": FORMAT,
+    "conversation_id": "",
+    "definition": "",
+    "state": "",
+    "previous_state": None,
+    "turn": 0,
+    "turns_in_state": 0,
+    "context": {},
+    "origins": {},
+    "window": (),
+    "user_input": None,
+    "time": 0.0,
+    "notes": (),
+    "ended": False,
+    "outcome": None,
+}
+"""Fields that the stored form always has. Others are left out if they equal their defaults."""
+
+
+class Reference(NamedTuple):
+    """The place of a large value: the record's number, a JSON pointer into it, and the SHA-256 of the JSON text."""
+
+    record: int
+    pointer: str
+    sha256: str
 
 
 class Saved(TypedDict, total=False):
@@ -274,3 +316,105 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def data(self) -> dict[str, Any]:
         """Return the values that conditions read: the context and the system names."""
         return {**self.context, **self.system_names()}
+
+
+def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False) -> int:
+    """Count the oldest exchanges to drop now.
+
+    Args:
+        window: The exchanges, the oldest first.
+        settings: The definition's limits, in exchanges and tokens.
+        afresh: The next prompt changes before its history, so no cache can serve the history either. A cut that is
+            due soon is made at once.
+
+    Returns:
+        The number of exchanges to drop; 0 most of the time.
+    """
+    most = settings.max_exchanges
+    many = most * 3 // 2 if afresh else 2 * most
+    sizes = [estimate(user or "") + estimate(said) + FRAME for user, said in window]
+    kept = sum(sizes)
+    if len(window) <= many and kept <= settings.max_tokens:
+        return 0
+    dropped = max(0, len(window) - most)
+    kept -= sum(sizes[:dropped])
+    if kept <= settings.max_tokens:
+        return dropped
+    while dropped < len(window) and (
+        kept > settings.max_tokens or (kept > _LOW * settings.max_tokens and len(window) - dropped > _FEW)
+    ):
+        kept -= sizes[dropped]
+        dropped += 1
+    return dropped
+
+
+def session_to_dict(session: Session) -> dict[str, Any]:
+    """Return the JSON form of a session. It shares the values of the context, which may be large."""
+    rest = plain(replace(session, context={}))
+    return {**_ALWAYS, **rest, "context": dict(session.context), "ended": session.ended}
+
+
+def session_from_dict(document: Mapping[str, Any]) -> Session:
+    """Return the session of a JSON form.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    found = document.get("format")
+    if found != FORMAT:
+        raise UnreadableError(
+            f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
+            "use the version that wrote it, or a newer one"
+        )
+    values = {name: value for name, value in document.items() if name not in ("format", "ended", "large")}
+    if document.get("ended") and values.get("outcome") is None:
+        values["outcome"] = "final"
+    if more := sorted(values.keys() - set(Session.__struct_fields__)):
+        raise UnreadableError(
+            "this conversation was saved by a newer version of llm_fsm: this one does not know its "
+            f"{more[0]!r}; use the version that wrote it, or a newer one"
+        )
+    return read(values, Session, "a stored conversation cannot be read: session")
+
+
+def dump_session(session: Session, large: Mapping[str, Reference] | None = None) -> str:
+    """Write a session as canonical JSON text that is valid in UTF-8.
+
+    Args:
+        session: The session.
+        large: The places of values that it is stored without, see `llm_fsm.session.large_values`.
+    """
+    document = session_to_dict(session)
+    return text_of({**document, "large": large} if large else document)
+
+
+def parse_session(text: str) -> Session:
+    """Read the session of a JSON text that holds all its values.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    session, large = parse_stored_session(text)
+    if large:
+        raise UnreadableError(
+            f"a stored conversation cannot be read: the value at {min(large)} stands in one of its turn records"
+        )
+    return session
+
+
+def parse_stored_session(text: str) -> tuple[Session, Mapping[str, Reference]]:
+    """Read the session of a JSON text as a store holds it.
+
+    Returns:
+        The session, and the places of large values, in whose place it has None.
+
+    Raises:
+        UnreadableError: This version cannot read it. The message says why.
+    """
+    try:
+        document = value_of(text)
+        large = document.get("large", {})
+        session = session_from_dict(document)
+        return session, read(large, dict[str, Reference], "a stored conversation cannot be read: large")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error

@@ -11,12 +11,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from llm_fsm._json import value_of
+from llm_fsm._json import read, text_of, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Message, Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.serialization import read, text_of
 from llm_fsm.session.session import Session
 
 FORMAT = 1

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.memory import Background, Memory
+from llm_fsm.session.values import ValueFault, to_json_value
 
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 

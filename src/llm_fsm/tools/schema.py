@@ -24,7 +24,7 @@ from llm_fsm._json import copied
 from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
-from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 
 

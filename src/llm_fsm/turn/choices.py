@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.session.dotted_keys import part_schema
 from llm_fsm.session.session import Session
+from llm_fsm.session.values import part_schema
 from llm_fsm.turn.available import lacking
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.recognize import YES_NO, folded

@@ -14,7 +14,7 @@ from llm_fsm._text import cut
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.conditions.compiler import test
 from llm_fsm.errors import ReplyError
-from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.reply.parser import document
 

@@ -13,8 +13,8 @@ from typing import Any
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
-from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.redaction import DOTS, texts_in
+from llm_fsm.session.values import ValueFault, to_json_value
 
 
 def at(value: Any, path: str) -> Any:

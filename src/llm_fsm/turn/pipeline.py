@@ -14,11 +14,10 @@ from typing import Any
 from llm_fsm.definition.models import State
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host, initial_context
-from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import LLMMessage, Paused
 from llm_fsm.session.redaction import without
-from llm_fsm.session.session import Session, Silence
+from llm_fsm.session.session import Session, Silence, surplus
 from llm_fsm.turn import (
     assignments,
     decide,

@@ -14,12 +14,12 @@ from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
-from llm_fsm.session.dotted_keys import part_schema
 from llm_fsm.session.events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
+from llm_fsm.session.values import part_schema
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
 from llm_fsm.turn.backtracking import holds

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.history import surplus
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, surplus
 from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine

@@ -10,8 +10,8 @@ from collections.abc import Generator, Mapping
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS
-from llm_fsm.session.dotted_keys import reserved_fault
 from llm_fsm.session.session import Session
+from llm_fsm.session.values import reserved_fault
 from llm_fsm.turn import assignments, handlers, tasks
 from llm_fsm.turn.backtracking import handed_on
 from llm_fsm.turn.effects import Effect, Point, Result

@@ -7,9 +7,9 @@ from typing import Any
 
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
-from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, MemoryFault
 from llm_fsm.session.redaction import redacted
+from llm_fsm.session.session import surplus
 from llm_fsm.turn import model
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.key_results import summary_of

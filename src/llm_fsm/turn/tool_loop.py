@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict, replace
 
+from llm_fsm._json import read
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
-from llm_fsm.session.history import Exchange
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import redacted
-from llm_fsm.session.serialization import read
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import AvailableMoves

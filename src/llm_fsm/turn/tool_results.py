@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from llm_fsm.errors import told
-from llm_fsm.session.json_values import MAX_DEPTH, ValueFault, to_json_key, to_json_value
+from llm_fsm.session.values import MAX_DEPTH, ValueFault, to_json_key, to_json_value
 
 MAX_RESULT = 1_000_000
 """Characters that a result may have as JSON."""

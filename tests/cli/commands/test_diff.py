@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cli_command import Desk
-from llm_fsm.session.serialization import session_to_dict
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.registry import resolve
 from shop import SHOP, drop_count, keys

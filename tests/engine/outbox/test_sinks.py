@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from llm_fsm._json import text_of
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import observe
 from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.session.serialization import to_dict
 from llm_fsm.stores.base import OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite.store import SQLiteStore
@@ -70,7 +70,7 @@ async def test_sink_is_told_every_event_of_every_turn_in_order() -> None:
     ]
     last = [delivery for delivery in told.seen if delivery.record == 2]
     assert [delivery.event for delivery in last] == [
-        json.loads(json.dumps(to_dict(event))) for event in turn.events
+        json.loads(text_of(event)) for event in turn.events
     ]
     assert (last[0].index, last[0].definition, last[0].kind, last[0].state) == (
         0,

@@ -21,7 +21,7 @@ import pytest
 from msgspec import structs
 
 from llm_fsm.errors import ConversationConflict, StoreError
-from llm_fsm.session.serialization import parse_session
+from llm_fsm.session.session import parse_session
 from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock

@@ -13,7 +13,7 @@ from jinja2 import TemplateSyntaxError
 
 from llm_fsm._text import each_escaped, escaped, estimate
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
-from llm_fsm.turn.prompt.render import call_sizes, compile_prompts, key_line, sections
+from llm_fsm.turn.prompt.render import call_sizes, compile_prompts, history_text, key_line, sections
 from llm_fsm.turn.prompt.tool_formats import to_openai
 from machines import GREETER, PROMPTS, machine, program, reply, say, start, talk
 
@@ -516,3 +516,9 @@ def test_a_prompt_that_not_every_conversation_needs_is_compiled_when_it_is_first
         assert getattr(made, name) is getattr(made, name)
     with pytest.raises(TemplateSyntaxError):
         broken.task  # noqa: B018 - looking at it compiles it
+
+
+def test_a_prompt_shows_who_said_what() -> None:
+    assert history_text(()) == ""
+    said = '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
+    assert history_text(((None, "Hi"), ("a <b>", "c"))) == said

@@ -10,8 +10,7 @@ from llm_fsm._text import estimate
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.session import events as ev
-from llm_fsm.session.serialization import dump_session, parse_session
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 from machines import Played, machine, nested, play, reply, say, start, talk

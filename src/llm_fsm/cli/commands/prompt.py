@@ -24,9 +24,8 @@ from llm_fsm.documents.loader import load
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.session.context import initial_context
-from llm_fsm.session.history import Exchange
 from llm_fsm.session.messages import LLMRequest
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine

@@ -21,7 +21,7 @@ from llm_fsm.engine.handlers.registry import (
 )
 from llm_fsm.engine.journal import Journal, entry_result, result_entry
 from llm_fsm.errors import told
-from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.effects import HandlerResult, HandlerResults, RunHandlers
 
 

@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.session.events import Event
-from llm_fsm.session.serialization import NAMES
+from llm_fsm.session.events import EVENTS, Event
 from llm_fsm.tools.executor import CallFault, called
 
 MAX_NAME = 100
@@ -166,8 +165,8 @@ def sink(
     if not timeout > 0:
         raise ConfigurationError(f"sink {called!r}: timeout is a number of seconds above 0, not {timeout!r}")
     for event in events or ():
-        if event not in NAMES:
-            guess = nearest(event, NAMES)
+        if event not in EVENTS:
+            guess = nearest(event, EVENTS)
             hint = f"; did you mean {guess!r}?" if guess else ""
             raise ConfigurationError(f"sink {called!r}: there is no event {event!r}{hint}")
     wanted = None if events is None else frozenset(events)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._json import step
+from llm_fsm._json import plain, step
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
-from llm_fsm.session.serialization import to_dict
 from llm_fsm.testing.scenarios.models import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
 from llm_fsm.testing.scenarios.problems import quoted
 from llm_fsm.turn.available import Ahead
@@ -233,7 +232,7 @@ def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer
         place = next((at for at in range(start, len(events)) if _is(expected, events[at])), None)
         shown = {"type": expected.type, **expected.values} if expected.values else expected.type
         behind = "" if not start else f" after {type(events[start - 1]).__name__}"
-        same = [to_dict(event) for event in events if type(event).__name__ == expected.type]
+        same = [plain(event) for event in events if type(event).__name__ == expected.type]
         types = list(dict.fromkeys(type(event).__name__ for event in events))
         found = f"there is {quoted(same[0])}" if same else f"there are {', '.join(types) or 'none'}"
         yield Claim(f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found)

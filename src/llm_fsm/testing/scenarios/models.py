@@ -19,8 +19,7 @@ from pydantic_core import PydanticCustomError
 from llm_fsm._json import escape
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
-from llm_fsm.session.events import Event
-from llm_fsm.session.serialization import NAMES
+from llm_fsm.session.events import EVENTS
 
 JsonObject = dict[str, JsonValue]
 BEGINNING = 1893456000.0
@@ -241,8 +240,7 @@ class Reply(Written):
         return nearest(key, cls.known_keys()) is not None
 
 
-_EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES}
-_EVENT_FIELDS = frozenset({"type", *(item for kind in _EVENTS.values() for item in kind.__struct_fields__)})
+_EVENT_FIELDS = frozenset({"type", *(item for kind in EVENTS.values() for item in kind.__struct_fields__)})
 
 
 def _patterns(found: list[str]) -> list[str]:
@@ -310,10 +308,10 @@ class EventExpected(Written):
 
     @model_validator(mode="after")
     def _known(self) -> EventExpected:
-        kind = _EVENTS.get(self.type)
+        kind = EVENTS.get(self.type)
         if kind is None:
             raise PydanticCustomError(
-                "choice", "unknown", {"value": self.type, "known": sorted(_EVENTS), "pointer": "type"}
+                "choice", "unknown", {"value": self.type, "known": sorted(EVENTS), "pointer": "type"}
             )
         known = set(kind.__struct_fields__)
         for key in self.values:

@@ -18,8 +18,8 @@ from llm_fsm._async import in_words
 from llm_fsm._text import is_local
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.session.json_values import to_json_value
 from llm_fsm.session.messages import ToolSpec
+from llm_fsm.session.values import to_json_value
 from llm_fsm.tools.executor import GRACE, CallFault
 from llm_fsm.tools.mcp.messages import UNREADABLE, tidy_result, unread
 

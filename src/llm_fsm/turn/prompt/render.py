@@ -22,9 +22,9 @@ from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys, has
-from llm_fsm.session.dotted_keys import declared
-from llm_fsm.session.history import Exchange, in_prompt
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
+from llm_fsm.session.session import Exchange
+from llm_fsm.session.values import declared
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.localized import LABELS
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
@@ -278,6 +278,16 @@ def _local(minute: int, zone: str) -> tuple[str, str]:
     return f"{_DAYS[at.weekday()]}, {day}", f"{day}T{at.hour:02}:{at.minute:02} ({where})"
 
 
+def history_text(window: Iterable[Exchange]) -> str:
+    """Return the exchanges as the JSON that a prompt shows; "" if there are none."""
+    messages: list[dict[str, str]] = []
+    for user, system in window:
+        if user is not None:
+            messages.append({"user": user})
+        messages.append({"system": system})
+    return escaped(messages) if messages else ""
+
+
 def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes by way of a dict, which takes longer
     prompts: Prompts,
     fixed: Mapping[str, int],
@@ -312,7 +322,7 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
-        "conversation_history": in_prompt(window),
+        "conversation_history": history_text(window),
         "further_context_keys": keys,
         "current_context": escaped(context) if context else "",
         "earlier_answers": earlier,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.values import ValueFault, to_json_value
 
 
 class Size(enum.Enum):

@@ -1,6 +1,8 @@
-"""Which exchanges are shown: blocks, and a token budget that is the harder bound."""
+"""Sessions: which exchanges are shown, and the stored JSON form."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import HistorySettings
-from llm_fsm.session.history import in_prompt, surplus
+from llm_fsm.errors import UnreadableError
+from llm_fsm.session.session import Session, dump_session, parse_session, surplus
 
 
 def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:
@@ -17,11 +20,6 @@ def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:
 
 def taken(exchanges: list[tuple[str | None, str]]) -> int:
     return sum(estimate(user or "") + estimate(system) + 12 for user, system in exchanges)
-
-
-def test_a_prompt_shows_who_said_what() -> None:
-    assert in_prompt(()) == ""
-    assert in_prompt(((None, "Hi"), ("a <b>", "c"))) == '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
 
 
 @pytest.mark.parametrize(("count", "dropped"), [(0, 0), (5, 0), (10, 0), (11, 6), (12, 7)])
@@ -85,3 +83,65 @@ def test_tokens_are_those_of_each_character_of_a_script(text: str) -> None:
     )
     plain = sum(char.isascii() for char in text)
     assert estimate(text) == -(-plain // 4) + wide + -(-(len(text) - plain - wide) // 2)
+
+
+def test_a_new_session_is_written_with_the_fields_that_each_one_has() -> None:
+    assert list(json.loads(dump_session(Session(conversation_id="c")))) == [
+        "format",
+        "conversation_id",
+        "definition",
+        "state",
+        "previous_state",
+        "turn",
+        "turns_in_state",
+        "context",
+        "origins",
+        "window",
+        "user_input",
+        "time",
+        "notes",
+        "ended",
+        "outcome",
+    ]
+
+
+def test_a_session_is_read_as_it_was_written() -> None:
+    session = Session(
+        conversation_id="c",
+        state="a",
+        context={"name": "Ada 🦊", "age": 36, "height": 1.7, "none": None, "big": 2**63, "half": "\ud83e"},
+        origins={"name": (1, "model")},
+        window=((None, "Hi"), ("a\ud800", "b")),
+        notes=(("age", "too old"),),
+        time=1763767000.123456,
+        skipped=("age",),
+        path=(("a", "/states/a/transitions/0"),),
+        misses=(1, 2),
+        settled=("id", "answered"),
+        reminders=(1.5,),
+        spent={"money": 0.25, "tool_calls": 3},
+    )
+    assert parse_session(dump_session(session)) == session
+    assert dump_session(parse_session(dump_session(session))) == dump_session(session)
+
+
+def test_values_of_a_hosts_own_classes_are_written_as_what_they_are() -> None:
+    class Name(str):
+        __slots__ = ()
+
+    class Count(int):
+        pass
+
+    text = dump_session(Session(conversation_id="c", context={Name("name"): Name("Ada"), "count": Count(3)}))
+    assert parse_session(text).context == {"name": "Ada", "count": 3}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "[" * 100_000])
+def test_a_text_that_is_no_session_is_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableError, match="a stored conversation cannot be read: "):
+        parse_session(text)
+
+
+def test_a_session_of_another_format_names_both() -> None:
+    with pytest.raises(UnreadableError, match="is stored in format 2; this version of llm_fsm reads format 1"):
+        parse_session('{"format": 2}')
