@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.session.reply_schema import reply_schema, value_schema, with_targets
+from llm_fsm.session.reply_schema import from_strict, pairs, reply_schema, value_schema, with_targets
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(
@@ -174,3 +174,37 @@ def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_o
     assert with_targets(schema, iter(("b", "c"))) is wider
     assert with_targets(schema, ()) is schema
     assert json.loads(schema.text)["properties"]["transition"]["properties"]["target_state"]["enum"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "object"}, [{"key": "a", "value": "1"}], {"a": "1"}),
+        ({"type": "object"}, {"a": 1}, {"a": 1}),
+        ({"type": "object"}, [1], [1]),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}},
+            {"a": None, "b": None},
+            {},
+        ),
+        ({"type": "object"}, {"a": {"b": None, "c": 1}, "d": None}, {"a": {"c": 1}}),
+        ({"properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}, {"a": None}, {"a": None}),
+        ({"enum": [1, 2, 3]}, 2.0, 2),
+        ({"enum": [1, 2.5]}, 2.5, 2.5),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            [{"a": None}, {"a": "x"}],
+            [{}, {"a": "x"}],
+        ),
+        ({"type": "string"}, "x", "x"),
+    ],
+)
+def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    found = from_strict(schema, sent)
+    assert (found, type(found)) == (meant, type(meant))
+
+
+def test_pairs_are_lists_of_key_and_value_only() -> None:
+    assert pairs([{"key": "a", "value": 1}, {"key": "b"}]) == {"a": 1, "b": None}
+    assert pairs([{"value": 1}]) is None
+    assert pairs("x") is None

@@ -21,8 +21,9 @@ from llm_fsm.definition.json_schema.validator import Shape, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
-from llm_fsm.session.normalize import from_strict, normalised, pairs
+from llm_fsm.session.normalize import normalised
 from llm_fsm.session.redaction import DOTS, texts_in
+from llm_fsm.session.reply_schema import from_strict, pairs
 from llm_fsm.session.values import (
     Path,
     ValueFault,

@@ -1,4 +1,4 @@
-"""Convert values of replies to the form of their schemas: from strict mode's form, or from a spoken form.
+"""Convert values of replies from a spoken form to the form of their schemas.
 
 An ambiguous value (`2.300`, `03/04/2026`) stays as it is. The schema decides whether the result fits.
 """
@@ -14,7 +14,7 @@ from unicodedata import normalize
 from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.definition.json_schema.validator import compile_shape, types_of
 from llm_fsm.definition.names import UNSEEN
-from llm_fsm.session.reply_schema import MAX_DEPTH
+from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema, whole_number
 from llm_fsm.session.values import joined
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -67,8 +67,6 @@ _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)
 """A number with the Arabic thousands separator."""
 _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the Arabic decimal separator, or with a comma that cannot separate thousands."""
-_EXACT = 2**53
-"""Floats below it hold every whole number exactly."""
 _LONGEST_WORD = 4
 """A text longer than this many times the longest enum word cannot be one of the words."""
 _TEXTS = ({"string"}, {"string", "null"})
@@ -77,68 +75,6 @@ _FORMS = ("pattern", "enum")
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
-
-
-def pairs(value: object) -> dict[str, Any] | None:
-    """Return the object of a list of {"key", "value"}; None if the list has another form."""
-    if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
-        return {item["key"]: item.get("value") for item in value}
-    return None
-
-
-def updates(value: object) -> dict[str, Any] | None:
-    """Return the object that a list of {"key", "value"} updates stands for; None if it is no such list.
-
-    Facts under `_extra` and keys under `_clear` may stand there several times.
-    """
-    if not isinstance(value, list) or pairs(value) is None:
-        return None
-    found: dict[str, Any] = {}
-    for item in value:
-        key, one = item["key"], item.get("value")
-        if key == "_extra":
-            facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
-            found[key] = {**found.get(key, {}), **facts}
-        elif key == "_clear":
-            found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
-        else:
-            found[key] = one
-    return found
-
-
-def from_strict(schema: Mapping[str, Any], value: object) -> Any:
-    """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
-
-    Only a part that an object must have, and that may be null, is null. The value nests within the limits of a context.
-    """
-    if isinstance(value, dict):
-        properties, required = schema.get("properties"), schema.get("required", ())
-        parts = properties if isinstance(properties, Mapping) else {}
-        return {
-            name: from_strict(_sub(parts, name), item)
-            for name, item in value.items()
-            if item is not None or (name in required and _takes_null(_sub(parts, name)))
-        }
-    if isinstance(value, list) and schema.get("type") == "object":
-        found = pairs(value)
-        return value if found is None else from_strict(schema, found)
-    if isinstance(value, list):
-        items = schema.get("items")
-        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
-    return _whole(schema, value)
-
-
-def _whole(schema: Mapping[str, Any], value: Any) -> Any:
-    """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
-    if type(value) is not float or not value.is_integer() or abs(value) >= _EXACT:
-        return value
-    listed = (*_listed(schema.get("enum")), schema.get("const"))
-    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in listed)
-    return int(value) if whole else value
-
-
-def _listed(enum: object) -> list[Any]:
-    return enum if isinstance(enum, list) else []
 
 
 def normalised(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
@@ -181,7 +117,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     if _has_form(schema, value):
         properties, items = schema.get("properties"), schema.get("items")
         if isinstance(value, dict) and isinstance(properties, Mapping):
-            return {name: _meant(_sub(properties, name), item, depth + 1) for name, item in value.items()}
+            return {name: _meant(sub_schema(properties, name), item, depth + 1) for name, item in value.items()}
         if isinstance(value, list) and isinstance(items, Mapping):
             return [_meant(items, item, depth + 1) for item in value]
         return _in_format(schema, value) if isinstance(value, str) else value
@@ -235,12 +171,12 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
     if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
-        return _whole(schema, number)
+        return whole_number(schema, number)
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
         plain = text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
-        return _whole(schema, json.loads(plain))
+        return whole_number(schema, json.loads(plain))
     except (ValueError, RecursionError):
         return text
 
@@ -327,12 +263,3 @@ def _bare(text: str) -> str:
 def _joined(text: str) -> str:
     """Remove the separators between words."""
     return _INSIDE.sub("", _bare(text))
-
-
-def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = properties.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _takes_null(schema: Mapping[str, Any]) -> bool:
-    return "null" in types_of(schema)

@@ -1,4 +1,4 @@
-"""The JSON Schema of a state's reply, in the form that the model's provider takes.
+"""The form of a state's reply: its JSON Schema as the model's provider takes it, and reading it back.
 
 `object`: `context_update` is an object, and every key is optional. `list`: it is a list of {"key", "value"}, for strict
 modes that want every property of an object. No reply has to write a null for a key that was not mentioned. In both,
@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from llm_fsm._json import in_unicode
+from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -29,6 +30,8 @@ _PAIR = {
 _FACTS = {"type": "object", "additionalProperties": _TEXT}
 MAX_DEPTH = 5
 """Levels of a value that the schema shows."""
+_EXACT = 2**53
+"""Floats below it hold every whole number exactly."""
 
 
 def _types(kinds: Iterable[str], *, null: bool) -> dict[str, Any]:
@@ -198,3 +201,68 @@ def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...])
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
     return ReplySchema(name=name, schema=whole, text=in_unicode(whole), form=form)
+
+
+def pairs(value: object) -> dict[str, Any] | None:
+    """Return the object of a list of {"key", "value"}; None if the list has another form."""
+    if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
+        return {item["key"]: item.get("value") for item in value}
+    return None
+
+
+def updates(value: object) -> dict[str, Any] | None:
+    """Return the object that a list of {"key", "value"} updates stands for; None if it is no such list.
+
+    Facts under `_extra` and keys under `_clear` may stand there several times.
+    """
+    if not isinstance(value, list) or pairs(value) is None:
+        return None
+    found: dict[str, Any] = {}
+    for item in value:
+        key, one = item["key"], item.get("value")
+        if key == "_extra":
+            facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
+            found[key] = {**found.get(key, {}), **facts}
+        elif key == "_clear":
+            found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
+        else:
+            found[key] = one
+    return found
+
+
+def from_strict(schema: Mapping[str, Any], value: object) -> Any:
+    """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
+
+    Only a part that an object must have, and that may be null, is null. The value nests within the limits of a context.
+    """
+    if isinstance(value, dict):
+        properties, required = schema.get("properties"), schema.get("required", ())
+        parts = properties if isinstance(properties, Mapping) else {}
+        return {
+            name: from_strict(sub_schema(parts, name), item)
+            for name, item in value.items()
+            if item is not None or (name in required and "null" in types_of(sub_schema(parts, name)))
+        }
+    if isinstance(value, list) and schema.get("type") == "object":
+        found = pairs(value)
+        return value if found is None else from_strict(schema, found)
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
+    return whole_number(schema, value)
+
+
+def whole_number(schema: Mapping[str, Any], value: Any) -> Any:
+    """Drop the `.0` that some models add to a whole number, because a fixed reply would show it."""
+    if type(value) is not float or not value.is_integer() or abs(value) >= _EXACT:
+        return value
+    enum = schema.get("enum")
+    listed = (*(enum if isinstance(enum, list) else ()), schema.get("const"))
+    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in listed)
+    return int(value) if whole else value
+
+
+def sub_schema(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the schema of a property; {} if there is none."""
+    found = properties.get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
-from llm_fsm.session.normalize import pairs
+from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
 from llm_fsm.turn.guards import Move, reads, verdict

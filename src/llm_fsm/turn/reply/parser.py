@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
-from llm_fsm.session.normalize import updates
+from llm_fsm.session.reply_schema import updates
 from llm_fsm.turn.reply.numerals import quoted
 from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
