@@ -37,7 +37,7 @@ from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_context import Workbench, WorkingMemory
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
-from llm_fsm.workflow.compile import ids_of
+from llm_fsm.workflow.compile import end_of, ids_of
 from llm_fsm.workflow.errors import ExecutionBreak, WorkflowError
 from llm_fsm.workflow.host import LIMITS, Host, task_function
 
@@ -57,7 +57,7 @@ class _Run:
 
     machine: LLMStateMachine
     state: str
-    ctx: Workbench
+    llm: BoundLLM
     on_loop: bool
 
 
@@ -223,14 +223,16 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     @property
     def llm_client(self) -> Any:
         """The client. Inside a body, its calls are on record."""
-        run = _run.get()
-        if run is None or run.machine is not self:
-            return self._client
-        return _RecordedClient(self._client, BoundLLM(self._client, run.ctx.llm, run.state))
+        run = self._running()
+        return self._client if run is None else _RecordedClient(self._client, run.llm)
 
     @llm_client.setter
     def llm_client(self, client: Any) -> None:
         self._client = client
+
+    def _running(self) -> _Run | None:
+        run = _run.get()
+        return run if run is not None and run.machine is self else None
 
     def run_llm_with_tools(
         self, system_prompt: str, user_message: str, state_name: str, max_iterations: int = 10
@@ -252,15 +254,14 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             ExecutionBreak: A tool ended the run. Do not catch it.
             ModelError: The model failed.
         """
-        run = _run.get()
-        if run is None or run.machine is not self:
+        run = self._running()
+        if run is None:
             raise RuntimeError(
                 f"run_llm_with_tools is for bodies: run the state by execute_state({state_name!r}, state_input=…)"
             )
         if state_name != run.state:
             raise ValueError(f"the body of state {run.state!r} runs here, with its tools, not that of {state_name!r}")
-        llm = BoundLLM(self._client, run.ctx.llm, run.state)
-        return llm.run_with_tools(system_prompt, user_message, max_iterations=max_iterations, temperature=None)
+        return run.llm.run_with_tools(system_prompt, user_message, max_iterations=max_iterations, temperature=None)
 
     def tool_use(self) -> None:
         """Mark the use of tools in `state.to.itself(on="tool_use")`; it does nothing."""
@@ -458,9 +459,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
 
     def _definition(self) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
         ids = self._ids()
-        end = "end"
-        while end in ids.values():
-            end += "_"
+        end = end_of(ids)
         functions: dict[str, Callable[..., Any]] = {}
         states: dict[str, Any] = {end: {"kind": "final"}}
         for name, id in ids.items():
@@ -629,8 +628,7 @@ def _body(state: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def entered(self: LLMStateMachine, *arguments: Any, event_data: Any = None, **named: Any) -> Any:
         if event_data is not None:
             return None
-        run = _run.get()
-        if run is not None and run.machine is self:  # as `super().on_enter_…` does
+        if self._running() is not None:  # as `super().on_enter_…` does
             return function(self, *arguments, **named)
         return self.execute_state(state, *arguments, **named)
 
@@ -652,7 +650,7 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
             document = {key: value for key, value in document.items() if value is not None}
         ctx.memory = _Live(self.memory, document)
         given = ctx.input if asked is None or (asked.resumes is not None and asked.given is None) else asked.given
-        token = _run.set(_Run(self, state, ctx, on_loop=on_loop))
+        token = _run.set(_Run(self, state, BoundLLM(self._client, ctx.llm, state), on_loop))
         try:
             yield self, given, asked
         finally:

@@ -15,10 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from llm_fsm._text import escaped
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.values import ValueFault, to_json_value
-
-_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 class WorkingMemory:
@@ -50,7 +49,7 @@ class WorkingMemory:
     def to_context(self) -> str:
         """Return the filled buckets, as lines for a prompt."""
         held = self.get_non_empty()
-        lines = [f"[Bucket {index}]: {quoted(content)}" for index, content in held.items()]
+        lines = [f"[Bucket {index}]: {escaped(content)}" for index, content in held.items()]
         return "\n".join(["## Working memory", *lines]) if lines else ""
 
     def to_dict(self) -> dict[str, str]:
@@ -70,7 +69,7 @@ class BackgroundContext:
     def to_context(self) -> str:
         """Return the background, as lines for a prompt."""
         named = {"Vision and mission": self.vision_mission, "Goals": self.goals, "To do": self.todo_list}
-        lines = [f"{name}: {quoted(value)}" for name, value in {**named, **self.custom_fields}.items() if value]
+        lines = [f"{name}: {escaped(plain(value))}" for name, value in {**named, **self.custom_fields}.items() if value]
         return "\n".join(["## Background", *lines]) if lines else ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +127,7 @@ class StateHistory:
     def to_context(self, n: int = 5) -> str:
         """Return the newest `n` entries, as lines for a prompt."""
         lines = [
-            f"[{entry['state']}] input: {quoted(entry['input'])}; output: {quoted(entry['output'])}"
+            f"[{entry['state']}] input: {escaped(plain(entry['input']))}; output: {escaped(plain(entry['output']))}"
             for entry in self.get_recent(n)
         ]
         return "\n".join(["## Recent history", *lines]) if lines else ""
@@ -283,11 +282,6 @@ def plain(value: Any) -> Any:
         return to_json_value(value)
     except ValueFault:
         return str(value)
-
-
-def quoted(value: Any) -> str:
-    """Return a value as JSON in which nothing can close the markup around it."""
-    return json.dumps(plain(value), ensure_ascii=False).translate(_ESCAPES)
 
 
 def _lines(text: Any) -> list[str]:

@@ -15,7 +15,6 @@ from llm_fsm.workflow.host import LIMITS
 from llm_fsm.workflow.state import StateSpec, run_objective
 from llm_fsm.workflow.tools import read_tool
 
-END = "end"
 CUSTOM = "validator"
 """The name of the one key result of a state that a class of the host judges."""
 
@@ -47,6 +46,14 @@ def ids_of(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def end_of(ids: Mapping[str, str]) -> str:
+    """Return the id of a final state beside states with these ids."""
+    end = "end"
+    while end in ids.values():
+        end += "_"
+    return end
+
+
 def compile_states(
     *,
     objective: str,
@@ -70,9 +77,7 @@ def compile_states(
         WorkflowError: A transition names an unknown state, or two tools have one name.
     """
     ids = ids_of(list(states))
-    end = END
-    while end in ids.values():
-        end += "_"
+    end = end_of(ids)
     made = Compiled({}, ids)
     rows: dict[str, Any] = {}
     for name, spec in states.items():
