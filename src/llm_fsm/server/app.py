@@ -18,14 +18,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
+from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.guard import Answered, Guard
-from llm_fsm.server.health import Health
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI, with_error
-from llm_fsm.server.pages import Pages
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
 from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
@@ -122,9 +121,9 @@ def create_app(
     Rest(service, app.router)
     app.include_router(OpenAI(service).router)
     app.include_router(AgUi(service).router)
-    app.include_router(Health(service).router, include_in_schema=False)
+    app.include_router(health.router(service), include_in_schema=False)
     app.include_router(metrics.router, include_in_schema=False)
-    app.include_router(Pages().router, include_in_schema=False)
+    app.include_router(pages.router(), include_in_schema=False)
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
     _add_problems(app)

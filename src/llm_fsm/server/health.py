@@ -16,24 +16,24 @@ from llm_fsm.stores.base import ListQuery
 _PATIENCE = 3.0
 
 
-class Health:
-    """`/healthz`: the process answers. `/readyz`: its stores answer, too, and it is not ending."""
+def router(service: Service) -> APIRouter:
+    """Return `/healthz`: the process answers; and `/readyz`: its stores answer, too, and it is not ending."""
+    made = APIRouter()
 
-    def __init__(self, service: Service) -> None:
-        self.router = APIRouter()
+    @made.get("/healthz")
+    async def health() -> Response:
+        return Json({"status": "ok"})
 
-        @self.router.get("/healthz")
-        async def health() -> Response:
-            return Json({"status": "ok"})
+    @made.get("/readyz")
+    async def ready() -> Response:
+        if service.is_closing:
+            raise Problem("unavailable", "the server ends")
+        for store in service.machines.stores:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await store.list(ListQuery(limit=1))
+            except (LLMFSMError, TimeoutError) as error:
+                raise Problem("store-unavailable", f"the store does not answer: {error}") from error
+        return Json({"status": "ready", "definitions": len(service.machines.every())})
 
-        @self.router.get("/readyz")
-        async def ready() -> Response:
-            if service.is_closing:
-                raise Problem("unavailable", "the server ends")
-            for store in service.machines.stores:
-                try:
-                    async with asyncio.timeout(_PATIENCE):
-                        await store.list(ListQuery(limit=1))
-                except (LLMFSMError, TimeoutError) as error:
-                    raise Problem("store-unavailable", f"the store does not answer: {error}") from error
-            return Json({"status": "ready", "definitions": len(service.machines.every())})
+    return made

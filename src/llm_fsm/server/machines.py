@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -176,6 +177,8 @@ def _before(letter: str) -> str:
     return chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
 
 
-def derived_id(caller: Caller, kind: str, key: str) -> str:
-    """Return the id that a new conversation gets for an idempotency key: the same for the same caller and key."""
+def new_id(caller: Caller, kind: str, key: str | None) -> str:
+    """Return an id that nobody can guess; with an idempotency key always the same for the same caller."""
+    if key is None:
+        return uuid.uuid4().hex
     return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

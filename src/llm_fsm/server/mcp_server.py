@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -37,20 +37,24 @@ _INSTRUCTIONS = (
 )
 
 
-def _words(function: F) -> F:
-    """Tell errors of the package in words."""
+def _tools(server: MCPServer[Any]) -> Callable[[F], F]:
+    """Return the decorator for tools, which tell errors of the package in words."""
 
-    @functools.wraps(function)
-    async def told(*arguments: Any, **named: Any) -> Any:
-        try:
-            return await function(*arguments, **named)
-        except DefinitionError as error:
-            raise ToolError("\n".join(str(found) for found in error.findings)) from error
-        except TOLD as error:
-            problem = problem_of(error)
-            raise ToolError(f"{problem.kind}: {problem.detail}") from error
+    def tool(function: F) -> F:
+        @server.tool()
+        @functools.wraps(function)
+        async def told(*arguments: Any, **named: Any) -> Any:
+            try:
+                return await function(*arguments, **named)
+            except DefinitionError as error:
+                raise ToolError("\n".join(str(found) for found in error.findings)) from error
+            except TOLD as error:
+                problem = problem_of(error)
+                raise ToolError(f"{problem.kind}: {problem.detail}") from error
 
-    return told  # type: ignore[return-value]
+        return function
+
+    return tool
 
 
 def _caller(context: Context[Any, Any]) -> Caller:
@@ -72,19 +76,17 @@ def mcp_server(service: Service) -> MCPServer[Any]:
 
 
 def _add_conversations(server: MCPServer[Any], service: Service) -> None:
-    machines = service.machines
+    machines, tool = service.machines, _tools(server)
 
     async def found(ctx: Context[Any, Any], conversation_id: str) -> Held:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
-    @server.tool()
-    @_words
+    @tool
     async def list_definitions(ctx: Context[Any, Any]) -> dict[str, Any]:
         """List the machines that can be talked to, each with its description and states."""
         return {"definitions": [views.head_of(machine) for machine in machines.all(_caller(ctx))]}
 
-    @server.tool()
-    @_words
+    @tool
     async def start_conversation(
         ctx: Context[Any, Any],
         definition: str,
@@ -101,10 +103,9 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
             conversation_id=views.checked_new_id(conversation_id),
             greet=greet,
         )
-        return {**views.conversation_of(begun.held), "greeting": begun.greeting}
+        return views.started_of(begun)
 
-    @server.tool()
-    @_words
+    @tool
     async def send_message(
         ctx: Context[Any, Any],
         conversation_id: str,
@@ -119,8 +120,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         held = await found(ctx, conversation_id)
         return views.turn_of(held, await service.send(held, text, request_id, picked=picked))
 
-    @server.tool()
-    @_words
+    @tool
     async def answer(
         ctx: Context[Any, Any],
         conversation_id: str,
@@ -132,16 +132,14 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         held = await found(ctx, conversation_id)
         return views.turn_of(held, await service.answer(held, value, pause, request_id))
 
-    @server.tool()
-    @_words
+    @tool
     async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
         """Read where a conversation stands, and all its messages."""
         held = await found(ctx, conversation_id)
         history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await held.chat.history()]
         return {**views.conversation_of(held), "history": history}
 
-    @server.tool()
-    @_words
+    @tool
     async def run_machine(
         ctx: Context[Any, Any],
         definition: str,
@@ -161,27 +159,26 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
 
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:
+    tool = _tools(server)
+
     def meant(ctx: Context[Any, Any], definition: str) -> Definition:
         """Return the definition of a JSON text, or of the name of one that is served."""
         if definition.lstrip()[:1] in ("{", "/"):
             return load_text(definition, file=workbench.NAME).definition
         return service.machines.named(_caller(ctx), definition).definition
 
-    @server.tool()
-    @_words
+    @tool
     async def validate_definition(definition: str) -> dict[str, Any]:
         """Check a definition, given as JSON text: every finding with line, column and hint."""
         found = await asyncio.to_thread(workbench.findings, definition)
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
 
-    @server.tool()
-    @_words
+    @tool
     async def explain_rule(rule: str) -> str:
         """Explain a rule of the checker by its code or name: why it is bad, an example, the fix."""
         return workbench.rule_page(rule)
 
-    @server.tool()
-    @_words
+    @tool
     async def render_prompt(
         ctx: Context[Any, Any],
         definition: str,
@@ -193,17 +190,15 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         made = meant(ctx, definition)
         return await asyncio.to_thread(workbench.prompt, made, state, context or {}, message)
 
-    @server.tool()
-    @_words
+    @tool
     async def play_test(definition: str, test: str) -> dict[str, Any]:
         """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of the tests."""
         results = await asyncio.to_thread(workbench.played, definition, test)
         return {"passed": all(result["passed"] for result in results), "results": results}
 
-    @server.tool()
-    @_words
+    @tool
     async def draw(
-        ctx: Context[Any, Any], definition: str, form: Literal["mermaid", "text", "dot"] = "mermaid"
+        ctx: Context[Any, Any], definition: str, form: workbench.Form = "mermaid"
     ) -> str:
         """Draw a definition, given as JSON text or as the name of one that is served."""
         return await asyncio.to_thread(workbench.picture, meant(ctx, definition), form)

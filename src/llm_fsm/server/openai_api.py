@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.responses import Response
 
@@ -23,17 +23,16 @@ from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Tu
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
-from llm_fsm.server.machines import Held, derived_id
+from llm_fsm.server.machines import Held, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
-from llm_fsm.server.transcripts import Said, Transcripts, answer_text, digest, pause_words, words_of
+from llm_fsm.server.transcripts import Said, Transcripts, answer_text, digest, first_id, pause_words, words_of
 from llm_fsm.server.turns import LiveTurn
 
 ANSWER = "answer"
 """The name of the tool whose call stands for a pause."""
-_SKIPPED = frozenset({"system", "developer"})
 
 
 class _Wish(BaseModel):
@@ -74,6 +73,15 @@ ConversationHeader = Annotated[
 RetryHeader = Annotated[str | None, Header(alias="X-Stainless-Retry-Count", include_in_schema=False)]
 
 
+@dataclass
+class Headers:
+    """The headers of a request that are read."""
+
+    conversation_id: ConversationHeader = None
+    key: Key = None
+    retries: RetryHeader = None
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A request, read: the earlier messages, the last one, and its conversation.
@@ -90,6 +98,10 @@ class Asked:
     after: str | None = None
     key: str | None = None
     retries: bool = False
+
+    def request_id(self) -> str:
+        """Return the request id of a message that is known by its transcript."""
+        return self.key or f"t-{digest([*self.before, self.last])[:40]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +147,8 @@ class OpenAI:
         held = await (self._by_transcript(asked) if asked.name is None else self._by_name(asked, asked.name))
         if held.machine is not asked.machine:
             raise Problem("conflict", f"the conversation follows {held.definition!r}, not the model that was asked")
-        request_id = asked.key or f"t-{digest([*asked.before, asked.last])[:40]}"
-        if asked.name is not None and asked.key is None:
-            request_id = secrets.token_hex(16)
-        live = await self._taken(held, asked.last, request_id)
-        return Going(held, live, asked)
+        request_id = asked.request_id() if asked.name is None else asked.key or secrets.token_hex(16)
+        return Going(held, await self._taken(held, asked.last, request_id), asked)
 
     async def _taken(self, held: Held, last: Said, request_id: str) -> LiveTurn:
         await held.chat.refresh()
@@ -172,8 +181,7 @@ class OpenAI:
     async def _by_transcript(self, asked: Asked) -> Held:
         caller, machine = asked.caller, asked.machine
         if not asked.before:
-            unguessable = None if asked.key is None else derived_id(caller, "v1", asked.key)
-            name = self.transcripts.new_id(asked.last, unguessable)
+            name = first_id(asked.last, new_id(caller, "v1", asked.key))
             try:
                 return (await self.service.start(caller, machine, conversation_id=name, greet=False)).held
             except ConversationConflict:  # the same key began it before
@@ -187,10 +195,9 @@ class OpenAI:
             )
         if point.is_head:
             return point.held
-        request_id = asked.key or f"t-{digest([*asked.before, asked.last])[:40]}"
         if asked.key or asked.retries:
             turns = await point.held.chat.turns()
-            if _answered(turns, point.turn, request_id):
+            if _answered(turns, point.turn, asked.request_id()):
                 return point.held
         return (await self.service.fork(point.held, point.turn, None, None)).held
 
@@ -207,39 +214,58 @@ class OpenAI:
                 self.transcripts.remember(going.held, said, turn.number)
         return turn
 
+    async def _take(
+        self,
+        request: Request,
+        headers: Headers,
+        wish: ChatWish | ResponseWish,
+        said: Sequence[Said],
+        *,
+        name: str | None,
+        after: str | None = None,
+    ) -> Going:
+        """Begin the turn of the last message. `name`, `after`: as of `Asked`."""
+        caller = caller_of(request)
+        asked = Asked(
+            caller,
+            self.service.machines.named(caller, wish.model),
+            said[:-1],
+            said[-1],
+            name=name,
+            after=after,
+            key=key_of(headers.key),
+            retries=headers.retries not in (None, "0"),
+        )
+        return await self.begin(asked)
+
+    async def _pieces(self, going: Going) -> AsyncGenerator[str]:
+        """Yield the words of a turn as they come, and at last those of its pause."""
+        shown = ""
+        async for _, event in going.live.follow():
+            if isinstance(event, MessageDelta):
+                piece = f"\n\n{event.text}" if event.restart and shown else event.text
+                shown += piece
+                yield piece
+        words = pause_words((await going.live.result()).paused)
+        if words:
+            piece = f"\n\n{words}" if shown else words
+            shown += piece
+            yield piece
+        await self.finished(going, shown)
+
     # -- chat completions
 
     def _chat(self) -> None:
         @self.router.post("/chat/completions", summary="Take the last message of a chat", response_class=Response)
-        async def complete(
-            request: Request,
-            wish: ChatWish,
-            conversation_id: ConversationHeader = None,
-            key: Key = None,
-            retries: RetryHeader = None,
-        ) -> Response:
-            caller = caller_of(request)
-            said = [one for one in map(_said, wish.messages) if one is not None]
-            if not said or said[-1].role == "assistant":
-                raise _invalid("/messages", "the last message is the user's, or a tool's")
-            named = conversation_id or _text_of(wish.metadata, "conversation_id")
-            going = await self.begin(
-                Asked(
-                    caller,
-                    self.service.machines.named(caller, wish.model),
-                    said[:-1],
-                    said[-1],
-                    name=named,
-                    key=key_of(key),
-                    retries=retries not in (None, "0"),
-                )
-            )
-            headers = {"X-Conversation-Id": going.held.id}
+        async def complete(request: Request, wish: ChatWish, headers: Annotated[Headers, Depends()]) -> Response:
+            said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
+            name = headers.conversation_id or _text_of(wish.metadata, "conversation_id")
+            going = await self._take(request, headers, wish, said, name=name)
+            place = {"X-Conversation-Id": going.held.id}
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
-                return event_stream(self.service, self._chunks(going, usage=usage), headers)
-            turn = await self.finished(going)
-            return Json(_completion(going.held, turn), headers=headers)
+                return event_stream(self.service, self._chunks(going, usage=usage), place)
+            return Json(_completion(going.held, await self.finished(going)), headers=place)
 
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
         head = _head(going.held, "chat.completion.chunk")
@@ -248,20 +274,10 @@ class OpenAI:
             return sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **extra})
 
         yield chunk({"role": "assistant", "content": ""})
-        shown = ""
         try:
-            async for _, event in going.live.follow():
-                if isinstance(event, MessageDelta):
-                    piece = f"\n\n{event.text}" if event.restart and shown else event.text
-                    shown += piece
-                    yield chunk({"content": piece})
-            turn = await going.live.result()
-            words = pause_words(turn.paused)
-            if words:
-                piece = f"\n\n{words}" if shown else words
-                shown += piece
+            async for piece in self._pieces(going):
                 yield chunk({"content": piece})
-            await self.finished(going, shown)
+            turn = await going.live.result()
             calls = _tool_calls(turn)
             if calls:
                 yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]})
@@ -281,42 +297,23 @@ class OpenAI:
             return {"id": made, "object": "conversation", "created_at": int(time.time()), "metadata": {}}
 
         @self.router.post("/responses", summary="Take the last item of an input", response_class=Response)
-        async def respond(
-            request: Request,
-            wish: ResponseWish,
-            conversation_id: ConversationHeader = None,
-            key: Key = None,
-            retries: RetryHeader = None,
-        ) -> Response:
-            caller = caller_of(request)
+        async def respond(request: Request, wish: ResponseWish, headers: Annotated[Headers, Depends()]) -> Response:
             items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
-            said = [one for one in map(_said, items) if one is not None]
-            if not said or said[-1].role == "assistant":
-                raise _invalid("/input", "the last item is a message of the user, or a function_call_output")
-            name, after = conversation_id, None
+            said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
+            name, after = headers.conversation_id, None
             if name is None and wish.previous_response_id is not None:
                 name, after = _read_response_id(wish.previous_response_id)
             if name is None and wish.conversation is not None:
                 given = wish.conversation
                 name = given if isinstance(given, str) else _text_of(given, "id")
             name = name or _text_of(wish.metadata, "conversation_id")
-            going = await self.begin(
-                Asked(
-                    caller,
-                    self.service.machines.named(caller, wish.model),
-                    said[:-1] if name is None else (),
-                    said[-1],
-                    name=name,
-                    after=after,
-                    key=key_of(key),
-                    retries=retries not in (None, "0"),
-                )
-            )
-            headers = {"X-Conversation-Id": going.held.id}
+            said = said if name is None else said[-1:]
+            going = await self._take(request, headers, wish, said, name=name, after=after)
+            place = {"X-Conversation-Id": going.held.id}
             if wish.stream:
-                return event_stream(self.service, self._response_events(going), headers)
+                return event_stream(self.service, self._response_events(going), place)
             turn = await self.finished(going)
-            return Json(_response(going, turn, words_of(turn)), headers=headers)
+            return Json(_response(going, turn, words_of(turn)), headers=place)
 
     async def _response_events(self, going: Going) -> AsyncGenerator[bytes]:
         number = 0
@@ -336,21 +333,13 @@ class OpenAI:
         yield told("response.content_part.added", part=part, **place)
         shown = ""
         try:
-            async for _, event in going.live.follow():
-                if isinstance(event, MessageDelta):
-                    piece = f"\n\n{event.text}" if event.restart and shown else event.text
-                    shown += piece
-                    yield told("response.output_text.delta", delta=piece, logprobs=[], **place)
-            turn = await going.live.result()
-            words = pause_words(turn.paused)
-            if words:
-                piece = f"\n\n{words}" if shown else words
+            async for piece in self._pieces(going):
                 shown += piece
                 yield told("response.output_text.delta", delta=piece, logprobs=[], **place)
-            await self.finished(going, shown)
             yield told("response.output_text.done", text=shown, logprobs=[], **place)
             yield told("response.content_part.done", part={**part, "text": shown}, **place)
             yield told("response.output_item.done", output_index=0, item=_message_item(item, shown))
+            turn = await going.live.result()
             done = {**_response(going, turn, shown, item), "created_at": begun["created_at"]}
             for index, call in enumerate(done["output"][1:], 1):
                 yield told("response.output_item.added", output_index=index, item=call)
@@ -375,15 +364,21 @@ def _invalid(pointer: str, detail: str) -> Problem:
     return Problem("invalid", detail, extra={"errors": [{"pointer": pointer, "in": "body", "detail": detail}]})
 
 
+def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str) -> list[Said]:
+    """Return the messages that are read. Raises Problem 422 if the last one is none to answer."""
+    said = [one for one in map(_said, messages) if one is not None]
+    if not said or said[-1].role == "assistant":
+        raise _invalid(pointer, wanted)
+    return said
+
+
 def _said(message: Mapping[str, Any]) -> Said | None:
     """Return a message of a chat, or an item of an input; None for one that is not read. Raises Problem 422."""
     kind = message.get("type")
     if kind == "function_call_output":
         return Said("tool", _canonical(_content(message.get("output"))))
-    if kind in ("function_call", "reasoning"):
-        return None
     role = message.get("role")
-    if role in _SKIPPED:
+    if kind in ("function_call", "reasoning") or role in ("system", "developer"):
         return None
     if role in ("user", "assistant"):
         return Said(str(role), _content(message.get("content")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from starlette.responses import FileResponse, Response
 
 from llm_fsm.server.problems import Problem
@@ -17,28 +17,28 @@ _POLICY = (
 )
 
 
-class Pages:
-    """`/`, `/docs`, and their files below `/assets`."""
+def router() -> APIRouter:
+    """Return the routes `/`, `/docs`, and their files below `/assets`."""
+    made = APIRouter()
+    files = {path.name: path for path in STATIC.iterdir() if path.suffix in _KINDS}
 
-    def __init__(self) -> None:
-        self.router = APIRouter()
-        files = {path.name: path for path in STATIC.iterdir() if path.suffix in _KINDS}
+    @made.get("/")
+    async def chat() -> Response:
+        return _file(files["chat.html"])
 
-        @self.router.get("/")
-        async def chat(request: Request) -> Response:
-            return _file(request, files["chat.html"])
+    @made.get("/docs")
+    async def docs() -> Response:
+        return _file(files["docs.html"])
 
-        @self.router.get("/docs")
-        async def docs(request: Request) -> Response:
-            return _file(request, files["docs.html"])
+    @made.get("/assets/{name}")
+    async def asset(name: str) -> Response:
+        if name not in files:
+            raise Problem("not-found", "there is no such file")
+        return _file(files[name])
 
-        @self.router.get("/assets/{name}")
-        async def asset(request: Request, name: str) -> Response:
-            if name not in files:
-                raise Problem("not-found", "there is no such file")
-            return _file(request, files[name])
+    return made
 
 
-def _file(_: Request, path: Path) -> Response:
+def _file(path: Path) -> Response:
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
     return FileResponse(path, media_type=_KINDS[path.suffix], headers=headers)

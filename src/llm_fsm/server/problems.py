@@ -6,7 +6,6 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
@@ -99,25 +98,19 @@ def type_of(kind: str) -> str:
     return f"urn:llm-fsm:problem:{kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    kind: str
-    error: type[Exception]
-
-
-_ROWS: Sequence[_Row] = (
-    _Row("not-found", errors.ConversationNotFound),
-    _Row("ended", errors.ConversationEnded),
-    _Row("conflict", errors.ConversationConflict),
-    _Row("model-unavailable", errors.ModelError),
-    _Row("model-unavailable", errors.ReplyError),
-    _Row("model-unavailable", errors.ConfigurationError),
-    _Row("host-failed", errors.HandlerError),
-    _Row("store-unavailable", errors.StoreError),
-    _Row("unavailable", errors.DefinitionError),
-    _Row("invalid", ValueError),
+_ROWS: Sequence[tuple[str, type[Exception]]] = (
+    ("not-found", errors.ConversationNotFound),
+    ("ended", errors.ConversationEnded),
+    ("conflict", errors.ConversationConflict),
+    ("model-unavailable", errors.ModelError),
+    ("model-unavailable", errors.ReplyError),
+    ("model-unavailable", errors.ConfigurationError),
+    ("host-failed", errors.HandlerError),
+    ("store-unavailable", errors.StoreError),
+    ("unavailable", errors.DefinitionError),
+    ("invalid", ValueError),
 )
-TOLD: tuple[type[Exception], ...] = (Problem, *(row.error for row in _ROWS))
+TOLD: tuple[type[Exception], ...] = (Problem, *(kind for _, kind in _ROWS))
 """The errors that `problem_of` knows."""
 
 
@@ -125,7 +118,7 @@ def problem_of(error: Exception) -> Problem:
     """Return the problem that an error of the package is."""
     if isinstance(error, Problem):
         return error
-    kind = next((row.kind for row in _ROWS if isinstance(error, row.error)), None)
+    kind = next((kind for kind, known in _ROWS if isinstance(error, known)), None)
     if kind is None:  # a fault of ours: its words may hold anything
         warnings.warn(f"a request failed: {told(error)}", RuntimeWarning, stacklevel=2)
         return Problem("internal", "this is a fault of the server; its operator finds it in the log")

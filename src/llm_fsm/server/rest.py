@@ -21,10 +21,9 @@ from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.engine.explain import explain
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
-from llm_fsm.server.explanations import explained
 from llm_fsm.server.machines import Held
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
-from llm_fsm.server.service import RUN, Service
+from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse, replay, without_undone
@@ -254,8 +253,7 @@ class Rest:
                 state=wish.state,
                 key=key_of(key),
             )
-            document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
-            return Json(document, 201 if begun.is_new else 200, headers=_place(request, "conversations", begun.held.id))
+            return _started(request, begun)
 
         @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
         async def list_conversations(
@@ -330,8 +328,7 @@ class Rest:
             held = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkWish()
             begun = await service.fork(held, wish.turn, views.checked_new_id(wish.id), key_of(key))
-            document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
-            return Json(document, 201 if begun.is_new else 200, headers=_place(request, "conversations", begun.held.id))
+            return _started(request, begun)
 
     # -- turns
 
@@ -392,7 +389,7 @@ class Rest:
             if place is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
             before = replay(held.chat.id, kept[:place])
-            return Json(explained(explain(held.machine.program, before, kept[place].events)))
+            return Json(views.explained(explain(held.machine.program, before, kept[place].events)))
 
     # -- runs
 
@@ -419,10 +416,8 @@ class Rest:
                 run_id=views.checked_new_id(wish.id),
                 key=key_of(key),
             )
-            await asyncio.wait([live.task] if live.task else [], timeout=0.05)
-            if live.error is not None:
-                raise live.error
-            return Json(await self._run_view(caller, machine, name, live), 202, headers=_place(request, "runs", name))
+            view = await self._begun(caller, machine, name, live)
+            return Json(view, 202, headers=_place(request, "runs", name))
 
         @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
         async def read_run(request: Request, run_id: ConversationId) -> Response:
@@ -454,10 +449,7 @@ class Rest:
             caller = caller_of(request)
             held = await service.find(caller, run_id)
             live = await service.stream_answer(held, wish.value, wish.pause, key_of(key))
-            await asyncio.wait([live.task] if live.task else [], timeout=0.05)
-            if live.error is not None:
-                raise live.error
-            return Json(await self._run_view(caller, held.machine, run_id, live), 202)
+            return Json(await self._begun(caller, held.machine, run_id, live), 202)
 
         @router.post(
             "/runs/{run_id}/cancel", tags=tag, summary="Stop a run for good", response_model=views.RunView
@@ -468,32 +460,45 @@ class Rest:
             await service.cancel(held)
             return Json(await self._run_view(caller, held.machine, run_id, None))
 
+    async def _begun(
+        self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn
+    ) -> Mapping[str, Any]:
+        """Read a run that has just begun to play. One that fails at once raises."""
+        await live.settle(0.05)
+        if live.error is not None:
+            raise live.error
+        return await self._run_view(caller, machine, run_id, live)
+
     async def _run_view(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn | None
     ) -> Mapping[str, Any]:
         running = live is not None and not live.is_over
+        view: dict[str, Any] = {
+            "id": run_id,
+            "definition": machine.definition.name,
+            "status": "running",
+            "state": machine.definition.initial_state,
+            "output": None,
+            "context": {},
+            "paused": None,
+        }
         try:
-            held = await self.service.find(caller, run_id, fresh=True)
+            chat = (await self.service.find(caller, run_id, fresh=True)).chat
         except ConversationNotFound:
             if not running:
                 raise
-            begins = {"status": "running", "state": machine.definition.initial_state}
-            nothing: dict[str, Any] = {"output": None, "context": {}, "paused": None}
-            return {"id": run_id, "definition": machine.definition.name, **begins, **nothing}
-        chat = held.chat
-        turns = await chat.turns()
-        last = turns[-1] if turns else None
-        outcome = "" if last is None else last.outcome
-        status = "running" if running else "paused" if chat.paused is not None else outcome or "parked"
-        return {
-            "id": run_id,
-            "definition": machine.definition.name,
-            "status": status,
+            return view
+        view |= {
             "state": chat.state,
-            "output": None if last is None or running else last.output,
             "context": views.context_of(machine, chat.context),
             "paused": views.paused_of(chat.paused),
         }
+        if not running:
+            turns = await chat.turns()
+            outcome = turns[-1].outcome if turns else ""
+            view["status"] = "paused" if chat.paused is not None else outcome or "parked"
+            view["output"] = turns[-1].output if turns else None
+        return view
 
     # -- streams
 
@@ -517,6 +522,11 @@ class Rest:
     async def _recorded(self, held: Held) -> AsyncGenerator[bytes]:
         for number, turn in enumerate(await held.chat.turns(), 1):
             yield sse(views.turn_of(held, turn), event="turn", event_id=f"{RUN}:{number}")
+
+
+def _started(request: Request, begun: Begun) -> Response:
+    place = _place(request, "conversations", begun.held.id)
+    return Json(views.started_of(begun), 201 if begun.is_new else 200, headers=place)
 
 
 def _place(request: Request, kind: str, name: str) -> dict[str, str]:

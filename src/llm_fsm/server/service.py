@@ -11,7 +11,7 @@ from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotF
 from llm_fsm import events as ev
 from llm_fsm.engine.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
-from llm_fsm.server.machines import Held, Machines, derived_id
+from llm_fsm.server.machines import Held, Machines, new_id
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
@@ -80,7 +80,7 @@ class Service:
     ) -> Begun:
         """Begin a conversation, or give the one that the same idempotency key began. Raises ConversationConflict."""
         self.count(caller)
-        name = conversation_id or (uuid.uuid4().hex if key is None else derived_id(caller, "start", key))
+        name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         try:
             chat = await machine.start(context, stored, greet, state)
@@ -157,7 +157,7 @@ class Service:
 
     async def fork(self, held: Held, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
         """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError."""
-        name = conversation_id or (uuid.uuid4().hex if key is None else derived_id(held.caller, "fork", key))
+        name = conversation_id or new_id(held.caller, "fork", key)
         try:
             await fork(held.machine.store, held.chat.id, held.caller.stored(name), turn)
             is_new = True
@@ -188,7 +188,7 @@ class Service:
     ) -> tuple[str, LiveTurn]:
         """Begin a run in the background, or go on with it: its id, and the turn to follow."""
         self.count(caller)
-        name = run_id or (uuid.uuid4().hex if key is None else derived_id(caller, "run", key))
+        name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)
         live = self.turns.find(stored, RUN)
         if live is not None and live.is_over:

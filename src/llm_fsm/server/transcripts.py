@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -54,7 +53,11 @@ def digest(messages: Iterable[Said]) -> str:
 
 def words_of(turn: Turn) -> str:
     """Return the words by which a turn is told in a transcript; a pause is told in words, too."""
-    return "\n\n".join(part for part in (turn.text, pause_words(turn.paused)) if part)
+    return _words(turn, turn.paused)
+
+
+def _words(turn: Turn, paused: Any) -> str:
+    return "\n\n".join(part for part in (turn.text, pause_words(paused)) if part)
 
 
 def pause_words(paused: Any) -> str:
@@ -83,11 +86,9 @@ def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
             elif isinstance(event, ev.Answered):
                 said.append(Said("tool", answer_text(event.value)))
         paused = next((event for event in reversed(turn.events) if isinstance(event, ev.Paused)), None)
-        words = "\n\n".join(part for part in (turn.text, pause_words(paused)) if part)
-        if said:
+        words = _words(turn, paused)
+        if said or words:
             found.append((turn.number, [*said, Said("assistant", words)]))
-        elif words:
-            found.append((turn.number, [Said("assistant", words)]))
     return found
 
 
@@ -97,10 +98,6 @@ class Transcripts:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
-
-    def new_id(self, first: Said, unguessable: str | None = None) -> str:
-        """Return the id of a conversation that a transcript begins."""
-        return f"{_prefix(first)}{unguessable or secrets.token_hex(16)}"
 
     def remember(self, held: Held, messages: Sequence[Said], turn: int) -> None:
         """Know a conversation by its messages up to a turn."""
@@ -148,6 +145,11 @@ class Transcripts:
                         return point
                     earlier = earlier or point
         return earlier
+
+
+def first_id(first: Said, unguessable: str) -> str:
+    """Return the id of a conversation that a transcript begins."""
+    return _prefix(first) + unguessable
 
 
 def _prefix(first: Said) -> str:

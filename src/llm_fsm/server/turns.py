@@ -67,10 +67,14 @@ class LiveTurn:
         if self.error is not None:
             raise self.error
 
+    async def settle(self, seconds: float | None = None) -> None:
+        """Wait until the turn is over, for at most so many seconds."""
+        if self.task is not None:
+            await asyncio.wait([self.task], timeout=seconds)
+
     async def result(self) -> Turn:
         """Return the turn, when it is over. Raises what it failed with."""
-        if self.task is not None:
-            await asyncio.wait([self.task])
+        await self.settle()
         if self.error is not None:
             raise self.error
         if self.turn is None:

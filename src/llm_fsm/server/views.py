@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -10,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
+from llm_fsm.engine.explain import Explanation
 from llm_fsm.server.machines import Held
 from llm_fsm.server.problems import Problem
+from llm_fsm.server.service import Begun
 from llm_fsm.session.redaction import DOTS, shown_event
 from llm_fsm.stores.base import Listed
 
@@ -182,6 +185,11 @@ def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
     }
 
 
+def started_of(begun: Begun) -> dict[str, Any]:
+    """Return a conversation that was begun, or forked."""
+    return {**conversation_of(begun.held), "greeting": begun.greeting}
+
+
 def conversation_of(held: Held) -> dict[str, Any]:
     """Return a conversation as it was last seen."""
     chat = held.chat
@@ -212,17 +220,15 @@ def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
     return document
 
 
+def explained(account: Explanation) -> dict[str, Any]:
+    """Return an explanation; each note says in `type` what it is."""
+    notes = [{"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes]
+    return {**dataclasses.asdict(account), "notes": notes}
+
+
 def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
     """Return a line of the listing."""
-    return {
-        "id": held_id,
-        "definition": line.definition,
-        "state": line.state,
-        "ended": line.ended,
-        "turns": line.turns,
-        "created": line.created,
-        "updated": line.updated,
-    }
+    return {"id": held_id, **{name: getattr(line, name) for name in ListedView.model_fields if name != "id"}}
 
 
 _Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
