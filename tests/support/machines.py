@@ -14,7 +14,6 @@ from llm_fsm.engine.bundled import pattern_piece, prompt_sources
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.session.session import Session, dump_session, parse_session
-from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
@@ -43,7 +42,7 @@ from llm_fsm.turn.steps import (
     begin_run,
     begin_start,
 )
-from llm_fsm.turn.tool_policy import ToolPolicy, planned
+from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools, ToolPolicy, planned
 
 PROMPTS = compile_prompts(prompt_sources())
 WHOLE = compile_prompts(prompt_sources(), whole=True)

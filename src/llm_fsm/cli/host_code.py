@@ -20,8 +20,8 @@ from llm_fsm.documents.subflows import gather
 from llm_fsm.tools.mcp.servers import McpServers, unwrapped
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.toolbox import Toolbox
-from llm_fsm.turn.available_tools import AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.tool_policy import AvailableTools
 
 MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000

@@ -131,7 +131,7 @@ class Deployment:
     @property
     def is_ready(self) -> bool:
         """True if every tool and function is found, and no tool may have changed since."""
-        return self._is_found and self._tools_version in (None, self.toolbox.version)
+        return self._is_found and (self._tools_version is None or self._tools_version == self.toolbox.version)
 
     async def prepare(self) -> None:
         """Find every tool and function that the definition names, and tools again that may have changed.

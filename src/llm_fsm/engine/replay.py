@@ -20,7 +20,6 @@ from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.turn.available_tools import AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
@@ -53,7 +52,7 @@ from llm_fsm.turn.steps import (
     begin_update,
 )
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
-from llm_fsm.turn.tool_policy import ToolPolicy, planned
+from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}

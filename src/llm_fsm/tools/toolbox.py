@@ -12,10 +12,9 @@ from llm_fsm.tools.executor import Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tools.mcp.servers import McpServers, known_tool
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.schema import CallInfo
-from llm_fsm.turn.available_tools import AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import PlannedCall, ToolResults
-from llm_fsm.turn.tool_policy import ToolPolicy, planned
+from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.tool_results import tool_result
 
 

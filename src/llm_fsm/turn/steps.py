@@ -18,10 +18,10 @@ from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session, surplus
 from llm_fsm.turn import decide, pipeline, response
-from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
 from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
+from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
 from llm_fsm.turn.turn_state import FormOf, Run, TurnState, as_object
 
 

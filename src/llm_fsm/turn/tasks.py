@@ -18,7 +18,6 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.messages import ToolCall
 from llm_fsm.turn import handlers, model, tool_loop
-from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.effects import (
     CheckKeyResults,
@@ -35,6 +34,7 @@ from llm_fsm.turn.guards import Move, labelled
 from llm_fsm.turn.key_results import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 from llm_fsm.turn.prompt.tasks import judge_messages, task_messages, verdict_schema
 from llm_fsm.turn.tool_loop import Loop
+from llm_fsm.turn.tool_policy import call_key
 from llm_fsm.turn.turn_state import Stop, TurnState
 
 _REASON_CHARS = 2000

@@ -22,11 +22,11 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCal
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import model
-from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
+from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import TurnState
 
@@ -155,7 +155,7 @@ class Loop:
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     """Return the tools that the model is told of in this state."""
     memory = buckets.SPECS if turn.state.definition.memory else ()
-    return (*turn.tools.specs(turn.state.id), *memory)
+    return memory if turn.all_tools is NO_TOOLS else (*turn.tools.specs(turn.state.id), *memory)
 
 
 def run(

@@ -20,9 +20,9 @@ from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
 from llm_fsm.session.redaction import redacted, texts_in
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Effect, Point, Result
+from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
 
 MAX_MESSAGE_CHARS = 100_000
 TICK = 0.001
