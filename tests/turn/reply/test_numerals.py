@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.turn.reply.numerals import quoted
-from llm_fsm.turn.reply.parser import parse
+from llm_fsm.turn.reply.parser import parse, quoted
 from machines import machine, reply, say, start, talk
 
 

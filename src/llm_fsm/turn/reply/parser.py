@@ -19,7 +19,6 @@ from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mende
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
 from llm_fsm.session.reply_schema import updates
-from llm_fsm.turn.reply.numerals import quoted
 from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000
@@ -47,6 +46,10 @@ _BEGUN = re.compile(
     r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|reasoning)"\s*(?::|$)|$)'
 )
 """How a reply begins, however little of it there is."""
+_NUMERAL = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<before>[:,\[]\s*)(?P<digits>\+[0-9]+|0[0-9]+)(?=\s*[,}\]])', re.DOTALL
+)
+"""Digits that are no JSON number, and mean a text: phone numbers and postcodes that a model sent without quotes."""
 _ODD = ("{", "```", "<", "[", "◁")
 """What words begin with that may be a reply or a thought."""
 
@@ -249,6 +252,19 @@ def _with_its_transition(value: Any, text: str) -> Any:
         return {**value, "transition": _DECODER.raw_decode(text, places[0].end())[0]}
     except (ValueError, RecursionError, ReplyError):
         return value
+
+
+def quoted(text: str) -> str:
+    """Return a reply with numerals that mean a text in quotes, up to its words, in which nothing is looked for.
+
+    What reads broken JSON takes them for numbers, and a leading zero or plus is lost.
+    """
+    head, words, rest = text.partition('"message"')
+    return _NUMERAL.sub(_in_quotes, head) + words + rest
+
+
+def _in_quotes(found: re.Match[str]) -> str:
+    return found[0] if found["digits"] is None else f'{found["before"]}"{found["digits"]}"'
 
 
 def _unescaped(found: re.Match[str]) -> str:
