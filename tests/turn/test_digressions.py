@@ -10,7 +10,8 @@ import pytest
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import dump_session, parse_session
-from llm_fsm.turn.available import asides, available_moves, turn_view
+from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.model import turn_view
 from machines import Played, machine, nested, reply, say, talk
 
 STATES: dict[str, Any] = {

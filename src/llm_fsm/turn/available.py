@@ -1,37 +1,37 @@
-"""The moves that can follow from here: the open transitions, where each may arrive, and how that is shown.
+"""The things that can follow from here: the open transitions, where each may arrive, and the choices of the user.
 
 The words of one call speak for the state in which the turn arrives. So the prompt shows what lies behind every
 open transition. It looks through states that decide and transitions that are taken by themselves. Where a turn
 arrives in a state that was shown, those words stand.
+
+The choices are the state's `choices`, or those of the key that it asks for. A choice that the user picked needs no
+reading by a model where its value is certain. It is then a value of the only key that is asked for, or the state that
+a transition leads to.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.context import missing
-from llm_fsm.session.messages import Choice, TurnView
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
+from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError
 from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
 from llm_fsm.turn.prompt.regions import REGION_TOKENS
 from llm_fsm.turn.prompt.render import checked, transition_item
 from llm_fsm.turn.prompt.state_summary import in_words
-from llm_fsm.turn.repair.patterns import named
+from llm_fsm.turn.recognize import YES_NO, folded
 
 _STOPS = ("converse", "wait", "final")
-
-
-def _onward(state: CompiledState) -> tuple[Move, ...]:
-    """Return the moves that are tried on arrival, without anyone being asked."""
-    return state.moves if state.kind == "decide" else state.autos
 
 
 def _following(
@@ -47,7 +47,7 @@ def _following(
     def is_free(key: str) -> bool:
         return key.partition(".")[0] in machine.assigned or machine.keys.is_free(key)  # may be set on the way
 
-    for move in _onward(state):
+    for move in state.onward:
         if may_hold(move, there, is_free):
             found.append((move, surely_holds(move, there, is_free)))
             if found[-1][1]:
@@ -72,9 +72,8 @@ def _arrivals(
     if state.kind == "final" and back is not None:
         return {back}
     found = {target} if state.kind in _STOPS else set()
-    if state.kind == "decide" or state.autos:
-        for move, _ in _following(machine, state, data, left):
-            found |= _arrivals(machine, move.target, data, seen, back, left=target)
+    for move, _ in _following(machine, state, data, left):
+        found |= _arrivals(machine, move.target, data, seen, back, left=target)
     return found
 
 
@@ -267,8 +266,8 @@ def available_moves(
             arrivals[name] = frozenset((plan.id if ends else name,))
             valid[name] = None
     valid[plan.id] = None
-    beside_states = tuple(name for name in named(machine.patterns) if name not in valid)
-    return AvailableMoves(tuple(items), tuple(valid), frozenset(open_), arrivals, further, beside_states)
+    patterns = tuple(name for name in machine.named_patterns if name not in valid)
+    return AvailableMoves(tuple(items), tuple(valid), frozenset(open_), arrivals, further, patterns)
 
 
 def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> CompiledState | None:
@@ -330,83 +329,84 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
     )
 
 
-def _left_open(state: str, purpose: str) -> Choice:
-    return Choice(
-        target_state=state,
-        description="back to what was left open",
-        open=True,
-        judged=True,
-        arrival=purpose,
-        own=False,
-    )
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing that the user can choose.
+
+    Attributes:
+        label: The words for it, as a button shows them.
+        value: What it stands for, as JSON: a value of the key that is asked for, a state, or a text.
+    """
+
+    label: str
+    value: Any
 
 
-def _choice_beside(aside: OfferedDigression, session: Session) -> Choice:
-    target = aside.program.states[aside.move.target]
-    caller = aside.move.caller
-    if caller is None:
-        return _left_open(target.id, target.definition.purpose)
-    return Choice(
-        target_state=target.id,
-        description=aside.move.description,
-        open=aside.is_open,
-        judged=True,
-        arrival=own_words(aside.program, target, session.of_caller(caller)),
-        own=False,
-        fixed=target.fixed is not None,
-    )
+def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
+    """Return the choices of a conversation as it stands; () where there is nothing to choose.
+
+    Args:
+        root: The definition that was started.
+        session: The conversation.
+    """
+    if session.ended or session.pause is not None or not root.knows(session):
+        return ()
+    machine = root.of(session)
+    state = machine.states[session.state]
+    if state.kind != "converse":
+        return ()
+    if state.definition.choices:
+        found = [Choice(one.label, one.label if one.value is None else one.value) for one in state.definition.choices]
+    else:
+        key = asked_key(session, state)
+        found = _of_key(machine, key) if key else []
+    return tuple({choice.label: choice for choice in found if choice.label.strip()}.values())
 
 
-def turn_view(
-    root: CompiledMachine,
-    session: Session,
-    available: AvailableMoves,
-    *,
-    speak: bool,
-    refused: tuple[str, ...],
-    task: bool = False,
-) -> TurnView:
-    """Return the plain view of a turn, for adapters that work without a model."""
-    machine, beside = root.of(session), asides(root, session)
-    plan = machine.states[session.state]
-    schemas = machine.keys.offered
+def asked_key(session: Session, state: CompiledState) -> str:
+    """Return the one key that a state still wants; "" where it wants none, or several."""
+    wanted = lacking(session, state)
+    return wanted[0] if len(wanted) == 1 else ""
 
-    def wanted(state: CompiledState) -> dict[str, Mapping[str, Any]]:
-        return {key: schemas.get(key, {}) for key in lacking(session, state)}
 
-    choices = tuple(
-        Choice(
-            target_state=move.target,
-            description=move.description,
-            open=move.pointer in available.open,
-            judged=move.judged,
-            requires=tuple(key for guard in move.guards for key in guard.keys),
-            logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
-            reasons=tuple(guard.description for guard in move.guards if guard.rule is not None),
-            own=move.pointer.startswith("/states/"),
-            arrival=own_words(machine, machine.states[move.target], session),
-            fixed=machine.states[move.target].fixed is not None,
-            wanted=wanted(machine.states[move.target]),
-        )
-        for move in plan.moves
-        if move.target != plan.id
-    )
-    left = (state for state in available.further if state not in beside)
-    choices += tuple(_left_open(state, machine.states[state].definition.purpose) for state in left)
-    choices += tuple(_choice_beside(aside, session) for aside in beside.values())
-    return TurnView(
-        state=plan.id,
-        purpose=plan.definition.purpose,
-        description=plan.definition.description,
-        own_words=own_words(machine, plan, session),
-        user=session.user_input,
-        speak=speak,
-        context=machine.keys.visible(session.context),
-        system=session.system_names(),
-        wanted=wanted(plan),
-        writable=schemas,
-        choices=choices,
-        refused=refused,
-        task=task,
-        patterns=named(machine.patterns),
-    )
+def pick(choices: Iterable[Choice], said: str) -> Choice | None:
+    """Return the choice that a text stands for: its label in any letters, or its number as shown, from 1.
+
+    A number counts only where no label is a number. None: the text is something else.
+
+        >>> pick([Choice("small", "s"), Choice("large", "l")], "2")
+        Choice(label='large', value='l')
+    """
+    known = list(choices)
+    word = folded(said)
+    same = [choice for choice in known if folded(choice.label) == word]
+    if same:
+        return same[0] if len(same) == 1 else next((one for one in same if one.label == said.strip()), None)
+    number = word.rstrip(".)")
+    if not (number.isascii() and number.isdecimal()) or any(folded(one.label).isdecimal() for one in known):
+        return None
+    return known[int(number) - 1] if 0 < int(number[:9]) <= len(known) else None
+
+
+def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
+    """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has words for yes."""
+    if machine.keys.is_secret(key):
+        return []
+    schema = part_schema(machine.keys.offered, key)
+    labels, values = schema.get("x-labels"), schema.get("enum")
+    words: Mapping[str, Any] = labels if isinstance(labels, dict) else {}
+    if isinstance(values, list):
+        return [Choice(_label(words, value), value) for value in values if value is not None]
+    if schema.get("type") != "boolean":
+        return []
+    known = YES_NO.get((machine.definition.language or "en").partition("-")[0].lower())
+    named = dict(zip(("true", "false"), (one.split()[0] for one in known), strict=True)) if known else {}
+    named |= {name: str(words[name]) for name in ("true", "false") if words.get(name)}
+    return [Choice(named[json.dumps(value)], value) for value in (True, False)] if len(named) == 2 else []
+
+
+def _label(words: Mapping[str, Any], value: Any) -> str:
+    """Return the words of `x-labels` for a value, else its own."""
+    name = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    given = words.get(name)
+    return given if isinstance(given, str) and given else name

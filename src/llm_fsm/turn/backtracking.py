@@ -17,7 +17,7 @@ from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, reads, verdict
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
@@ -67,7 +67,7 @@ def correction(
         elif plan.kind == "converse" and reads(taken, gone) and _goes_on_without(root, after, plan, gone):
             continue
         elif plan.kind == "converse" and all(move.judged for move in starts):
-            ways = own_moves(plan)  # asked again, the answer may open each of them
+            ways = plan.own  # asked again, the answer may open each of them
         if ways is not None:
             past = frozenset(name for name, _ in path[: number + 1])
             left = [name for name, _ in path[number + 1 :]] + [after.state]
@@ -84,7 +84,7 @@ def _goes_on_without(root: CompiledMachine, session: Session, state: CompiledSta
     """Return True where a way on from a state is open without the keys, and comes to rest where it asks."""
     there = replace(session, state=state.id)
     past = {name for name, _ in takewhile(lambda step: step[0] != state.id, session.path)}
-    ways = [move for move in own_moves(state) if move.target not in past and not reads(move, gone)]
+    ways = [move for move in state.own if move.target not in past and not reads(move, gone)]
     return any(verdict(move, there.data()).holds and rest(root, there, move).talks for move in ways)
 
 
@@ -93,11 +93,10 @@ def _otherwise(
 ) -> tuple[Move, ...] | None:
     """Return the moves that could be taken instead; None where the same one would be taken again."""
     if state.kind == "decide" or taken.auto:
-        moves = state.moves if state.kind == "decide" else state.autos
-        if not any(reads(move, changed) for move in moves):
+        if not any(reads(move, changed) for move in state.onward):
             return None
-        before = next((move for move in moves if verdict(move, old).holds), None)
-        after = next((move for move in moves if verdict(move, new).holds), None)
+        before = next((move for move in state.onward if verdict(move, old).holds), None)
+        after = next((move for move in state.onward if verdict(move, new).holds), None)
         if after is not None and (before is None or before.target != after.target):
             return (after,)
         if after is None and before is not None and state.kind == "converse":
@@ -105,7 +104,7 @@ def _otherwise(
     elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
         same = [move for move in state.moves if move.target == taken.target and verdict(move, new).holds]
         if not same:
-            return tuple(move for move in own_moves(state) if verdict(move, new).holds)
+            return tuple(move for move in state.own if verdict(move, new).holds)
     return None
 
 
@@ -115,7 +114,7 @@ def _instead(
     """Return the move to the picked state, where words alone chose the one taken from answers that changed."""
     if not taken.judged or state.kind != "converse" or not set(state.collects) & set(changed):
         return None
-    found = next((move for move in own_moves(state) if move.target == picked and verdict(move, new).holds), None)
+    found = next((move for move in state.own if move.target == picked and verdict(move, new).holds), None)
     return None if found is None or picked == taken.target else (found,)
 
 
@@ -128,7 +127,7 @@ def _dropped(
 ) -> tuple[str, ...]:
     """Return the keys that only states off the new way collect."""
     graph = {
-        name: [move.target for move in own_moves(state) if move.target not in past]
+        name: [move.target for move in state.own if move.target not in past]
         for name, state in machine.states.items()
     }
     ahead = reachable(graph, [move.target for move in starts if move.target not in past])

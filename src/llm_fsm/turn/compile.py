@@ -165,7 +165,9 @@ def _plan(
         kind=kind,
         definition=state,
         moves=moves,
+        own=tuple(move for move in moves if move.pointer.startswith("/states/") and move.target != state_id),
         autos=autos,
+        onward=moves if kind == "decide" else autos,
         rests=kind == "converse" and not autos,
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
@@ -200,10 +202,9 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
     everywhere: dict[str, Move] = {}
     for state in states.values():
         moves = [move for move in state.moves if move.target != state.id]
-        own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
         decides = state.kind == "decide"
-        items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in own]
+        items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in state.own]
         words = replace(state.words, instructions=own_words.get(state.id, ""))
         lines.append(state_line(words, state.glimpse, items, kind=state.kind))
     lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
@@ -360,8 +361,7 @@ def _can_close(guard: Guard, keys: Keys) -> bool:
 
 def _shown(state: CompiledState, listed: Mapping[str, Any]) -> ExampleState:
     """Return what example replies show of a state."""
-    own = (move for move in state.moves if move.pointer.startswith("/states/") and not move.auto)
-    target = next((move.target for move in own if move.target != state.id), "")
+    target = next((move.target for move in state.own if not move.auto), "")
     return ExampleState(state.id, tuple(key for key in state.collects if key in listed), target)
 
 
@@ -465,6 +465,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     return CompiledMachine(
         definition=definition,
         patterns=patterns,
+        named_patterns=named(patterns),
         own_patterns=own,
         assigned=_assigned(definition),
         asides=tuple(asides),

@@ -68,7 +68,11 @@ class CompiledState:
     kind: Kind
     definition: State
     moves: tuple[Move, ...]
+    own: tuple[Move, ...]
+    """The moves of the state itself to other states, without global ones and patterns."""
     autos: tuple[Move, ...]
+    onward: tuple[Move, ...]
+    """The moves that are tried on arrival, without anyone being asked."""
     rests: bool
     """True where nothing happens without the user: it converses, and no move is taken by itself."""
     collects: tuple[str, ...]
@@ -98,11 +102,6 @@ class CompiledState:
         Where a fixed reply asks, an entry of the menu keeps the model from doing so.
         """
         return digression.answers and digression.id in self.around and self.fixed is None
-
-
-def own_moves(state: CompiledState) -> tuple[Move, ...]:
-    """The moves of the state itself to other states, without global ones and patterns."""
-    return tuple(move for move in state.moves if move.pointer.startswith("/states/") and move.target != state.id)
 
 
 class AvailableMoves(NamedTuple):
@@ -158,6 +157,8 @@ class CompiledMachine:
 
     patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
+    named_patterns: tuple[str, ...] = ()
+    """Those of them that a reply may name."""
     pieces: Callable[[str], Definition] | None = None
     """Where patterns come from: name to definition."""
     fast: Mapping[str, Recogniser] = field(default_factory=dict)

@@ -22,15 +22,13 @@ from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, model, response, tool_loop, transitions
-from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.available import Choice, asides, asked_key, available_moves
 from llm_fsm.turn.backtracking import divided
-from llm_fsm.turn.choices import Choice, asked_key
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState, own_moves
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Move, Refusal, judge, reads
 from llm_fsm.turn.repair import actions, corrections
-from llm_fsm.turn.repair.patterns import UNNAMED
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.rest import rest
@@ -209,14 +207,13 @@ def _take_reply(
 
 def _stay(turn: TurnState, reply: Reply, *, followed: bool) -> None:
     """Say what a reply says that makes no move, and after a correction the open question."""
-    asked = response.last_question(turn)
     if followed:
         turn.say("model", reply.message)
     if turn.state.fixed is not None:
         response.complain(turn)
     response.say_fixed(turn)
     if any(isinstance(event, ev.Corrected) for event in turn.events):
-        response.ask_again(turn, asked)
+        response.ask_again(turn, response.last_question(turn.session))
     elif not turn.words:
         turn.say("question", response.plain_question(turn, sorry=False))
 
@@ -225,16 +222,16 @@ def _make(
     turn: TurnState, reply: Reply, decision: Decision, theirs: Mapping[str, Any], available: AvailableMoves
 ) -> StoppableRun:
     """Make the move of a reply, and say its words where they were written for where it arrives."""
-    move, here, earlier = decision.made, turn.state, turn.said
+    move, here, earlier, before = decision.made, turn.state, turn.said, turn.session
     there, flows = _state_of(turn, move), {turn.session.flow, _flow_of(turn, move)}
-    asked = response.last_question(turn)
     _note_declined(turn, move)
     arrival = yield from transitions.follow(turn, move, decision.by, theirs if move.target == reply.target else None)
     speaks_for = there if arrival.back else turn.state
     if decision.followed and (here.fixed is None or speaks_for.fixed is None):
         message = reply.message
         if arrival.passed:
-            message = response.not_answered(turn, message, asked, there.definition.reply or there.definition.purpose)
+            passed = there.definition.reply or there.definition.purpose
+            message = response.not_answered(turn, message, response.last_question(before), passed)
         turn.say_after(earlier, Part("model", message))  # never words that announce a move that was not made
     foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
     yield from response.complete_words(turn, arrival, spoken_for=foreseen)
@@ -246,7 +243,7 @@ def _note_declined(turn: TurnState, move: Move) -> None:
     past = {state for state, _ in turn.session.path}
     if not move.pointer.startswith("/states/") or move.target in past:
         return
-    others = [other for other in own_moves(turn.state) if other is not move]
+    others = [other for other in turn.state.own if other is not move]
     collected = _state_of(turn, move).collects
     declined = tuple(
         key
@@ -289,7 +286,7 @@ def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision
     move = (yield from handlers.first_allowed(turn, here.autos)) if here.autos else None
     if move is not None:
         return Decision(move, "auto", reply.target in (here.id, move.target))
-    if reply.target in turn.machine.patterns and reply.target not in UNNAMED:
+    if reply.target in turn.machine.named_patterns:
         return Decision(None, "pattern", followed=False)
     if reply.target == here.id:
         return Decision(None, "model", followed=True)
@@ -326,11 +323,10 @@ def _without_refused(turn: TurnState, decision: Decision) -> Decision:
 
 def _go_on_refused(turn: TurnState, move: Move | None) -> StoppableRun:
     """Say which change was refused, and why, before the question that is open then."""
-    asked = response.last_question(turn)
     response.complain(turn)
     if move is None:
         response.say_fixed(turn)
-        response.ask_again(turn, asked)
+        response.ask_again(turn, response.last_question(turn.session))
         return None
     arrival = yield from transitions.follow(turn, move, "model")
     response.ask_again(turn, "")

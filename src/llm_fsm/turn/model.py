@@ -1,4 +1,4 @@
-"""Calls to the model."""
+"""Calls to the model: the request, the call, and the plain view of it for adapters that work without a model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from msgspec.structs import replace
 
 from llm_fsm._text import cut, estimate
 from llm_fsm.session import events as ev
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
+from llm_fsm.session.messages import (
+    Choice,
+    LLMMessage,
+    LLMRequest,
+    ModelReply,
+    ReplySchema,
+    ToolSpec,
+    TurnView,
+    Usage,
+)
 from llm_fsm.session.redaction import redacted
-from llm_fsm.turn.available import turn_view
-from llm_fsm.turn.compiled import AvailableMoves
+from llm_fsm.session.session import Session
+from llm_fsm.turn.available import OfferedDigression, asides, lacking, own_words
+from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
 from llm_fsm.turn.prompt import render
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
@@ -120,3 +130,85 @@ def call(
         )
     )
     return reply
+
+
+def turn_view(
+    root: CompiledMachine,
+    session: Session,
+    available: AvailableMoves,
+    *,
+    speak: bool,
+    refused: tuple[str, ...],
+    task: bool = False,
+) -> TurnView:
+    """Return the plain view of a turn, for adapters that work without a model."""
+    machine, beside = root.of(session), asides(root, session)
+    plan = machine.states[session.state]
+    schemas = machine.keys.offered
+
+    def wanted(state: CompiledState) -> dict[str, Mapping[str, Any]]:
+        return {key: schemas.get(key, {}) for key in lacking(session, state)}
+
+    choices = tuple(
+        Choice(
+            target_state=move.target,
+            description=move.description,
+            open=move.pointer in available.open,
+            judged=move.judged,
+            requires=tuple(key for guard in move.guards for key in guard.keys),
+            logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
+            reasons=tuple(guard.description for guard in move.guards if guard.rule is not None),
+            own=move.pointer.startswith("/states/"),
+            arrival=own_words(machine, machine.states[move.target], session),
+            fixed=machine.states[move.target].fixed is not None,
+            wanted=wanted(machine.states[move.target]),
+        )
+        for move in plan.moves
+        if move.target != plan.id
+    )
+    left = (state for state in available.further if state not in beside)
+    choices += tuple(_left_open(state, machine.states[state].definition.purpose) for state in left)
+    choices += tuple(_choice_beside(aside, session) for aside in beside.values())
+    return TurnView(
+        state=plan.id,
+        purpose=plan.definition.purpose,
+        description=plan.definition.description,
+        own_words=own_words(machine, plan, session),
+        user=session.user_input,
+        speak=speak,
+        context=machine.keys.visible(session.context),
+        system=session.system_names(),
+        wanted=wanted(plan),
+        writable=schemas,
+        choices=choices,
+        refused=refused,
+        task=task,
+        patterns=machine.named_patterns,
+    )
+
+
+def _left_open(state: str, purpose: str) -> Choice:
+    return Choice(
+        target_state=state,
+        description="back to what was left open",
+        open=True,
+        judged=True,
+        arrival=purpose,
+        own=False,
+    )
+
+
+def _choice_beside(aside: OfferedDigression, session: Session) -> Choice:
+    target = aside.program.states[aside.move.target]
+    caller = aside.move.caller
+    if caller is None:
+        return _left_open(target.id, target.definition.purpose)
+    return Choice(
+        target_state=target.id,
+        description=aside.move.description,
+        open=aside.is_open,
+        judged=True,
+        arrival=own_words(aside.program, target, session.of_caller(caller)),
+        own=False,
+        fixed=target.fixed is not None,
+    )

@@ -30,7 +30,7 @@ from llm_fsm.turn import (
     tool_loop,
     transitions,
 )
-from llm_fsm.turn.choices import choices_of
+from llm_fsm.turn.available import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move
@@ -353,7 +353,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
     """Handle silence in a state with times of its own: ask again, or go where it leads on a time-out."""
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
-        asked = response.last_question(turn)
+        asked = response.last_question(turn.session)
         for due in silence.reminders:
             if due <= time:
                 turn.emit(ev.Reminded(id="silence", due=due, time=time))
@@ -383,7 +383,7 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
         while len(turn.session.stack) > place:
             subflows.leave(turn, "silent")
         return (yield from _end_silence(turn, "silence", elsewhere))
-    asked = response.last_question(turn)
+    asked = response.last_question(turn.session)
     for due in silence.reminders:
         if due <= time:
             turn.emit(ev.Reminded(id="silence", due=due, time=time))

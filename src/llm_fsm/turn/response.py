@@ -19,6 +19,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
+from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.available import asides, available_moves, lacking, own_words
@@ -43,29 +44,27 @@ _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology."""
 
 
-def last_words(turn: TurnState, back: int = 0) -> str:
+def last_words(session: Session, back: int = 0) -> str:
     """Return what was said in the current flow, `back` exchanges before the misses.
 
     It is "" where the history does not reach so far.
     """
-    session = turn.session
-    back += 1 + _missed(turn)
+    back += 1 + _missed(session)
     return session.window[-back][1] if back <= len(session.window) else ""
 
 
-def _missed(turn: TurnState) -> int:
+def _missed(session: Session) -> int:
     """Count the messages in a row that were not understood in this state just before this one."""
-    session = turn.session
     if session.misses is None or session.misses[1] < session.turn - 1:
         return 0
     return max(0, min(session.misses[0] - (session.misses[1] == session.turn), session.turns_in_state - 1))
 
 
-def last_question(turn: TurnState) -> str:
+def last_question(session: Session) -> str:
     """Return the last words in this state that ask something, else the last words of all."""
-    since = min(turn.session.turns_in_state - _missed(turn), len(turn.session.window))
-    said = map(partial(last_words, turn), range(since))
-    return next(filter(asks, said), "") or last_words(turn)
+    since = min(session.turns_in_state - _missed(session), len(session.window))
+    said = map(partial(last_words, session), range(since))
+    return next(filter(asks, said), "") or last_words(session)
 
 
 def keys_asked_for(turn: TurnState) -> tuple[str, ...]:

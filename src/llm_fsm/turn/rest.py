@@ -17,7 +17,7 @@ from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.available import lacking
-from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Assignment, Move, labelled, verdict
 from llm_fsm.turn.output_mapping import mapped
 
@@ -82,7 +82,7 @@ def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     again = next((move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken), None)
     if again is not None and not again.returns and verdict(again, data).holds:
         return again
-    certain = [move for move in own_moves(state) if move.guards and not any(guard.judged for guard in move.guards)]
+    certain = [move for move in state.own if move.guards and not any(guard.judged for guard in move.guards)]
     open_ways = [move for move in certain if verdict(move, data).holds] if state.kind == "converse" else []
     return open_ways[0] if len({move.target for move in open_ways}) == 1 else None
 
@@ -140,7 +140,7 @@ def _next(root: CompiledMachine, session: Session) -> Session | None:
     if state.kind == "subflow":
         again = _known_way(root, session)
         return _called(root, session) if again is None else _entered(root, session, again)
-    moves = () if state.kind == "task" else state.moves if state.kind == "decide" else state.autos
+    moves = () if state.kind == "task" else state.onward
     data = session.data()
     move = next((move for move in moves if verdict(move, data).holds), None)
     return None if move is None else _entered(root, session, move)

@@ -107,7 +107,7 @@ def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
         if isinstance(move, Move) and _repeats(turn, state.id, given):
             move = Stop("limit")
     else:
-        move = yield from handlers.first_allowed(turn, state.moves if state.kind == "decide" else state.autos)
+        move = yield from handlers.first_allowed(turn, state.onward)
         if move is None and state.kind == "decide":
             move = Stop("stuck")
         elif move is None and state.kind == "wait":
@@ -311,7 +311,7 @@ def _come_back_to(turn: TurnState, place: int) -> Frame:
 
 def _leave_open(turn: TurnState, entered: str = "", caller: int | None = None) -> None:
     """Put the current state on the stack, to come back to. `entered`: the digression that begins; see `Frame`."""
-    here, asked, wanted = turn.session.state, response.last_question(turn), response.keys_asked_for(turn)
+    here, asked, wanted = turn.session.state, response.last_question(turn.session), response.keys_asked_for(turn)
     if caller is not None:
         subflows.keep_secrets(turn)
     turn.emit(

@@ -14,7 +14,7 @@ from llm_fsm.documents.loader import load
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.testing import ScriptedLLM
-from llm_fsm.turn.compiled import CompiledMachine, CompiledState, own_moves
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import reads, verdict
 from llm_fsm.turn.repair.patterns import named
 from machines import machine, reply, say, start
@@ -57,7 +57,7 @@ def confirmations() -> Iterator[tuple[str, str]]:
 
 def _waits_for_yes(made: CompiledMachine, state: CompiledState) -> bool:
     keys = [key for key, schema in made.keys.offered.items() if schema.get("type") == "boolean"]
-    return any(reads(move, keys) for move in own_moves(state))
+    return any(reads(move, keys) for move in state.own)
 
 
 def at(name: str, state: str) -> Session:
@@ -72,7 +72,7 @@ CONFIRMATIONS = list(confirmations())
 def test_the_confirmations_that_are_tried_can_be_agreed_to(name: str, state: str) -> None:
     assert (name, state) in CONFIRMATIONS
     session = at(name, state)
-    moves = own_moves(program(name).states[state])
+    moves = program(name).states[state].own
     assert any(verdict(move, session.data()).holds for move in moves if move.guards or len(moves) == 1)
 
 

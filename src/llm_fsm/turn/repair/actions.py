@@ -14,7 +14,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, response, subflows, transitions
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState, own_moves
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, reads, verdict
 from llm_fsm.turn.repair import corrections
@@ -57,7 +57,8 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Stoppa
         _answer_aside(turn, name, message)
         return None
     turn.emit(ev.Repaired(pattern=name, how="moved"))
-    flow, earlier, asked = turn.session.flow, turn.said, response.open_question(turn, response.last_question(turn))
+    flow, earlier = turn.session.flow, turn.said
+    asked = response.open_question(turn, response.last_question(turn.session))
     untrue = _claims_too_much(turn, name)
     if untrue:
         response.complain(turn)
@@ -78,11 +79,11 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
     """Answer by a pattern that changes nothing: say its words, and what is open stays so."""
     turn.emit(ev.Repaired(pattern=name))
     if name == "repeat":
-        last, asked = response.last_words(turn), response.open_question(turn)
+        last, asked = response.last_words(turn.session), response.open_question(turn)
         changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
         _say(turn, name, question=asked if not last or last.endswith(TRUNCATED) or changed else last)
         return
-    asked = response.last_question(turn)
+    asked = response.last_question(turn.session)
     if _claims_too_much(turn, name):
         response.complain(turn)
     elif message or name == "digress" or turn.state.fixed is None:  # a fixed reply shows what was changed, and asks
@@ -194,7 +195,7 @@ def _back(turn: TurnState, message: str) -> StoppableRun:
     state, keys = _question_before(turn)
     if not state:
         turn.emit(ev.Repaired(pattern="back", how="first"))
-        _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn)))
+        _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn.session)))
         return None
     turn.emit(ev.Repaired(pattern="back", how="moved"))
     _say(turn, "back", words=told_in(message))
@@ -232,7 +233,7 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
 def _skip(turn: TurnState, message: str, available: AvailableMoves) -> StoppableRun:
     """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
-    ways = [move for move in own_moves(turn.state) if verdict(move, data).holds]
+    ways = [move for move in turn.state.own if verdict(move, data).holds]
     if not keys or _waits_for_yes(turn) or not all(rest(turn.root, turn.session, move).talks for move in ways):
         ways = []
     past = {state for state, _ in turn.session.path}
@@ -243,7 +244,7 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Stoppable
         return (yield from _step_back(turn))
     if not targets:
         turn.emit(ev.Repaired(pattern="skip", how="needed"))
-        asked = "" if asks(turn.state.definition.purpose) else response.last_question(turn)
+        asked = "" if asks(turn.state.definition.purpose) else response.last_question(turn.session)
         _say(turn, "skip", needed=", ".join(keys) or "it", question=response.open_question(turn, asked))
         return None
     if keys:
@@ -257,7 +258,7 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Stoppable
     move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
-        response.ask_again(turn, response.last_question(turn))
+        response.ask_again(turn, response.last_question(turn.session))
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, "skip", words=message)
@@ -273,7 +274,7 @@ def _waits_for_yes(turn: TurnState) -> bool:
     """Return true where a way on depends on a yes or a no that nobody has said."""
     keys, context = turn.machine.keys, turn.session.context
     asked = [key for key in keys.offered if _yes_or_no(keys.schema(key)) and not has(context, key)]
-    return any(reads(move, asked) for move in own_moves(turn.state))
+    return any(reads(move, asked) for move in turn.state.own)
 
 
 def _yes_or_no(schema: Mapping[str, Any]) -> bool:
@@ -294,7 +295,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Stopp
             return (yield from _go_to(turn, "cannot_handle"))
         response.last_resort(turn)
         return None
-    question = response.open_question(turn, response.last_question(turn))
+    question = response.open_question(turn, response.last_question(turn.session))
     question = "" if response.ends_in(turn, question, message) else question
     data = {"misses": count, "choices": _choices(turn), "question": question}
     end = end_of(turn.machine.patterns["cannot_handle"], data)
@@ -312,7 +313,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Stopp
         _say(turn, "cannot_handle", end, words=message, **data)
         if end == "rephrase" and message:
             response.say_fixed(turn)
-            response.ask_again(turn, response.last_question(turn))
+            response.ask_again(turn, response.last_question(turn.session))
     return None
 
 
@@ -338,7 +339,7 @@ def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
 def _choices(turn: TurnState) -> str:
     """Return what is possible here, in the definition's words; without words around them, each a point of a list."""
     data = turn.session.data()
-    open_moves = [move for move in own_moves(turn.state) if verdict(move, data).holds]
+    open_moves = [move for move in turn.state.own if verdict(move, data).holds]
     said = (
         move.description or turn.machine.states[move.target].definition.purpose or move.target for move in open_moves
     )

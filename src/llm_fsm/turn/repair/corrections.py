@@ -10,7 +10,6 @@ from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
-from llm_fsm.turn.compiled import own_moves
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, judge, labelled, verdict
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
@@ -93,7 +92,7 @@ def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generato
 
 def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, str]:
     """End the flow at work if the reply picks its end; return the transition that follows then, else ""."""
-    move = judge(own_moves(turn.state), reply.target, turn.session.data())
+    move = judge(turn.state.own, reply.target, turn.session.data())
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""
     yield from transitions.enter(turn, move, "model")
@@ -116,7 +115,7 @@ def _go_back(
     Return None and say nothing where the new way leads back here, and the reply picks a way on.
     """
     named, here, earlier = reply.target == "correct", turn.session.state, turn.said
-    asked = response.open_question(turn, response.last_question(turn))
+    asked = response.open_question(turn, response.last_question(turn.session))
     yield from transitions.turn_back(turn, found, changed, named=named, last=last)
     flow = turn.session.flow
     if found.on is not None and (yield from handlers.vetoed(turn, found.on)) is None:
