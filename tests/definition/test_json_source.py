@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm._json import escape
-from llm_fsm.definition.json_source import Position, SourceError, parse, plainly, scan
-from llm_fsm.definition.positions import Finder
+from llm_fsm.definition.json_source import Position, SourceError, parse, scan
 
 FLOW = """{
   // the smallest machine
@@ -238,30 +237,3 @@ def test_what_strict_json_accepts_has_the_same_value_here(text):
         return
     if not isinstance(expected, float) or math.isfinite(expected):
         assert parse(text) == expected
-
-
-@given(values, st.sampled_from([None, 1, "\t"]), st.data())
-def test_places_that_are_looked_for_are_those_that_were_noted(value, indent, data):
-    text = json.dumps(value, indent=indent)
-    scanned, finder = scan(text), Finder(text)
-    pointers = ["", "/0", "/a", "/0/1/a", "/no/such/place"]
-    pointers += [data.draw(st.sampled_from(sorted(_pointers(value)))) for _ in range(5)]
-    for pointer in pointers:
-        for at_key in (False, True):
-            assert finder.position(pointer, at_key=at_key) == scanned.position(pointer, at_key=at_key)
-
-
-def _pointers(value, pointer=""):
-    yield pointer
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in members:
-        yield from _pointers(item, f"{pointer}/{escape(str(key))}")
-
-
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[1,]", "// x\n1", "", "[1e999]", "[NaN]", "null", "[" * 300])
-def test_only_strict_json_without_double_keys_is_read_plainly(text):
-    assert plainly(text) is None
-
-
-def test_strict_json_is_read_plainly():
-    assert plainly('\ufeff{"a": [1, 2.5, {"b": null}]}') == {"a": [1, 2.5, {"b": None}]}

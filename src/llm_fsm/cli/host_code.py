@@ -180,7 +180,7 @@ def json_of(text: str, where: str) -> Any:
     """The JSON value of a text. Raises Failure that says where it is none, or where a key stands twice."""
     try:
         found = source.parse(text, limit=MAX_CONFIG_CHARS)
-        twice = () if source.plainly(text) is not None else source.scan(text).duplicates
+        twice = source.scan(text).duplicates
     except source.SourceError as error:
         raise Failure(f"{where} is not JSON: {error}") from error
     for one in twice:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from llm_fsm._text import nearest
 from llm_fsm.definition.positions import Container, Duplicate, Position, Scan, lines_of
 
-__all__ = ["Duplicate", "Position", "Scan", "SourceError", "parse", "plainly", "scan"]
+__all__ = ["Duplicate", "Position", "Scan", "SourceError", "parse", "scan"]
 
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
@@ -65,18 +65,6 @@ def parse(text: str, *, limit: int | None = None) -> Any:
     return scan(text).value if _too_deep(value) else value
 
 
-def plainly(text: str) -> Any:
-    """Return the value of a strict JSON text without double keys; None for every other text, and for null.
-
-    Much faster than `scan`, which tells where things stand.
-    """
-    try:
-        value = _STRICT.decode(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return None
-    return None if _too_deep(value) else value
-
-
 def scan(text: str) -> Scan:
     """Return the value of a JSON text and where everything stands; raises SourceError for what is none."""
     return _Scanner(text.removeprefix("\ufeff")).scan()
@@ -114,17 +102,7 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):
-        raise ValueError("a key stands twice")
-    return found
-
-
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)
-_STRICT: Final = json.JSONDecoder(
-    parse_float=_finite, parse_int=_whole, parse_constant=_refuse, object_pairs_hook=_once
-)
 
 
 class _Scanner:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from llm_fsm._json import step, steps, unescape
+from llm_fsm._json import step, steps
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_DECODER: Final = json.JSONDecoder()
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -108,61 +104,3 @@ class Scan(NamedTuple):
             key_offset = place.keys.get(key)
             place = place.places[key]
         return (place if isinstance(place, int) else place.offset), key_offset
-
-
-class Finder:
-    """The places of values and keys in a strict JSON text, found when they are asked for.
-
-    No key stands twice in the text. The standard library's decoder skips what is not asked for.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.lines = lines_of(text)
-        self.known: dict[int, dict[str, tuple[int, int | None]]] = {}
-        self.places: dict[str, tuple[int, int | None]] = {"": (self._skip(0), None)}
-        self.missing: set[str] = set()
-
-    def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Return the place where the value at a JSON pointer begins, or its key if `at_key` is true.
-
-        For a value that is not there, it is the place of its nearest ancestor.
-        """
-        at, key = self._place(pointer)
-        return self.lines.position(at if key is None or not at_key else key)
-
-    def _place(self, pointer: str) -> tuple[int, int | None]:
-        found = self.places.get(pointer)
-        if found is None:
-            parent, _, last = pointer.rpartition("/")
-            at, _ = self._place(parent)
-            known = None if parent in self.missing else self._members(at).get(unescape(last))
-            if known is None:
-                self.missing.add(pointer)
-            found = self.places[pointer] = (at, None) if known is None else known
-        return found
-
-    def _members(self, at: int) -> Mapping[str, tuple[int, int | None]]:
-        """Return keys or indices of what stands at an offset, to the offsets of value and key."""
-        if at not in self.known:
-            self.known[at] = dict(self._read(at)) if self.text[at] in "{[" else {}
-        return self.known[at]
-
-    def _read(self, at: int) -> Iterator[tuple[str, tuple[int, int | None]]]:
-        closer = "}" if self.text[at] == "{" else "]"
-        index, at = 0, self._skip(at + 1)
-        while self.text[at] != closer:
-            name, key = str(index), None
-            if closer == "}":
-                key = at
-                name, at = _DECODER.raw_decode(self.text, at)
-                at = self._skip(self._skip(at) + 1)
-            yield name, (at, key)
-            at = self._skip(_DECODER.raw_decode(self.text, at)[1])
-            index += 1
-            if self.text[at] == ",":
-                at = self._skip(at + 1)
-
-    def _skip(self, at: int) -> int:
-        found = _SPACE.match(self.text, at)
-        return at if found is None else found.end()

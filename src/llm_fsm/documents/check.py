@@ -7,18 +7,15 @@ fetched.
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
-from operator import attrgetter
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step, steps
 from llm_fsm.definition import json_source as source
-from llm_fsm.definition import positions as places
 from llm_fsm.definition import validation as form
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.compat.foreign import rewrite
@@ -92,38 +89,11 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
 
 
 def check_text(text: str, options: CheckOptions) -> Checked:
-    """Check a JSON text. Findings are in file order. Comments and trailing commas are allowed."""
+    """Check a JSON text. Findings are in file order; comments and trailing commas are accepted."""
     file = options.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
         return Checked(None, [replace(empty, file=file)])
-    with _uncollected():
-        return _checked_text(text, options)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause garbage collection, which would take a fifth of the time of a check and find next to nothing.
-
-    It pauses in all threads. Two checks at once leave it as they found it.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _checked_text(text: str, options: CheckOptions) -> Checked:
-    file = options.file
-    value = source.plainly(text)
-    if value is not None:
-        document, findings = _check(value, options)
-        if not findings:
-            return Checked(document, [])
-        return Checked(document, _sorted(_placed(findings, places.Finder(text.removeprefix("\ufeff")), file)))
     try:
         scan = source.scan(text)
     except source.SourceError as error:
@@ -131,17 +101,13 @@ def _checked_text(text: str, options: CheckOptions) -> Checked:
         return Checked(None, [replace(bad, file=file, line=error.line, column=error.column)])
     document, findings = _check(scan.value, options)
     duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
-    return Checked(document, _sorted([*duplicates, *_placed(findings, scan, file)]))
-
-
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda found: (found.line or 0, found.column or 0))
+    found = [*duplicates, *_placed(findings, scan, file)]
+    return Checked(document, sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
 
 
 def check_value(value: object, options: CheckOptions) -> Checked:
     """Check a value. Findings have pointers and no positions."""
-    with _uncollected():
-        document, findings = _check(value, options)
+    document, findings = _check(value, options)
     placed = [replace(found, file=options.file) for found in findings]
     known: _Orders = {}
     return Checked(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
@@ -193,39 +159,24 @@ def _found(subject: Document, sound: bool, *, blocks: bool) -> Iterator[Finding]
 
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
     """Return findings about the content, except for content under misspelt keys."""
-    renamed = dict.fromkeys(formed.renamed, True)
-    renamed[""] = "" in renamed
-    for found in findings:
-        if not _stands_in(renamed, found.pointer):
-            yield found
+    renamed = frozenset(formed.renamed)
+    return (found for found in findings if not _stands_in(renamed, found.pointer))
 
 
-def _stands_in(known: dict[str, bool], pointer: str) -> bool:
-    """Return true for a pointer at or below one that is known to be true, and remember the answer."""
-    inside = known.get(pointer)
-    if inside is None:
-        inside = known[pointer] = _stands_in(known, pointer.rpartition("/")[0])
-    return inside
-
-
-class _Places(dict[str, Place]):
-    """Names or pointers to their places, found on first use, because paths of states may be long and many."""
-
-    def __init__(self, find: Callable[[str], Place]) -> None:
-        self.find = find
-
-    def __missing__(self, name: str) -> Place:
-        place = self[name] = self.find(name)
-        return place
+def _stands_in(known: frozenset[str], pointer: str) -> bool:
+    """Return true for a pointer at or below one of these."""
+    while pointer and pointer not in known:
+        pointer = pointer.rpartition("/")[0]
+    return pointer in known
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Return findings about today's form, with the pointers of the document as written."""
     written = []
-    states = _Places(lambda name: Place(upgraded.origin("/states" + step(name))))
+    states = cache(lambda name: Place(upgraded.origin("/states" + step(name))))  # paths may be long and many
     for found in findings:
         pointer = upgraded.origin(found.pointer)
-        where = tuple(map(states.__getitem__, found.path))
+        where = tuple(map(states, found.path))
         same = pointer == found.pointer and not where
         written.append(found if same else replace(found, pointer=pointer, where=where))
     return written
@@ -239,12 +190,12 @@ def _duplicate(found: source.Duplicate) -> Finding:
     return replace(duplicate, line=found.position.line, column=found.position.column)
 
 
-def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file: str | None) -> Iterator[Finding]:
+def _placed(findings: Iterable[Finding], text: source.Scan, file: str | None) -> Iterator[Finding]:
     """Yield findings with their lines and columns."""
-    known = _Places(lambda pointer: Place(pointer, *text.position(pointer, at_key=True)))
+    known = cache(lambda pointer: Place(pointer, *text.position(pointer, at_key=True)))
     for found in findings:
         line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
-        where = tuple(map(known.__getitem__, map(attrgetter("pointer"), found.where))) if found.where else ()
+        where = tuple(known(place.pointer) for place in found.where)
         yield replace(found, file=file, line=line, column=column, where=where)
 
 

@@ -16,10 +16,8 @@ from llm_fsm.testing.scenarios.models import CallExpected, EventExpected, Expect
 from llm_fsm.testing.scenarios.problems import quoted
 from llm_fsm.turn.available import Ahead
 
-_MOST = frozenset({"state", "context"})
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """The facts of a step, or of a whole conversation."""
 
@@ -59,8 +57,6 @@ class Claim:
 
 def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
     """Return all differences from an expectation."""
-    if _is_plainly_so(expect, seen):
-        return []
     found = [
         Miss(claim.pointer, f"{claim.wanted}, but {claim.found}")
         for claim in claims(expect, seen, pointer)
@@ -92,15 +88,6 @@ def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
         if not misses(choice, seen, place):
             found.append(Miss(place, "expected this alternative not to hold; and it does"))
     return found
-
-
-def _is_plainly_so(expect: Expect, seen: Seen) -> bool:
-    """Return true if an expectation has only a state and values, as most have, and they are met."""
-    return (
-        expect.model_fields_set <= _MOST
-        and (expect.state is None or seen.state in expect.state)
-        and all(key in seen.context and same(seen.context[key], wanted) for key, wanted in expect.context.items())
-    )
 
 
 def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:

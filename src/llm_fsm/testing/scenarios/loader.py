@@ -98,12 +98,13 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
     Raises:
         SuiteError: The text cannot be used.
     """
-    document = _document(text, file)
+    whole = Text(file=file, text=text)
+    document = _document(whole)
     if "states" in document and "definition" not in document:
         said = "this is a definition, not a file of tests, which names its definition and ends in .test.json"
         hint = "to make tests of it: llm-fsm test --generate"
-        raise SuiteError([Fault(message=said, hint=hint, file=file, line=1, column=1)])
-    reader = _Reader(Text(file=file, text=text), document)
+        raise SuiteError([whole.fault(said, hint=hint)])
+    reader = _Reader(whole, document)
     suite, shared = reader.suite()
     plays = reader.plays(shared or Case(), with_users=suite is not None and bool(suite.users))
     definition, place = reader.definition()
@@ -125,25 +126,21 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
     )
 
 
-def _document(text: str, file: str) -> dict[str, Any]:
+def _document(text: Text) -> dict[str, Any]:
     """Return the object of a text.
 
     Raises:
         SuiteError: It is no JSON object.
     """
-    plain = source.plainly(text)
-    if isinstance(plain, dict):
-        return plain
     try:
-        found = source.scan(text)
+        found = text.places
     except source.SourceError as error:
-        place = Fault(message=error.message, hint=error.hint, file=file, line=error.line, column=error.column)
+        place = Fault(message=error.message, hint=error.hint, file=text.file, line=error.line, column=error.column)
         raise SuiteError([place]) from error
     if found.duplicates:
-        raise SuiteError([_twice(duplicate, file) for duplicate in found.duplicates])
+        raise SuiteError([_twice(duplicate, text.file) for duplicate in found.duplicates])
     if not isinstance(found.value, dict):
-        said = f"a file of tests is one JSON object, not {describe(found.value)}"
-        raise SuiteError([Fault(message=said, file=file, line=1, column=1)])
+        raise SuiteError([text.fault(f"a file of tests is one JSON object, not {describe(found.value)}")])
     return found.value
 
 

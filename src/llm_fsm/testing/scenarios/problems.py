@@ -49,7 +49,7 @@ class SuiteError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """The text of a file of tests. Positions are only computed when there is something to report."""
+    """The text of a file of tests."""
 
     file: str
     text: str
