@@ -62,7 +62,7 @@ def test_what_the_reader_tells_has_pages_too() -> None:
 
 def test_no_rule_of_a_module_is_forgotten() -> None:
     folder = Path(rules.__file__ or "").parent
-    modules = {path.stem for path in folder.glob("*/*.py") if path.stem != "__init__"}
+    modules = {path.stem for path in folder.rglob("*.py") if path.stem != "__init__"}
     assert {module.__name__.rpartition(".")[2] for module in MODULES} == modules
     assert set(pages()) == {page_of(rule.code) for rule in RULES}
 

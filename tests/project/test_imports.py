@@ -20,8 +20,8 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 LAZY = {
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
-    ("lint.rules.conditions.bad_check", "lint.facts.data_flow"),
-    ("lint.rules.conditions.bad_check", "lint.facts.members"),
+    ("lint.rules.conditions.bad_condition", "lint.facts.data_flow"),
+    ("lint.rules.conditions.bad_condition", "lint.facts.members"),
 }
 LAZY_ROOMS = ("cli",)  # its commands
 

@@ -23,7 +23,7 @@ from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint import catalogue
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, mapping_fault
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.subflows.calls import flow_mapping, missing_flow, subflow_recursion
+from llm_fsm.lint.rules.subflows import flow_mapping, missing_flow, subflow_recursion
 
 Registered = FilePath | Mapping[str, Any] | Definition
 """A definition as a host may register it: a file, JSON data, or a definition."""

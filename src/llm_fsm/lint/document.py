@@ -7,18 +7,17 @@ even if it does not load.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from llm_fsm._json import step, steps
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.graph import Paths, reachable, search_tree
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.suggestions import Speller
 
 SYSTEM_NAMES = frozenset(
@@ -117,6 +116,34 @@ class Assigned(NamedTuple):
     key: str
     pointer: str
     logic: Any
+
+
+class GlobalTransitions(Generic[T]):
+    """An item for each global transition, which is merged by priority with a state's own items.
+
+    Made of (priority, target, item). A state gets no item that leads to itself.
+    """
+
+    def __init__(self, shared: Iterable[tuple[int, str, T]]) -> None:
+        entries = sorted(shared, key=lambda entry: entry[0])
+        self.items = [item for _, _, item in entries]
+        self._ranks = [priority for priority, _, _ in entries]
+        self._places: dict[str, list[int]] = {}
+        for place, (_, target, _) in enumerate(entries):
+            self._places.setdefault(target, []).append(place)
+
+    def beside(self, state: str, own: Sequence[tuple[int, T]]) -> list[T]:
+        """Return a state's own items, given with their priorities and in their order, merged with the global ones."""
+        items, ranks = self.items, self._ranks
+        if state in self._places:
+            items, ranks = items.copy(), ranks.copy()
+            for place in reversed(self._places[state]):
+                del items[place], ranks[place]
+        mine = [item for _, item in own]
+        if not own or not items or own[-1][0] <= ranks[0]:
+            return mine + items
+        every, priorities = mine + items, [priority for priority, _ in own] + ranks
+        return [every[place] for place in sorted(range(len(every)), key=priorities.__getitem__)]
 
 
 def _members(placed: Placed, key: str) -> Mapping[str, Any]:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lint_cases import Written, to, when
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document, GlobalTransitions, Placed
 from llm_fsm.lint.facts.data_flow import data_flow
-from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.facts.transitions import taken
 
 STATES = ("a", "b", "c")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.documents.check import check
-from llm_fsm.lint.facts.schemas import schema_faults
+from llm_fsm.lint.rules.format.malformed import schema_faults
 
 VALUES = st.one_of(
     st.sampled_from(["string", "number", "text", "object", "", "date", "email"]),

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed, once
-from llm_fsm.lint.facts.global_transitions import GlobalTransitions
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, GlobalTransitions, Placed, once
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 

@@ -15,9 +15,8 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.lint.document import Arc, Document, Placed, once
+from llm_fsm.lint.document import Arc, Document, GlobalTransitions, Placed, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
-from llm_fsm.lint.facts.global_transitions import GlobalTransitions
 from llm_fsm.lint.solver.cases import ANY, Cases
 from llm_fsm.lint.solver.value_sets import ValueSet
 
@@ -136,8 +135,7 @@ class Routes:
 
     @cached_property
     def _usual(self) -> Mapping[str, Way | None]:
-        """Pointer of a transition to its step and cases, without regard to its neighbours; None if it is never taken.
-        """
+        """Pointer of a transition to its step and cases, whatever stands beside it; None if it is never taken."""
         document = self.flow.document
         return {arc.placed.pointer: self._step(arc) for arc in (*document.own, *document.shared)}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, once
-from llm_fsm.lint.facts.elements import never
+from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import Part, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
 from llm_fsm.lint.rule import lint_rule

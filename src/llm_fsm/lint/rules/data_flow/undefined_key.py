@@ -12,8 +12,7 @@ from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
-from llm_fsm.lint.facts.elements import reads
-from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member
+from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import parts

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document, Placed
-from llm_fsm.lint.facts.global_transitions import GlobalTransitions
+from llm_fsm.lint.document import Arc, Document, GlobalTransitions, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import has_words
 from llm_fsm.lint.rule import lint_rule

@@ -1,15 +1,77 @@
-"""Faults of the JSON Schemas in a definition, worded for authors."""
+"""Schemas that are no JSON Schema, and fixed replies that are no templates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import value_at
+from llm_fsm._json import step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
+from llm_fsm.definition.templates import template_fault
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json
+from llm_fsm.lint.rule import lint_rule
+
+
+@lint_rule("S109", "error")
+def bad_context_schema(document: Document) -> Iterator[Finding]:
+    """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
+
+    Why it is bad:
+    No value can be checked against it, so the machine cannot be started. The same is true of schemas that refer to each
+    other so often that a check might not end.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
+        "states": {"hello": {"purpose": "Ask for the age"}}
+
+    Fix:
+    Correct the place that the message names. Types are string, number, integer, boolean, array, object, null.
+    """
+    whole = document.root.value.get("context_schema")
+    if not isinstance(whole, dict):
+        return
+    faulty: set[str] = set()
+    properties = whole.get("properties")
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(schema, dict):
+            place = "/context_schema/properties" + step(name)
+            for pointer, message, hint in schema_faults(schema, whole.get("$defs"), place):
+                shared = pointer.startswith(place + "/$defs/") and "$defs" not in schema
+                where = "/context_schema" + pointer.removeprefix(place) if shared else pointer
+                if where not in faulty:
+                    yield bad_context_schema.finding(message, pointer=where, hint=hint)
+                faulty.add(where)
+    if not faulty:
+        for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
+            yield bad_context_schema.finding(message, pointer=pointer, hint=hint)
+
+
+@lint_rule("S111", "error")
+def bad_answer_schema(document: Document) -> Iterator[Finding]:
+    """The `answer_schema` of a state is not a JSON Schema.
+
+    Why it is bad:
+    No answer can be checked against it, so the wait could never end. The same is true of schemas that refer to each
+    other so often that a check might not end.
+
+    Example:
+        "states": {"hello": {"kind": "wait", "timeout": 60, "answer_schema": {"type": "bool"},
+                             "transitions": [{"target_state": "bye"}]},
+                   "bye": {"kind": "final", "purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the place that the message names.
+    """
+    for state in document.states.values():
+        answer = state.value.get("answer_schema")
+        if isinstance(answer, dict):
+            for pointer, message, hint in schema_faults(answer, None, state.pointer + "/answer_schema"):
+                yield bad_answer_schema.finding(message, pointer=pointer, hint=hint)
+
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -98,3 +160,23 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
 def _plainly_sound(schema: Mapping[str, Any]) -> bool:
     """Return true for a schema of common keywords with valid values, which needs no compiler."""
     return all(key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema)
+
+
+@lint_rule("S110", "error")
+def bad_template(document: Document) -> Iterator[Finding]:
+    """A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
+
+    Why it is bad:
+    The reply cannot be rendered, so the machine cannot be started.
+
+    Example:
+        "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
+
+    Fix:
+    Close the part that the message names. `{{ "{{" }}` writes the delimiters themselves.
+    """
+    for state in document.states.values():
+        reply = state.text("reply")
+        reason = template_fault(reply) if reply else None
+        if reason is not None:
+            yield bad_template.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")

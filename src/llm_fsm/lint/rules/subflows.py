@@ -83,8 +83,7 @@ def _calls(document: Document) -> list[tuple[str, str]]:
 
 
 def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
-    """Yield each state with the path on which its call returns to this file. Registered names do so at once or never.
-    """
+    """Yield each state with the path on which its call returns here; a registered name does so at once or never."""
     own, read = document.root.value.get("name"), document.read_flow
     calls = _calls(document)
     paths = [(name, flow) for name, flow in calls if is_path(flow)]

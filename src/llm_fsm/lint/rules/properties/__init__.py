@@ -1,1 +1,0 @@
-"""Rules about the properties that an author declares."""

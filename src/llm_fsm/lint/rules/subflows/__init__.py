@@ -1,1 +1,0 @@
-"""Rules about definitions that call others."""

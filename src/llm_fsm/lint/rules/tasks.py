@@ -1,0 +1,283 @@
+"""Rules about tasks, waits and tools: limits, results, tools, and waits that nothing ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._text import listed
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.definition.graph import components, shortest_round
+from llm_fsm.errors import Finding
+from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.facts.prompt_budget import shared_tokens
+from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.rule import lint_rule
+
+_REPLY_TOKENS = 50
+"""The fewest tokens of a short reply."""
+_HOTTEST = 2
+
+
+@lint_rule("T517", "warning", needs_form=True)
+def hopeless_setting(document: Document) -> Iterator[Finding]:
+    """A limit or a setting of the model is too low for the machine to work.
+
+    Why it is bad:
+    Every conversation fails: no call is allowed, a reply cannot end, or the model does not see the conversation.
+
+    Example:
+        "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                                               "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write a higher number, or remove the key.
+    """
+    yield from _limits(document)
+    for owner in (document.root, *document.states.values()):
+        yield from _model(owner)
+    history = document.root.value.get("history")
+    if isinstance(history, dict):
+        placed = Placed("/history", history)
+        yield from _below(placed, "max_exchanges", 1, "the model sees nothing of what was said before")
+        yield from _below(placed, "max_message_chars", 20, "the model sees hardly a word of each message")
+        yield from _below(placed, "max_tokens", 50, "the model sees hardly anything of what was said before")
+
+
+def _limits(document: Document) -> Iterator[Finding]:
+    written = document.root.value.get("limits")
+    if not isinstance(written, dict):
+        return
+    limits = Placed("/limits", written)
+    kinds = {name: document.kind_of(name) for name in document.states}
+    speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
+    if speaking is not None:
+        yield from _below(limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"')
+        needed = shared_tokens(document)
+        yield from _below(limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens")
+    if any(state.value.get("tools") for state in document.states.values()):
+        yield from _below(limits, "tool_calls", 1, "no tool can be called, although states list tools")
+    if speaking is not None or "task" in kinds.values():
+        yield from _below(limits, "seconds", 1, "hardly a model answers in that time")
+
+
+def _model(owner: Placed) -> Iterator[Finding]:
+    written = owner.value.get("model")
+    if not isinstance(written, dict):
+        return
+    settings = Placed(owner.pointer + "/model", written)
+    heat = written.get("temperature")
+    if is_number(heat) and heat > _HOTTEST:
+        yield hopeless_setting.finding(
+            f'"temperature" {heat:g}: providers take at most 2',
+            pointer=settings.pointer + "/temperature",
+            hint="from 0, the same words each time, to 1 is usual",
+        )
+    yield from _below(settings, "max_tokens", _REPLY_TOKENS, "a reply is cut off before it ends")
+
+
+def _below(placed: Placed, key: str, least: float, why: str) -> Iterator[Finding]:
+    value = placed.value.get(key)
+    if is_number(value) and value < least:
+        yield hopeless_setting.finding(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
+
+
+_LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
+
+
+@lint_rule("T508", "info", at_key=True)
+def missing_limit(document: Document) -> Iterator[Finding]:
+    """A loop of states works without asking anybody, and the machine sets no limits.
+
+    Why it is bad:
+    Conditions and model calls decide how often it repeats. By default, a turn stops after 25 steps and 10 model calls.
+    That may be too late for a budget, or too early for the work.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},
+                   "test": {"kind": "decide", "transitions": [
+                       {"target_state": "done", "conditions": [{"requires_context_keys": ["good"]}]},
+                       {"target_state": "write", "priority": 200}]},
+                   "done": {"purpose": "Say that it is done"}}
+
+    Fix:
+    Set `limits`: `auto_steps`, `llm_calls`, `seconds`, `tokens` or `money`.
+    """
+    limits = document.root.value.get("limits")
+    if isinstance(limits, dict) and any(limits.get(key) is not None for key in _LIMITS):
+        return
+    alone = {name for name in document.states if document.kind_of(name) in ("task", "decide", "subflow")}
+    graph = {
+        name: tuple(dict.fromkeys(arc.target for arc in document.arcs_from[name] if arc.target in alone))
+        for name in document.states
+        if name in alone
+    }
+    for members in components(graph):
+        start = members[0]
+        circles = any(after in members for after in graph[start]) if len(members) == 1 else True
+        if not circles or not any(document.kind_of(name) == "task" for name in members):
+            continue
+        path = shortest_round(graph, start)
+        yield missing_limit.finding(
+            f"this circle of work has no limits of its own: {route(path)}",
+            pointer=document.states[start].pointer,
+            hint='set "limits", such as {"auto_steps": 10, "seconds": 120}',
+            path=path,
+        )
+
+
+@lint_rule("T506", "warning")
+def key_result_without_check(document: Document) -> Iterator[Finding]:
+    """A key result of a task has no `check`: a model judges its description, if it has one.
+
+    Why it is bad:
+    Without a check and a description, nothing defines the result, and the judge fails it. With a description, each
+    attempt costs a model call, and the result is an opinion.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name": "good"}]}}
+
+    Fix:
+    Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
+    """
+    for state_id, state in document.states.items():
+        judged: list[str] = []
+        for result in state.items("key_results"):
+            name = result.value.get("name")
+            if result.value.get("check") is not None or not isinstance(name, str):
+                continue
+            if result.text("description").strip():
+                judged.append(quoted(name))
+                continue
+            yield key_result_without_check.finding(
+                f"nothing says when the key result {quoted(name)} is reached: neither a check nor a description",
+                pointer=result.pointer,
+                hint='add a "check", or a "description" for a judge',
+            )
+        if judged:
+            yield key_result_without_check.finding(
+                f"a model judges what state {quoted(state_id)} gives no check for: {listed(judged, 4)}",
+                pointer=state.pointer + "/key_results",
+                hint="what can be computed is better checked by a rule",
+                level="info",
+            )
+
+
+@lint_rule("T511", "info", at_key=True)
+def task_without_results(document: Document) -> Iterator[Finding]:
+    """A task has no key results.
+
+    Why it is bad:
+    Any output counts as done. Nothing is checked, and nothing is tried again.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write the report"}}
+
+    Fix:
+    Add `key_results` that the output must meet.
+    """
+    # A registered function checks its own output.
+    for name, state in document.states.items():
+        works = document.kind_of(name) == "task" and state.value.get("execute") is None
+        if works and not state.value.get("key_results"):
+            yield task_without_results.finding(
+                f"task {quoted(name)} has no key results: whatever it puts out counts as done",
+                pointer=state.pointer,
+                hint='add "key_results"',
+            )
+
+
+@lint_rule("T507", "warning")
+def retry_without_idempotence(document: Document) -> Iterator[Finding]:
+    """A task that is tried again uses a tool that must not be called twice.
+
+    Why it is bad:
+    When a key result fails, the whole task is repeated, with its tool calls: a second payment, a second mail.
+
+    Example:
+        "tools": {"pay": {"registered": "pay", "at_most_once": true}},
+        "states": {"buy": {"kind": "task", "purpose": "Buy it", "tools": ["pay"],
+                           "key_results": [{"name": "paid", "check": {"has_context": "output.receipt"}}]}}
+
+    Fix:
+    Set `max_retries` to 0, or call the tool in its own state after the work has been checked.
+    """
+    once = {tool.name for tool in document.root.members("tools") if tool.value.get("at_most_once") is True}
+    for state_id, state in document.states.items():
+        retries = state.value.get("max_retries", 3)
+        if document.kind_of(state_id) != "task" or retries in (0, None) or not state.value.get("key_results"):
+            continue
+        for pointer, name in state.texts("tools"):
+            if name in once:
+                yield retry_without_idempotence.finding(
+                    f"task {quoted(state_id)} is tried up to {retries} times more,"
+                    f" and its tool {quoted(name)} must not be called twice",
+                    pointer=pointer,
+                    hint='set "max_retries" to 0, or call the tool in a state of its own',
+                )
+
+
+@lint_rule("T505", "warning")
+def tool_out_of_scope(document: Document) -> Iterator[Finding]:
+    """A state lists a tool whose `scope` does not include the state.
+
+    Why it is bad:
+    Every call there is refused.
+
+    Example:
+        "tools": {"search": {"registered": "search", "scope": ["find"]}},
+        "states": {"find": {"purpose": "Find it", "tools": ["search"], "transitions": [{"target_state": "tell"}]},
+                   "tell": {"purpose": "Tell it", "tools": ["search"]}}
+
+    Fix:
+    Add the state to the scope, or take the tool out of the state.
+    """
+    scopes = {
+        tool.name: {state for _, state in tool.texts("scope")}
+        for tool in document.root.members("tools")
+        if isinstance(tool.value.get("scope"), list)
+    }
+    for state_id, state in document.states.items():
+        for pointer, name in state.texts("tools"):
+            if name in scopes and state_id not in scopes[name]:
+                yield tool_out_of_scope.finding(
+                    f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which lists it",
+                    pointer=pointer,
+                    hint=f'add {quoted(state_id)} to the "scope" of the tool',
+                )
+
+
+def _openable(document: Document, arc: Arc) -> bool:
+    """Return false if a condition is the constant false. A condition that reads a value may be true."""
+    if arc.target == arc.source:
+        return False
+    for condition in arc.conditions:
+        rule = document.rules.get(condition.pointer + "/logic")
+        if condition.value.get("logic") is False or (rule is not None and rule.node.literal in (False, 0, "")):
+            return False
+    return True
+
+
+@lint_rule("T509", "warning", at_key=True)
+def wait_without_way_out(document: Document) -> Iterator[Finding]:
+    """A `wait` state has neither a time-out with a target nor a transition that an answer can open.
+
+    Why it is bad:
+    A run that comes here waits for ever.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "approval"}]},
+                   "approval": {"kind": "wait", "wait_for": "manager"}}
+
+    Fix:
+    Add a transition, or `timeout` and `on_timeout`.
+    """
+    for name, state in document.states.items():
+        if document.kind_of(name) != "wait":
+            continue
+        timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
+        if not timed and not any(_openable(document, arc) for arc in document.arcs_from[name]):
+            yield wait_without_way_out.finding(
+                f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out that leads on",
+                pointer=state.pointer,
+                hint='add "transitions", or "timeout" and "on_timeout"',
+            )

@@ -1,1 +1,0 @@
-"""Rules about tasks, waits and tools."""
