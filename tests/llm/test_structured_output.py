@@ -9,13 +9,12 @@ from llm_fsm.llm.structured_output import (
     MODES,
     ReplyModes,
     form_fields,
-    form_json,
     rejects_form,
     rejects_stream,
     rejects_temperature,
     rejects_tools,
 )
-from llm_fsm.session.messages import ModelReply, ReplySchema
+from llm_fsm.session.messages import ModelReply
 from llm_requests import REPLY_SCHEMA, SCHEMA
 
 pytestmark = pytest.mark.anyio
@@ -127,14 +126,7 @@ FUNCTION = {"name": "reply", "description": "Give your reply.", "parameters": RE
 )
 def test_each_form_is_asked_for_in_fields_of_its_own(mode, fields):
     assert form_fields(mode, SCHEMA) == fields
-    assert json.loads('{"a":1' + form_json(mode, SCHEMA) + "}") == {"a": 1, **fields}
     assert form_fields(mode, None) == {}
-
-
-def test_a_schema_beyond_ascii_is_sent_as_it_is():
-    schema = ReplySchema(name="r", schema={"description": "né \ud800"}, text='{"description": "né \ud800"}')
-    assert schema.text in form_json("schema", schema)
-    assert form_fields("schema", schema)["response_format"]["json_schema"]["schema"] == schema.schema
 
 
 class Endpoint:

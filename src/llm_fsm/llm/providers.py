@@ -1,11 +1,13 @@
-"""Providers that speak OpenAI's chat completions, with their addresses and habits.
+"""Providers of models: their addresses, keys and habits, known without importing litellm.
 
-`provider/model` of one of these goes straight to `base_url`, without litellm. Anthropic is not among them: its
-compatible address takes neither a schema nor cached prompts. The addresses are those of each provider's documentation.
+`provider/model` goes straight to `base_url` if the provider speaks OpenAI's chat completions, and through litellm
+otherwise. Anthropic is asked through litellm: its compatible address takes neither a schema nor cached prompts. The
+addresses are those of each provider's documentation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,15 +21,16 @@ class Provider:
     """One provider: where it is, where its key is, and what it takes.
 
     Args:
-        base_url: The address before `/chat/completions`.
-        keys: Environment variables that may hold the key, in order; none for a local server.
+        base_url: The address before `/chat/completions`; "" if only litellm can ask it.
+        keys: Environment variables that may hold the key, in order. There are none for a local server, or if the
+            provider needs several settings or any one of many variables.
         prices: The provider's name in the list of prices.
         first_mode: The reply form to begin with.
         optional_keys: True where a strict schema may have optional properties.
         schema_beside_tools: True where a schema holds although tools are offered, too.
     """
 
-    base_url: str
+    base_url: str = ""
     keys: tuple[str, ...] = ()
     prices: str = ""
     first_mode: Mode = "schema"
@@ -83,7 +86,23 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "lm_studio": Provider(base_url="http://localhost:1234/v1", optional_keys=True),
     }
 )
-"""Name before the slash to provider."""
+"""Name before the slash to provider, for those that are asked directly."""
+
+BEHIND_LITELLM: Final[Mapping[str, Provider]] = MappingProxyType(
+    {
+        "anthropic": Provider(keys=("ANTHROPIC_API_KEY",)),
+        "azure": Provider(schema_beside_tools=True),
+        "azure_ai": Provider(),
+        "bedrock": Provider(),
+        "cohere": Provider(keys=("COHERE_API_KEY", "CO_API_KEY")),
+        "github": Provider(),
+        "huggingface": Provider(),
+        "perplexity": Provider(),
+        "sagemaker": Provider(),
+        "vertex_ai": Provider(),
+    }
+)
+"""The best-known providers that litellm asks. It knows more."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"together": "together_ai", "fireworks": "fireworks_ai", "vllm": "hosted_vllm", "lmstudio": "lm_studio"}
@@ -91,11 +110,50 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 """Other names of the same providers."""
 
 
+_FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
+
+
 def direct(name: str) -> Provider | None:
     """Return the provider of this name, or None where litellm has to serve it."""
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
+def known_provider(name: str) -> Provider | None:
+    """Return the provider of this name, whoever asks it; None if it is not listed here."""
+    return PROVIDERS.get(name) or BEHIND_LITELLM.get(name)
+
+
+def provider_of(model: str) -> str:
+    """Return the provider that a model's name says or is known by; "" where only litellm can tell."""
+    if "/" in model:
+        name = model.split("/", 1)[0].lower()
+        return ALIASES.get(name, name)
+    return next((provider for pattern, provider in _FAMILIES if re.match(pattern, model)), "")
+
+
+def owner_of(model: str) -> str:
+    """Whose key a model of this name takes: its provider's; where only litellm can tell that, its own alone."""
+    return provider_of(model) or model
+
+
+def keys_of(provider: str) -> tuple[str, ...]:
+    """Return the environment variables that may hold a provider's key; one of them is enough."""
+    found = known_provider(provider)
+    return () if found is None else found.keys
+
+
+def has_key(provider: str, environ: Mapping[str, str]) -> bool:
+    """Return true if a key for `provider` is set, or if it is not known where it should be."""
+    return not keys_of(provider) or any(environ.get(variable) for variable in keys_of(provider))
+
+
 def key_of(provider: Provider, environ: Mapping[str, str]) -> str | None:
     """Return the first key that the environment holds for a provider."""
     return next((environ[name] for name in provider.keys if environ.get(name)), None)
+
+
+def missing_key(provider: str) -> str:
+    """Return the advice for someone whose key for `provider` is missing or refused."""
+    variables = keys_of(provider)
+    setting = f"set {variables[0]}" if variables else "set the provider's key variable"
+    return f"{setting}, or give api_key= in Python; the model `offline` needs no key"

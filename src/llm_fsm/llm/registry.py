@@ -4,7 +4,7 @@
     scripted:FILE, replay:FILE   replies from a file
     any name with a base_url     an OpenAI-compatible server, directly
     NAME:…, NAME/…               an adapter of another package
-    provider/model, model        a provider: directly where `llm_fsm.llm.providers` has it, else through litellm
+    provider/model, model        a provider: directly where `llm_fsm.llm.providers` has its address, else litellm
     litellm:provider/model       a provider, through litellm
 
 Another package brings an adapter by the entry point group `llm_fsm.llms`. The entry point's name stands before the
@@ -26,16 +26,17 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.fallbacks import Fallbacks
-from llm_fsm.llm.litellm.providers import (
-    KEY_VARIABLES,
-    OTHERS,
+from llm_fsm.llm.providers import (
+    BEHIND_LITELLM,
+    PROVIDERS,
+    direct,
     has_key,
-    is_known,
+    key_of,
+    known_provider,
     missing_key,
     owner_of,
     provider_of,
 )
-from llm_fsm.llm.providers import direct, key_of
 from llm_fsm.llm.router import Router
 
 WITH_FILE = {
@@ -167,7 +168,7 @@ def _scheme(name: str) -> tuple[str, str]:
 
 def _installed(name: str) -> Callable[..., Any] | None:
     scheme, separator = _scheme(name)
-    if not scheme or (separator != ":" and (is_known(scheme) or provider_of(scheme))):
+    if not scheme or (separator != ":" and (known_provider(scheme) or provider_of(scheme))):
         return None
     found = next(iter(entry_points(group=ENTRY_POINTS, name=scheme)), None)
     if found is None:
@@ -185,9 +186,9 @@ def _check_name(name: str) -> None:
     scheme, separator = _scheme(name)
     if separator == "/" or provider_of(name):
         return
-    if separator == ":" and is_known(scheme):
+    if separator == ":" and known_provider(scheme):
         raise ConfigurationError(f"unknown model {name!r}; did you mean {name.replace(':', '/', 1)!r}?")
-    known = ["offline", *WITH_FILE, *KEY_VARIABLES, *OTHERS, *entry_points(group=ENTRY_POINTS).names]
+    known = ["offline", *WITH_FILE, *PROVIDERS, *BEHIND_LITELLM, *entry_points(group=ENTRY_POINTS).names]
     for near in get_close_matches(scheme.lower(), known, n=1, cutoff=0.75):
         raise ConfigurationError(f"unknown model {name!r}; did you mean {near + name[len(scheme) :]!r}?")
     if separator == ":":

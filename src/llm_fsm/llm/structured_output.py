@@ -127,32 +127,20 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(item)
 
 
-def form_json(mode: Mode, schema: ReplySchema | None) -> str:
-    """Return the fields that a request needs for this mode, as members of a JSON object, led by a comma.
-
-    They have the schema's own text, with halves of surrogate pairs where that has some.
-    """
-    if mode == "prompt" or schema is None:
-        return ""
-    text = schema.text
-    if mode == "schema":
-        return (
-            f',"response_format":{{"type":"json_schema","json_schema":{{"name":{json.dumps(schema.name)},'
-            f'"strict":true,"schema":{text}}}}}'
-        )
-    if mode == "tool":
-        return (
-            f',"tools":[{{"type":"function","function":{{"name":"{TOOL_NAME}",'
-            f'"description":"{_TOOL_DESCRIPTION}","parameters":{text}}}}}],'
-            f'"tool_choice":{{"type":"function","function":{{"name":"{TOOL_NAME}"}}}}'
-        )
-    return ',"response_format":{"type":"json_object"}'
-
-
 def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
-    """Return the same as an object, which whoever sends it may change."""
-    fields: dict[str, Any] = json.loads(f"{{{form_json(mode, schema)[1:]}}}")
-    return fields
+    """Return the fields that a request needs for this mode."""
+    if mode == "prompt" or schema is None:
+        return {}
+    if mode == "schema":
+        form = {"name": schema.name, "strict": True, "schema": schema.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
+    if mode == "tool":
+        function = {"name": TOOL_NAME, "description": _TOOL_DESCRIPTION, "parameters": schema.schema}
+        return {
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": {"type": "function", "function": {"name": TOOL_NAME}},
+        }
+    return {"response_format": {"type": "json_object"}}
 
 
 class ReplyModes:

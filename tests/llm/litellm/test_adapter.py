@@ -17,7 +17,7 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import adapter
 from llm_fsm.llm.litellm.adapter import LiteLLM
-from llm_fsm.llm.litellm.providers import marked, takes_marks
+from llm_fsm.llm.openai.request import marked, takes_marks
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
@@ -165,7 +165,7 @@ WITHOUT_MCP = """
 import asyncio, sys
 sys.modules["mcp"] = None
 from llm_fsm.llm.litellm.adapter import LiteLLM
-from llm_fsm.llm.litellm.providers import marked, takes_marks
+from llm_fsm.llm.openai.request import marked, takes_marks
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.testing import calls, serve_scripted
 

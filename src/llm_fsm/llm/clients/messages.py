@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from llm_fsm.llm.openai.tool_messages import read_calls
+from llm_fsm.llm.openai.completion import read_calls
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolSpec
 from llm_fsm.session.messages import ToolCall as AskedCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments

@@ -12,7 +12,7 @@ from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.clients.base import BaseLLMClient, needs
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, from_call, to_openai
-from llm_fsm.llm.openai.tool_messages import read_calls
+from llm_fsm.llm.openai.completion import read_calls
 from llm_fsm.llm.retry import is_retryable, parse_retry_after
 
 

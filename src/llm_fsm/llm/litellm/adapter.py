@@ -20,30 +20,19 @@ from typing import Any
 from msgspec import structs
 
 from llm_fsm._async import in_words
+from llm_fsm._json import copied
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
-from llm_fsm.llm.litellm.providers import (
-    FIRST_MODES,
-    KEY_VARIABLES,
-    SCHEMA_BESIDE_TOOLS,
-    has_key,
-    marked,
-    missing_key,
-    owner_of,
-    provider_of,
-    takes_marks,
-)
 from llm_fsm.llm.openai.completion import error_line, read_completion
+from llm_fsm.llm.openai.request import request_fields, takes_marks
 from llm_fsm.llm.openai.stream import LAST, Chunks
-from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
-from llm_fsm.llm.providers import direct
+from llm_fsm.llm.providers import Provider, direct, has_key, keys_of, known_provider, missing_key, owner_of, provider_of
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
     NO_TOOLS,
     Mode,
     ReplyModes,
-    form_fields,
     rejects_form,
     rejects_stream,
     rejects_tools,
@@ -217,8 +206,9 @@ class LiteLLM:
             ) from error
         modes = self._modes.get(provider)
         if modes is None:
-            both = provider in SCHEMA_BESIDE_TOOLS and "api_base" not in options
-            modes = self._modes[provider] = ReplyModes(FIRST_MODES.get(provider, "schema"), both=both)
+            habits = known_provider(provider) or Provider()
+            both = habits.schema_beside_tools and "api_base" not in options
+            modes = self._modes[provider] = ReplyModes(habits.first_mode, both=both)
         return litellm, modes
 
     async def aclose(self) -> None:
@@ -300,8 +290,7 @@ class LiteLLM:
         )
 
     def _hide(self, text: str, provider: str) -> str:
-        variables = KEY_VARIABLES.get(provider, ())
-        return without_keys(text, self._key, *(os.environ.get(variable) for variable in variables))
+        return without_keys(text, self._key, *map(os.environ.get, keys_of(provider)))
 
 
 def _unreached(error: Exception) -> str | None:
@@ -339,16 +328,11 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
 
 
 def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
-    messages = [message_json(message) for message in request.messages]
-    if takes_marks(model):
-        messages[:2] = map(marked, messages[:2])
-    fields: dict[str, Any] = {"model": model, "messages": messages}
-    if request.temperature is not None and model not in modes.untempered:
-        fields["temperature"] = request.temperature
+    fields = request_fields(request, model, mode, marks=takes_marks(model), untempered=modes.untempered)
+    fields = dict(copied(fields))  # litellm changes what it is given
     if request.max_tokens is not None:
         fields["max_tokens"] = request.max_tokens
-    fields |= form_fields(mode, request.schema) | tool_fields(request)
-    if "tools" in fields:
+    if request.tools:
         fields["_skip_mcp_handler"] = True  # else litellm imports the package mcp to look for its own tools
     return fields
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -23,31 +23,29 @@ from llm_fsm._async import in_words
 from llm_fsm._json import in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.litellm.providers import marked, provider_of, takes_marks
 from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers, proxy_for
+from llm_fsm.llm.openai.request import request_fields, takes_marks
 from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.openai.stream import gathered
-from llm_fsm.llm.openai.tool_messages import message_json
 from llm_fsm.llm.prices import cost_of
-from llm_fsm.llm.providers import Provider, direct
+from llm_fsm.llm.providers import Provider, direct, provider_of
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
     FORM_STATUS,
     NO_TOOLS,
     Mode,
     ReplyModes,
-    form_json,
     rejects_form,
     rejects_stream,
     rejects_tools,
 )
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplyForm
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
-_UNKNOWN = Provider(base_url="")
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
+T = TypeVar("T")
 _PATH = "/chat/completions"
 _LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
@@ -84,7 +82,7 @@ class CompatLLM:
         self._model = model
         self._marks = cache_marks or (provider == "openrouter" and takes_marks(model))
         self._provider = provider
-        self._habits = direct(provider) or _UNKNOWN
+        self._habits = direct(provider) or Provider()
         self._url, self.where = _endpoint(base_url)
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
@@ -114,17 +112,32 @@ class CompatLLM:
         return self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
-        """Ask for one form's reply; once more at once where the server says how else to ask for the same."""
-        asked = Asked(model, mode, bool(request.tools))
-        heat = None if model in self._modes.untempered else request.temperature
+        send = partial(self._send, Asked(model, mode, bool(request.tools)), retries)
+        return self._priced(await self._ask(request, retries, model, mode, send), model)
+
+    async def _ask(
+        self,
+        request: LLMRequest,
+        retries: Retries,
+        model: str,
+        mode: Mode,
+        send: Callable[[bytes, float], Awaitable[T]],
+        *,
+        stream: bool = False,
+    ) -> T:
+        """Ask for a reply of one form; once more at once where the server says how else to ask for the same."""
+        fields = request_fields(request, model, mode, marks=self._marks, untempered=self._modes.untempered)
         while True:
-            limit = self._limit(request, model)
-            body = _body(request, model, mode, limit, heat, marks=self._marks)
+            limit, counts = self._limit(request, model), stream and self._modes.counts
+            more: dict[str, Any] = {limit: request.max_tokens} if limit else {}
+            if stream:
+                more["stream"] = True
+            if counts:
+                more["stream_options"] = {"include_usage": True}
             try:
-                reply = await retries.run(partial(self._send, body, asked, retries))
-                return self._priced(reply, model)
+                return await retries.run(partial(send, in_unicode({**fields, **more}).encode()))
             except ModelError as error:
-                if not self._learnt(error, model, limit):
+                if not self._learnt(error, model, limit, counts=counts):
                     raise
 
     def _name(self, request: LLMRequest) -> str:
@@ -146,7 +159,7 @@ class CompatLLM:
             return ""
         return _NEWER_LIMIT if model in self._renamed else _LIMIT
 
-    def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool = False) -> bool:
+    def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool) -> bool:
         """Return true if an error says how else to ask for the same, and remember it.
 
         `limit`, `counts`: how this request asked, whatever others have learnt meanwhile.
@@ -167,17 +180,8 @@ class CompatLLM:
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
 
-        async def ask(mode: Mode) -> Arrival:
-            asked = Asked(model, mode, tools)
-            heat = None if model in self._modes.untempered else request.temperature
-            while True:
-                limit, counts = self._limit(request, model), self._modes.counts
-                body = _body(request, model, mode, limit, heat, marks=self._marks, stream=True, usage=counts)
-                try:
-                    return await retries.run(partial(self._open, body, asked))
-                except ModelError as error:
-                    if not self._learnt(error, model, limit, counts=counts):
-                        raise
+        def ask(mode: Mode) -> Awaitable[Arrival]:
+            return self._ask(request, retries, model, mode, partial(self._open, Asked(model, mode, tools)), stream=True)
 
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
@@ -200,7 +204,7 @@ class CompatLLM:
                 arriving.close()
         yield reply
 
-    async def _open(self, body: bytes, asked: Asked, seconds: float) -> Arrival:
+    async def _open(self, asked: Asked, body: bytes, seconds: float) -> Arrival:
         """Return a reply of which the first piece has come."""
         arriving: Arrival | None = None
         try:
@@ -227,7 +231,7 @@ class CompatLLM:
         if post is not None:
             await post.close()
 
-    async def _send(self, body: bytes, asked: Asked, retries: Retries, seconds: float) -> ModelReply:
+    async def _send(self, asked: Asked, retries: Retries, body: bytes, seconds: float) -> ModelReply:
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
@@ -331,52 +335,6 @@ class CompatLLM:
 
     def _hide(self, text: str) -> str:
         return without_keys(text, self._key)
-
-
-def _body(
-    request: LLMRequest,
-    model: str,
-    mode: Mode,
-    limit: str,
-    heat: float | None,
-    *,
-    marks: bool,
-    stream: bool = False,
-    usage: bool = False,
-) -> bytes:
-    """Return the request's JSON, with the temperature `heat`; `marks`: with marks for what is to be cached.
-
-    It is put together by hand because the schema's text is made already.
-    """
-    texts = [_message(message) for message in request.messages]
-    if marks:
-        texts[:2] = [in_unicode(marked(message_json(message))) for message in request.messages[:2]]
-    messages = ",".join(texts)
-    limits = "" if heat is None else f',"temperature":{in_unicode(heat)}'
-    if limit:
-        limits += f',"{limit}":{in_unicode(request.max_tokens)}'
-    form = form_json(mode, request.schema)
-    if request.tools:
-        form += f',"tools":[{",".join([tool.text for tool in request.tools])}]'
-    if stream:
-        form += ',"stream":true'
-    if usage:
-        form += ',"stream_options":{"include_usage":true}'
-    return f'{{"model":{in_unicode(model)},"messages":[{messages}]{limits}{form}}}'.encode("utf-8", "backslashreplace")
-
-
-def _message(message: LLMMessage) -> str:
-    if message.role == "system":
-        return _system(message.content)
-    if message.tool_calls or message.tool_call_id:
-        return in_unicode(message_json(message))
-    return f'{{"role":"{message.role}","content":{in_unicode(message.content)}}}'
-
-
-@lru_cache(maxsize=64)
-def _system(content: str) -> str:
-    """Return a system message: the longest one, and the same in every turn of a machine."""
-    return f'{{"role":"system","content":{in_unicode(content)}}}'
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import math
 import re
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.tool_messages import read_calls
 from llm_fsm.llm.retry import is_retryable
 from llm_fsm.llm.structured_output import TOOL_NAME, Mode
-from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.messages import ModelReply, ToolCall
 
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
@@ -30,6 +30,8 @@ _REASONS = ("error", "errors", "detail", "message", "msg", "error_message")
 """Where servers say what went wrong."""
 _CODES = ("code", "status", "status_code", "statusCode")
 _STATUS = re.compile("[45][0-9][0-9]")
+MALFORMED = "malformed_call"
+"""The name given to a call that names no function; its arguments are the call as it came."""
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thought."""
 
@@ -78,6 +80,40 @@ def read_completion(
         cached_tokens=_cached(usage),
         tool_calls=calls,
     )
+
+
+def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """Return the calls in the message of a completion, the old form `function_call` included.
+
+    Ids that are missing or used twice are made; arguments given as an object become its text. A call that names
+    no function is called `MALFORMED`.
+    """
+    listed = message.get("tool_calls")
+    found = listed if isinstance(listed, list) else []
+    old = message.get("function_call")
+    if not found and isinstance(old, dict):
+        found = [{"function": old}]
+    calls: list[ToolCall] = []
+    for item in found:
+        call = _call(item)
+        if call.id in {other.id for other in calls} or not call.id:
+            call = ToolCall(id=f"call_{uuid.uuid4().hex[:20]}", name=call.name, arguments=call.arguments)
+        calls.append(call)
+    return tuple(calls)
+
+
+def _call(item: Any) -> ToolCall:
+    function = item.get("function") if isinstance(item, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    id = item.get("id") if isinstance(item, dict) else None
+    known = id if isinstance(id, str) else ""
+    if not isinstance(function, dict) or not isinstance(name, str) or not name:
+        return ToolCall(id=known, name=MALFORMED, arguments=json.dumps({"call": item}))
+    arguments = function.get("arguments")
+    if arguments is None:
+        arguments = ""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(id=known, name=name, arguments=text)
 
 
 def no_completion(what: str) -> ModelError:
