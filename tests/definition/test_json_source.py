@@ -37,7 +37,7 @@ FLOW = """{
 def test_every_pointer_has_a_place(pointer, position, key_position):
     found = scan(FLOW)
     assert found.position(pointer) == Position(*position)
-    assert found.key_position(pointer) == Position(*key_position)
+    assert found.position(pointer, at_key=True) == Position(*key_position)
 
 
 def test_comments_and_trailing_commas_are_read():
@@ -56,7 +56,7 @@ def test_duplicate_keys_are_reported_and_the_last_one_counts():
         ("/s/a", "a", Position(3, 19), Position(1, 8)),
     ]
     assert found.position("/s/a") == found.position("/s/a/old/x") == Position(3, 24)
-    assert found.key_position("/s/a") == Position(3, 19)
+    assert found.position("/s/a", at_key=True) == Position(3, 19)
 
 
 def test_duplicates_inside_lists_and_escaped_keys_are_named():
@@ -215,7 +215,7 @@ def test_written_json_is_read_back_with_its_places(value, layout, line_end):
     for pointer, key, item in members(value):
         assert read_at(found.position(pointer)) == item
         if key is not None:
-            assert read_at(found.key_position(pointer)) == key
+            assert read_at(found.position(pointer, at_key=True)) == key
 
 
 @given(st.text(st.sampled_from('{}[]",:/*\\ \n01.-etruflasn\ud800\x00'), max_size=30) | st.text())

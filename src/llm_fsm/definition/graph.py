@@ -12,14 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 Graph = Mapping[str, Sequence[str]]
 
 
-def reachable(graph: Graph, starts: Iterable[str], *, whole: bool = False) -> set[str]:
-    """Return every node on a path from one of `starts`, these included.
-
-    `whole`: no node is named only as a successor, so that the search may end when all were come to.
-    """
+def reachable(graph: Graph, starts: Iterable[str]) -> set[str]:
+    """Return every node on a path from one of `starts`, these included."""
     seen = set(starts)
     queue = list(seen)
-    while queue and not (whole and len(seen) == len(graph)):
+    while queue:
         fresh = {target for target in graph.get(queue.pop(), ()) if target not in seen}
         seen |= fresh
         queue += fresh
@@ -42,16 +39,13 @@ def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, 
     return next((path_in(tree, node) for node in tree if node in wanted), ())
 
 
-def search_tree(graph: Graph, start: str, *, whole: bool = False) -> dict[str, str | None]:
-    """Return for each node that `start` reaches the one before it on a path of fewest edges.
-
-    It is None for `start`. `whole` as for `reachable`.
-    """
+def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
+    """Return for each node that `start` reaches the one before it on a path of fewest edges; None for `start`."""
     before: dict[str, str | None] = {start: None}
     queue = deque([start])
-    while queue and not (whole and len(before) == len(graph)):
+    while queue:
         node = queue.popleft()
-        for target in [target for target in graph.get(node, ()) if target not in before]:
+        for target in graph.get(node, ()):
             if target not in before:
                 before[target] = node
                 queue.append(target)
@@ -68,39 +62,11 @@ def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-class Paths:
-    """The paths of a search tree from its root; longer paths begin with those that are known already."""
-
-    def __init__(self, tree: Mapping[str, str | None]) -> None:
-        self.tree = tree
-        self.known: dict[str, tuple[str, ...]] = {}
-
-    def to(self, goal: str) -> tuple[str, ...]:
-        """Return the path to a node; () for a node that is not in the tree."""
-        rest: list[str] = []
-        node: str | None = goal if goal in self.tree else None
-        while node is not None and node not in self.known:
-            rest.append(node)
-            node = self.tree[node]
-        path = (*(() if node is None else self.known[node]), *reversed(rest))
-        if path:
-            self.known[goal] = path
-        return path
-
-
 def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
     """Return a path of fewest edges, at least one, from a node back to it; () if there is none."""
-    before: dict[str, str | None] = {node: None}
-    queue = deque([node])
-    while queue:
-        here = queue.popleft()
-        for target in graph.get(here, ()):
-            if target == node:
-                return (*path_in(before, here), node)
-            if target not in before:
-                before[target] = here
-                queue.append(target)
-    return ()
+    tree = search_tree(graph, node)
+    last = next((here for here in tree if node in graph.get(here, ())), None)
+    return () if last is None else (*path_in(tree, last), node)
 
 
 def components(graph: Graph) -> list[tuple[str, ...]]:

@@ -24,36 +24,7 @@ class NotPlainError(Exception):
 
 def plain(document: object) -> Any:
     """Return the document as plain JSON values. Raises NotPlainError."""
-    try:
-        return _copied(document, 0)
-    except (_OddError, UnicodeEncodeError):
-        return _Plain([]).of(document)
-
-
-class _OddError(Exception):
-    """There is something that is not simply copied."""
-
-
-def _copied(value: Any, depth: int) -> Any:
-    """Return a copy of what consists of nothing but the commonest values, of which no place has to be told."""
-    kind = value.__class__
-    if kind is dict and depth <= MAX_DEPTH:
-        if not all(name.__class__ is str and name.isascii() for name in value):
-            raise _OddError
-        return {
-            name: item if item.__class__ is str and item.isascii() else _copied(item, depth + 1)
-            for name, item in value.items()
-        }
-    if kind is list and depth <= MAX_DEPTH:
-        return [item if item.__class__ is str and item.isascii() else _copied(item, depth + 1) for item in value]
-    if value is None or kind is bool or (kind is int and -_MAX_INT <= value <= _MAX_INT):
-        return value
-    if kind is float and math.isfinite(value):
-        return value
-    if kind is str:
-        value.encode()  # half of a surrogate pair cannot be
-        return value
-    raise _OddError
+    return _Plain([]).of(document)
 
 
 class _Plain(NamedTuple):
@@ -62,8 +33,6 @@ class _Plain(NamedTuple):
     path: list[str | int]
 
     def of(self, value: object) -> Any:
-        if value.__class__ is str:
-            return self.text(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -73,15 +42,9 @@ class _Plain(NamedTuple):
         if len(self.path) > MAX_DEPTH:
             raise self.fault("too-deep", f"lists and objects are nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):
-            return {
-                self.key(name): item if item.__class__ is str and item.isascii() else self.at(name, item)
-                for name, item in value.items()
-            }
+            return {self.key(name): self.at(name, item) for name, item in value.items()}
         if isinstance(value, list | tuple):
-            return [
-                item if item.__class__ is str and item.isascii() else self.at(index, item)
-                for index, item in enumerate(value)
-            ]
+            return [self.at(index, item) for index, item in enumerate(value)]
         raise self.fault("not-json", f"a value of type {type(value).__name__} has no place in JSON")
 
     def at(self, name: str | int, item: object) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from llm_fsm._json import step, steps
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
-from llm_fsm.definition.graph import Paths, reachable, search_tree
+from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
 
@@ -325,19 +325,15 @@ class Document:
     @cached_property
     def reached(self) -> frozenset[str]:
         """States on some path from the initial one; all states if the initial state is unknown."""
-        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial], whole=True))
+        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial]))
 
     @cached_property
     def _tree(self) -> Mapping[str, str | None]:
-        return {} if self.initial is None else search_tree(self.graph, self.initial, whole=True)
+        return {} if self.initial is None else search_tree(self.graph, self.initial)
 
     def path_to(self, state: str) -> tuple[str, ...]:
         """Return a shortest path from the initial state; () if there is no path or no initial state."""
-        return self._paths.to(state)
-
-    @cached_property
-    def _paths(self) -> Paths:
-        return Paths(self._tree)
+        return path_in(self._tree, state)
 
     @cached_property
     def _rank(self) -> Mapping[str, int]:

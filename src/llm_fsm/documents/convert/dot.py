@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm.definition.positions import Lines, lines_of
+from llm_fsm.definition.json_source import Lines, lines_of
 from llm_fsm.documents.convert.chart import (
     MAX_DEPTH,
     Arrow,

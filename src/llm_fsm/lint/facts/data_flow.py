@@ -161,7 +161,7 @@ class DataFlow:
         if state not in self._without and len(self._without) < _TREES:
             graph = {**self.document.graph, state: ()}
             before = {state} if self.document.initial is None else {state, self.document.initial}
-            self._without[state] = frozenset(reachable(graph, before, whole=True))
+            self._without[state] = frozenset(reachable(graph, before))
         return self._without.get(state, self.document.reached)
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:
@@ -276,7 +276,7 @@ class DataFlow:
         """
         initial = self.document.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
-            self._trees[key] = search_tree(_Without(self._demands, key), initial, whole=True)
+            self._trees[key] = search_tree(_Without(self._demands, key), initial)
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ class DataFlow:
         if initial is None or state in asking or initial in asking or len(self._unasked) >= _TREES:
             return ()
         self._unasked.append(None)
-        return path_in(search_tree(_Without(self._demands, key, asking), initial, whole=True), state)
+        return path_in(search_tree(_Without(self._demands, key, asking), initial), state)
 
     # -- readers of a key
 

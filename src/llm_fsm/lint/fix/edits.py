@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.definition.json_source import Scan, parse
-from llm_fsm.definition.positions import Position, lines_of
+from llm_fsm.definition.json_source import Position, Scan, lines_of, parse
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*(?s:.*?)\*/|[\[{]|[\]}]|,|:|[^\s"/\[\]{},:]+|\s+|/')
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}":]+')
@@ -39,7 +38,7 @@ class Draft:
 
     def rename(self, pointer: str, name: str) -> Edit:
         """Return the edit that renames the key at a pointer."""
-        return self._replace(self.scan.key_position(pointer), name)
+        return self._replace(self.scan.position(pointer, at_key=True), name)
 
     def put(self, pointer: str, value: Any) -> Edit | None:
         """Return the edit that replaces a text, number or name; None for lists and objects."""

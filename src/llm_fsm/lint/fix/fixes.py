@@ -165,7 +165,7 @@ def _old_name(draft: Draft, found: Finding) -> _Mended:
     if now is not None and now not in owner:
         return draft.rename(found.pointer, now), f"key {quoted(written)} renamed to {quoted(now)}"
     if written in ("is_terminal", "is_final") and owner[written] is True and "kind" not in owner:
-        start = draft.offset(draft.scan.key_position(found.pointer))
+        start = draft.offset(draft.scan.position(found.pointer, at_key=True))
         end, _ = draft.member(start)
         return Edit(start, end, '"kind": "final"'), f'{quoted(written)} written as "kind": "final"'
     return None

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from llm_fsm._text import nearest
-from llm_fsm.definition.json_source import scan
-from llm_fsm.definition.positions import Position, Scan
+from llm_fsm.definition.json_source import Position, Scan, scan
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _QUOTED = 160
@@ -61,7 +60,7 @@ class Text:
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
         """Return the position of a value, or of its key. For a missing value, it is that of its nearest ancestor."""
-        return self.places.key_position(pointer) if at_key else self.places.position(pointer)
+        return self.places.position(pointer, at_key=at_key)
 
     def fault(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 from llm_fsm._escape import visible
 from llm_fsm.definition import json_source as source
-from llm_fsm.definition.positions import Scan
+from llm_fsm.definition.json_source import Scan
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
