@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -119,15 +119,13 @@ def examine(document: Mapping[str, Any]) -> Form:
     """Hold a document against the schema: every key and every type, all faults at once."""
     walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
-    faults: list[_Fault] = []
-    _look(Part("object", shape=ROOT), known, (), faults)
-    told = [_told(known, fault, walk.misspelt) for fault in faults]
+    faults = list(_Look(known, walk.misspelt).at(Part("object", shape=ROOT), known, ()))
     meant, renamed = known, tuple[str, ...]()
     if walk.renames:
         above = {place for pointer in walk.renames for place in places_of(pointer.rpartition("/")[0])}
         meant = _Walk([], {}, {}, set()).known(ROOT, _renamed(document, "", walk.renames, above), "")
         renamed = tuple(place.rpartition("/")[0] + step(name) for place, name in walk.renames.items())
-    return Form(known, not faults, (*walk.findings, *told), meant, renamed, frozenset(walk.unread))
+    return Form(known, not faults, (*walk.findings, *faults), meant, renamed, frozenset(walk.unread))
 
 
 def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
@@ -143,9 +141,7 @@ def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[st
 def _fits(part: Part, item: Any) -> bool:
     """Return true when a value could stand where this part of a document is expected."""
     known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
-    faults: list[_Fault] = []
-    _look(part, known, (), faults)
-    return not faults
+    return next(_Look({}, {}).at(part, known, ()), None) is None
 
 
 class _Walk(NamedTuple):
@@ -212,35 +208,64 @@ class _Walk(NamedTuple):
 Loc = tuple[str | int, ...]
 
 
-class _Fault(NamedTuple):
-    """A value that does not fit. `kind`: type, choice, bound, pattern, few, id or missing; `part`: what is expected."""
+class _Look(NamedTuple):
+    """One look at a document without unknown keys, which yields a finding for each value that does not fit."""
 
-    kind: str
-    loc: Loc
-    value: Any
-    part: Part
+    document: Mapping[str, Any]
+    misspelt: _Misspelt
 
+    def at(self, part: Part, value: Any, loc: Loc) -> Iterator[Finding]:
+        """Say what is wrong with a value and with all that it holds. `part`: what is expected there."""
+        kind = part.kind
+        if kind == "choice":
+            if not (isinstance(value, str) and value in part.choices):
+                yield _not_a_choice(loc, value, part.choices)
+        elif part.or_text and isinstance(value, str):
+            return
+        elif not _has_type(kind, value):
+            message = f"expected {_EXPECTED[kind]}, found {describe(value)}"
+            yield _misfit("wrong-type", loc, message, _type_hint(kind, value))
+        elif kind == "object":
+            yield from self.in_object(part, value, loc)
+        elif kind == "map":
+            yield from self.in_map(part, value, loc)
+        elif kind == "list" and part.inner is not None:
+            for index, item in enumerate(value):
+                yield from self.at(part.inner, item, (*loc, index))
+        elif (part.least is not None and value < part.least) or (part.above is not None and value <= part.above):
+            bound = f"of at least {part.least:g}" if part.above is None else f"greater than {part.above:g}"
+            yield _misfit("bad-value", loc, f"expected a number {bound}, found {describe(value)}")
+        elif part.pattern is not None and not (re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)):
+            shown = " or ".join(map(json.dumps, part.examples))
+            yield _misfit("bad-value", loc, f"expected a name such as {shown}, found {describe(value)}")
 
-def _look(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
-    """Collect what is wrong with a value and with all that it holds."""
-    kind = part.kind
-    if kind == "object":
-        _look_into_object(part, value, loc, faults)
-    elif kind == "map":
-        _look_into_map(part, value, loc, faults)
-    elif kind == "choice":
-        if not (isinstance(value, str) and value in part.choices):
-            faults.append(_Fault("choice", loc, value, part))
-    elif not _has_type(kind, value):
-        faults.append(_Fault("type", loc, value, part))
-    elif kind == "list":
+    def in_object(self, part: Part, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
+        keys, required = shape_of(part.shape)
+        for name, inner in keys.items():
+            if name in value:
+                yield from self.at(inner, value[name], (*loc, name))
+            elif name in required:
+                yield self.missing(loc, name, _NOUNS[part.shape])
+
+    def in_map(self, part: Part, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
         assert part.inner is not None
-        for index, item in enumerate(value):
-            _look(part.inner, item, (*loc, index), faults)
-    elif (part.least is not None and value < part.least) or (part.above is not None and value <= part.above):
-        faults.append(_Fault("bound", loc, value, part))
-    elif part.pattern is not None and not (re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)):
-        faults.append(_Fault("pattern", loc, value, part))
+        for name, item in value.items():
+            if part.pattern is not None and re.fullmatch(part.pattern, name) is None:
+                yield _bad_state_id(name)
+            yield from self.at(part.inner, item, (*loc, name))
+        if len(value) < part.size:
+            hint = 'write "states": {"hello": {"purpose": "…"}}'
+            yield _misfit("bad-value", loc, "at least one state is needed", hint)
+
+    def missing(self, loc: Loc, key: str, noun: str) -> Finding:
+        pointer = _pointer(loc)
+        states = self.document.get("states")
+        hint = f'add "{key}": …'
+        if (pointer, key) in self.misspelt:
+            hint = f"rename {self.misspelt[pointer, key]}"
+        elif key == "initial_state" and isinstance(states, dict) and states:
+            hint = f'add "initial_state": {json.dumps(next(iter(states))[:64], ensure_ascii=False)}'
+        return finding("missing-key", f'{noun} needs the key "{key}"', pointer=pointer, hint=hint)
 
 
 def _is_known(pattern: str, value: str) -> bool:
@@ -264,6 +289,8 @@ def _has_type(kind: str, value: Any) -> bool:
             )
         case "list":
             return isinstance(value, list)
+        case "map" | "object":
+            return isinstance(value, dict)
         case "boolean":
             return isinstance(value, bool)
         case "integer":
@@ -271,33 +298,6 @@ def _has_type(kind: str, value: Any) -> bool:
         case "number":
             return is_number(value)
     return True
-
-
-def _look_into_object(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
-    if part.or_text and isinstance(value, str):
-        return
-    if not isinstance(value, dict):
-        faults.append(_Fault("type", loc, value, part))
-        return
-    keys, required = shape_of(part.shape)
-    for name, inner in keys.items():
-        if name in value:
-            _look(inner, value[name], (*loc, name), faults)
-        elif name in required:
-            faults.append(_Fault("missing", (*loc, name), None, part))
-
-
-def _look_into_map(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
-    if not isinstance(value, dict):
-        faults.append(_Fault("type", loc, value, part))
-        return
-    assert part.inner is not None
-    for name, item in value.items():
-        if part.pattern is not None and re.fullmatch(part.pattern, name) is None:
-            faults.append(_Fault("id", (*loc, name), name, part))
-        _look(part.inner, item, (*loc, name), faults)
-    if len(value) < part.size:
-        faults.append(_Fault("few", loc, value, part))
 
 
 def _named(loc: Loc) -> str:
@@ -309,42 +309,12 @@ def _named(loc: Loc) -> str:
     return json.dumps(loc[-1], ensure_ascii=False) if len(loc[-1]) <= _SHOWN_CHARS else "the value"
 
 
-def _told(document: Mapping[str, Any], fault: _Fault, misspelt: _Misspelt) -> Finding:
-    kind, loc, value, part = fault
-    pointer = "".join(step(part) for part in loc)
-    place = _named(loc)
-    match kind:
-        case "missing":
-            return _missing(document, loc, _NOUNS[part.shape], misspelt)
-        case "id":
-            return _bad_state_id(value)
-        case "choice":
-            return _not_a_choice(place, value, part.choices, pointer)
-        case "bound":
-            bound = f"of at least {part.least:g}" if part.above is None else f"greater than {part.above:g}"
-            message = f"{place}: expected a number {bound}, found {describe(value)}"
-            return finding("bad-value", message, pointer=pointer)
-        case "pattern":
-            shown = " or ".join(map(json.dumps, part.examples))
-            message = f"{place}: expected a name such as {shown}, found {describe(value)}"
-            return finding("bad-value", message, pointer=pointer)
-        case "few":
-            hint = 'write "states": {"hello": {"purpose": "…"}}'
-            return finding("bad-value", f"{place}: at least one state is needed", pointer=pointer, hint=hint)
-    message = f"{place}: expected {_EXPECTED[part.kind]}, found {describe(value)}"
-    return finding("wrong-type", message, pointer=pointer, hint=_type_hint(part.kind, value))
+def _pointer(loc: Loc) -> str:
+    return "".join(map(step, loc))
 
 
-def _missing(document: Mapping[str, Any], loc: Loc, noun: str, misspelt: _Misspelt) -> Finding:
-    key = str(loc[-1])
-    pointer = "".join(step(part) for part in loc[:-1])
-    states = document.get("states")
-    hint = f'add "{key}": …'
-    if (pointer, key) in misspelt:
-        hint = f"rename {misspelt[pointer, key]}"
-    elif key == "initial_state" and isinstance(states, dict) and states:
-        hint = f'add "initial_state": {json.dumps(next(iter(states))[:64], ensure_ascii=False)}'
-    return finding("missing-key", f'{noun} needs the key "{key}"', pointer=pointer, hint=hint)
+def _misfit(name: str, loc: Loc, message: str, hint: str | None = None) -> Finding:
+    return finding(name, f"{_named(loc)}: {message}", pointer=_pointer(loc), hint=hint)
 
 
 def _bad_state_id(name: str) -> Finding:
@@ -355,11 +325,11 @@ def _bad_state_id(name: str) -> Finding:
     return finding("bad-state-id", message, pointer="/states" + step(name), hint=f'write "{better}"')
 
 
-def _not_a_choice(place: str, value: object, choices: Sequence[str], pointer: str) -> Finding:
+def _not_a_choice(loc: Loc, value: object, choices: Sequence[str]) -> Finding:
     meant = nearest(value, choices) if isinstance(value, str) else None
-    message = f"{place}: expected one of {listed(choices, 12)}, found {describe(value)}"
+    message = f"expected one of {listed(choices, 12)}, found {describe(value)}"
     name = "bad-value" if isinstance(value, str) else "wrong-type"
-    return finding(name, message, pointer=pointer, hint=f'did you mean "{meant}"?' if meant else None)
+    return _misfit(name, loc, message, f'did you mean "{meant}"?' if meant else None)
 
 
 _TRUTH = {"true": "true", "yes": "true", "false": "false", "no": "false"}
