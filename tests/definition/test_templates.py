@@ -30,6 +30,7 @@ BAD = [
     ("{% endif %}", "Encountered unknown tag 'endif'"),
     ("{% if a %}x{% else %}y{% else %}z{% endif %}", "Encountered unknown tag 'else'"),
     ("{% if a %}x{% else %}y{% elif b %}z{% endif %}", "Encountered unknown tag 'elif'"),
+    ("{{{ b }}", "expected token ':', got '}'"),
     ("{# x", "Missing end of comment tag"),
     ("{{ 'x }}", "a quote is not closed"),
     ('{{ "x }}', "a quote is not closed"),

@@ -11,7 +11,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-_OPENER = re.compile(r"\{\{|\{%|\{#")
 _NAME = r"(?!(?:not|if|in|is|true|false|none|loop|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
 _TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
 _PLAIN = re.compile(
@@ -22,12 +21,9 @@ _PLAIN = re.compile(
 )
 
 
-_TAG = re.compile(r"\{%-?\s*(if|elif|else|endif)")
-
-
 def is_plain(text: str) -> bool:
     """Return true for a reply that only shows keys and tests them: one that can always be said."""
-    return _OPENER.search(_PLAIN.sub("", text)) is None and "._" not in text
+    return "{" not in _PLAIN.sub("", text) and "._" not in text
 
 
 @cache
@@ -57,22 +53,7 @@ def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Ren
 
 def template_fault(text: str) -> str | None:
     """Return in a few words why a text is not a Jinja2 template; None if it is one."""
-    if is_plain(text) and _is_closed(text):
+    if "{%" not in text and is_plain(text):
         return None
     fault: str | None = _wording().template_fault(text)
     return fault
-
-
-def _is_closed(text: str) -> bool:
-    """Return true if every `if` of a plain reply is closed, and nothing follows its `else` before."""
-    open_blocks: list[str] = []
-    for tag in _TAG.findall(text):
-        if tag == "if":
-            open_blocks.append(tag)
-        elif not open_blocks or (tag != "endif" and open_blocks[-1] == "else"):
-            return False
-        elif tag == "endif":
-            open_blocks.pop()
-        else:
-            open_blocks[-1] = tag
-    return not open_blocks
