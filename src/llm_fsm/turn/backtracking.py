@@ -18,7 +18,7 @@ from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Move, reads, verdict
+from llm_fsm.turn.guards import Move, open_moves, reads, verdict
 from llm_fsm.turn.output_mapping import mapped
 from llm_fsm.turn.rest import rest
 
@@ -95,16 +95,18 @@ def _otherwise(
     if state.kind == "decide" or taken.auto:
         if not any(reads(move, changed) for move in state.onward):
             return None
-        before = next((move for move in state.onward if verdict(move, old).holds), None)
-        after = next((move for move in state.onward if verdict(move, new).holds), None)
+        before = next(open_moves(state.onward, old), None)
+        after = next(open_moves(state.onward, new), None)
         if after is not None and (before is None or before.target != after.target):
             return (after,)
         if after is None and before is not None and state.kind == "converse":
             return ()  # what was known there is not known any more
-    elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
-        same = [move for move in state.moves if move.target == taken.target and verdict(move, new).holds]
-        if not same:
-            return tuple(move for move in state.own if verdict(move, new).holds)
+    elif (
+        reads(taken, changed)
+        and verdict(taken, old).holds
+        and all(move.target != taken.target for move in open_moves(state.moves, new))
+    ):
+        return tuple(open_moves(state.own, new))
     return None
 
 
@@ -114,7 +116,7 @@ def _instead(
     """Return the move to the picked state, where words alone chose the one taken from answers that changed."""
     if not taken.judged or state.kind != "converse" or not set(state.collects) & set(changed):
         return None
-    found = next((move for move in state.own if move.target == picked and verdict(move, new).holds), None)
+    found = next((move for move in open_moves(state.own, new) if move.target == picked), None)
     return None if found is None or picked == taken.target else (found,)
 
 

@@ -165,7 +165,7 @@ def _plan(
         kind=kind,
         definition=state,
         moves=moves,
-        own=tuple(move for move in moves if move.pointer.startswith("/states/") and move.target != state_id),
+        own=tuple(move for move in moves if move.is_own and move.target != state_id),
         autos=autos,
         onward=moves if kind == "decide" else autos,
         rests=kind == "converse" and not autos,
@@ -202,7 +202,7 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
     everywhere: dict[str, Move] = {}
     for state in states.values():
         moves = [move for move in state.moves if move.target != state.id]
-        everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
+        everywhere |= {move.pointer: move for move in moves if not move.is_own}
         decides = state.kind == "decide"
         items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in state.own]
         words = replace(state.words, instructions=own_words.get(state.id, ""))
@@ -221,34 +221,19 @@ def _leads_further(state: CompiledState, move: Move, target: CompiledState) -> b
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
-    found = result.check
-    words = result.description or result.name
-    if isinstance(found, dict) and len(found) == 1:
-        (how, what), *_ = found.items()
-        if how == "registered" and isinstance(what, str):
-            return Check(
-                name=result.name,
-                description=result.description,
-                by="registered",
-                function=what,
-                criterion=result.description,
-            )
-        if how == "judge" and isinstance(what, str):
-            return Check(name=result.name, description=result.description, by="judge", criterion=what)
-    if found is None:
-        return Check(name=result.name, description=result.description, by="judge", criterion=words)
+    name, words, found = result.name, result.description, result.check
+    match found:
+        case None:
+            return Check(name=name, description=words, by="judge", criterion=words or name)
+        case {"judge": str(criterion), **more} if not more:
+            return Check(name=name, description=words, by="judge", criterion=criterion)
+        case {"registered": str(function), **more} if not more:
+            return Check(name=name, description=words, by="registered", function=function, criterion=words)
     try:
         rule = compile_rule(found)
     except ConditionError as error:
         raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
-    return Check(
-        name=result.name,
-        description=result.description,
-        by="logic",
-        rule=rule,
-        logic=found,
-        criterion=result.description,
-    )
+    return Check(name=name, description=words, by="logic", rule=rule, logic=found, criterion=words)
 
 
 def _check_answer(state_id: str, state: State) -> None:

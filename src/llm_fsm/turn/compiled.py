@@ -48,8 +48,7 @@ class MoveItems:
     def __init__(self, move: Move, there: Mapping[str, Any] | None, *, speaks: bool) -> None:
         self._move, self._there, self._speaks = move, there, speaks
         self.closed = transition_item(move, None, is_open=False)
-        fixed = all(guard.judged for guard in move.guards)
-        self._shown, self._again = (self._open(there, None), self._open(None, None)) if fixed else ("", "")
+        self._shown, self._again = (self._open(there, None), self._open(None, None)) if move.judged else ("", "")
 
     def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
         """Return the entry of an open move. `again`: another entry has shown what lies behind it."""

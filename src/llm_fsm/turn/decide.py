@@ -135,7 +135,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     here, key = turn.state, asked_key(turn.session, turn.state)
     if picked.value in {move.target for move in here.moves if isinstance(picked.value, str)}:
         move = _check_pick(turn, here, picked.value)
-        if isinstance(move, Refusal) or any(guard.judged for guard in move.guards):
+        if isinstance(move, Refusal) or move.asks_model:
             return None
         if (yield from handlers.vetoed(turn, move)) is not None:
             return None
@@ -241,7 +241,7 @@ def _make(
 def _note_declined(turn: TurnState, move: Move) -> None:
     """Note the keys that the user declines: another way needs them, and the one taken leads on without them."""
     past = {state for state, _ in turn.session.path}
-    if not move.pointer.startswith("/states/") or move.target in past:
+    if not move.is_own or move.target in past:
         return
     others = [other for other in turn.state.own if other is not move]
     collected = _state_of(turn, move).collects
@@ -311,7 +311,7 @@ def _without_refused(turn: TurnState, decision: Decision) -> Decision:
         return decision
     if move is None:
         return Decision(None, "refused", followed=False)
-    if not move.pointer.startswith("/states/"):
+    if not move.is_own:
         return decision
     there = rest(turn.root, session, move)
     if there.talks and there.flow == session.flow:

@@ -17,7 +17,7 @@ from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, own_words
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.guards import Move, open_moves, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 from llm_fsm.turn.rest import rest
@@ -44,8 +44,7 @@ def certain_value(
     if value is None:
         return None
     before, after = session.data(), {**session.data(), key: value}
-    move = next((move for move in plan.autos if verdict(move, after).holds), None)
-    move = move or certain_move(plan, before, after)
+    move = next(open_moves(plan.autos, after), None) or certain_move(plan, before, after)
     if move is None:
         return None
     there = rest(root, replace(session, context={**session.context, key: value}), move)
@@ -82,13 +81,9 @@ def certain_move(plan: CompiledState, before: Mapping[str, Any], after: Mapping[
         for move in plan.moves
         if move.target != plan.id and move.guards and verdict(move, after).holds and not verdict(move, unheard).holds
     ]
-    if len({move.target for move in opened}) != 1 or all(map(_asks_model, opened)):
+    if len({move.target for move in opened}) != 1 or all(move.asks_model for move in opened):
         return None
-    return next(move for move in plan.moves if move.target == opened[0].target and verdict(move, after).holds)
-
-
-def _asks_model(move: Move) -> bool:
-    return any(guard.judged for guard in move.guards)
+    return next(move for move in open_moves(plan.moves, after) if move.target == opened[0].target)
 
 
 def _means_another(root: CompiledMachine, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:
@@ -103,7 +98,7 @@ def _means_another(root: CompiledMachine, session: Session, move: Move, said: st
     for other, data in (*((other, after) for other in plan.moves), *beside):
         if other.target in (plan.id, move.target) or not verdict(other, data).holds:
             continue
-        if either and other.judged and other.pointer.startswith("/states/"):
+        if either and other.judged and other.is_own:
             return True
         told = folded(" ".join((other.target, other.description, *(guard.description for guard in other.guards))))
         if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", told) for word in words):

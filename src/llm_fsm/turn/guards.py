@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,16 @@ class Move:
         """True when nothing but words says when to take it."""
         return all(guard.judged for guard in self.guards)
 
+    @property
+    def asks_model(self) -> bool:
+        """True when one of its conditions is for the model to judge."""
+        return any(guard.judged for guard in self.guards)
+
+    @property
+    def is_own(self) -> bool:
+        """True for a transition of the state itself: no global one, and none to the state of a pattern."""
+        return self.pointer.startswith("/states/")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -105,6 +115,11 @@ def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
                     reason = f"condition {label}cannot be evaluated: {found.error}"
                 return Verdict(holds=False, reason=reason, error=found.error, rule=guard.rule)
     return _HOLDS
+
+
+def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]:
+    """Yield the moves whose conditions hold, in their order."""
+    return (move for move in moves if verdict(move, data).holds)
 
 
 def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from llm_fsm._text import cut, estimate
+from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import (
     Choice,
@@ -28,6 +29,7 @@ from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, 
 from llm_fsm.turn.prompt import render
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
 
+T = TypeVar("T")
 _UNFINISHED = ("length", "content_filter")
 
 
@@ -84,7 +86,8 @@ def call(
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Effect, Result, ModelReply | None]:
     """One model call; None when a limit forbids or stops it, or for a summary that nobody made."""
-    if turn.limit_reached():
+    # a summary for which a limit leaves no room is left out, and stops nothing
+    if turn.reached_limit() is not None if asked_for == "summary" else turn.limit_reached():
         return None
     view = partial(
         turn_view,
@@ -132,6 +135,42 @@ def call(
     return reply
 
 
+def ask(
+    turn: TurnState,
+    asked_for: AskedFor,
+    request: LLMRequest,
+    available: AvailableMoves,
+    read: Callable[[str], T],
+    *,
+    about: Mapping[str, Any] | None = None,
+) -> Generator[Effect, Result, T | ReplyError | None]:
+    """Call the model, and once more if its reply cannot be read.
+
+    Args:
+        turn: The turn.
+        asked_for: The purpose of the call.
+        request: The question.
+        available: The moves of the call.
+        read: The function that reads a reply. It raises ReplyError.
+        about: As of `call`.
+
+    Returns:
+        The reply as it was read, or the fault of the second reply. None where no reply came.
+    """
+    fault: ReplyError | None = None
+    for _ in range(2):
+        reply = yield from call(turn, asked_for, request, available, about=about)
+        if reply is None:
+            return None
+        try:
+            return read(reply.text)
+        except ReplyError as error:
+            fault = error
+            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+            request = second_try(turn, request, reply.text, str(error))
+    return fault
+
+
 def turn_view(
     root: CompiledMachine,
     session: Session,
@@ -158,7 +197,7 @@ def turn_view(
             requires=tuple(key for guard in move.guards for key in guard.keys),
             logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
             reasons=tuple(guard.description for guard in move.guards if guard.rule is not None),
-            own=move.pointer.startswith("/states/"),
+            own=move.is_own,
             arrival=own_words(machine, machine.states[move.target], session),
             fixed=machine.states[move.target].fixed is not None,
             wanted=wanted(machine.states[move.target]),

@@ -7,7 +7,7 @@ the order in which things happen. `decide` asks the model about the message, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -323,13 +323,18 @@ def due(turn: TurnState, time: float) -> Run:
         stop = yield from _time_out(turn, turn.state.id, state.on_timeout)
         yield from _arrived(turn, stop)
     else:
-        for due in turn.session.reminders:
-            if due <= time:
-                turn.emit(ev.Reminded(id=pause.id, due=due, time=time))
+        _remind(turn, pause.id, turn.session.reminders, time)
         response.say_fixed(turn)
         if not turn.words:
             turn.say("question", response.plain_question(turn, sorry=False))
     yield from _finish(turn, stop)
+
+
+def _remind(turn: TurnState, id: str, reminders: Iterable[float], time: float) -> None:
+    """Record the reminders that are due at `time`."""
+    for due in reminders:
+        if due <= time:
+            turn.emit(ev.Reminded(id=id, due=due, time=time))
 
 
 def _time_out(turn: TurnState, state: str, target: str | None) -> StoppableRun:
@@ -354,9 +359,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
     state = turn.state.definition
     if silence.closes is None or silence.closes > time:
         asked = response.last_question(turn.session)
-        for due in silence.reminders:
-            if due <= time:
-                turn.emit(ev.Reminded(id="silence", due=due, time=time))
+        _remind(turn, "silence", silence.reminders, time)
         turn.say("question", response.open_question(turn, asked))
         return None
     turn.emit(ev.TimedOut(id="silence", time=time))
@@ -384,9 +387,7 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> StoppableR
             subflows.leave(turn, "silent")
         return (yield from _end_silence(turn, "silence", elsewhere))
     asked = response.last_question(turn.session)
-    for due in silence.reminders:
-        if due <= time:
-            turn.emit(ev.Reminded(id="silence", due=due, time=time))
+    _remind(turn, "silence", silence.reminders, time)
     state = (elsewhere or "") if closes else plan.id
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})

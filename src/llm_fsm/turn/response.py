@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from llm_fsm._text import each_escaped, escaped
 from llm_fsm.definition.models import Scope
 from llm_fsm.definition.names import is_foreign, label
-from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.events import FlowPushed, FlowReturned
@@ -306,18 +305,10 @@ def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> R
     """Ask the model for words alone: nothing else in its reply counts."""
     available = model.no_moves(turn)
     request = turn_request(turn, available, words_only=True, greeting=asked_for == "greeting")
-    for _ in range(2):
-        reply = yield from model.call(turn, asked_for, request, available)
-        if reply is None:
-            break
-        try:
-            words = parse_words(reply.text)
-        except ReplyError as error:
-            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            request = model.second_try(turn, request, reply.text, str(error))
-        else:
-            turn.say("model", words)
-            return
+    words = yield from model.ask(turn, asked_for, request, available, parse_words)
+    if isinstance(words, str):
+        turn.say("model", words)
+        return
     turn.fallback = True
     turn.say("question", turn.state.model.on_failure or plain_question(turn, sorry=False))
 

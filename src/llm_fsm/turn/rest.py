@@ -18,7 +18,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
 from llm_fsm.turn.available import lacking
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
-from llm_fsm.turn.guards import Assignment, Move, labelled, verdict
+from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
 from llm_fsm.turn.output_mapping import mapped
 
 Places = frozenset[tuple[str, str]]
@@ -82,9 +82,10 @@ def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     again = next((move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken), None)
     if again is not None and not again.returns and verdict(again, data).holds:
         return again
-    certain = [move for move in state.own if move.guards and not any(guard.judged for guard in move.guards)]
-    open_ways = [move for move in certain if verdict(move, data).holds] if state.kind == "converse" else []
-    return open_ways[0] if len({move.target for move in open_ways}) == 1 else None
+    if state.kind != "converse":
+        return None
+    certain = [move for move in open_moves(state.own, data) if move.guards and not move.asks_model]
+    return certain[0] if len({move.target for move in certain}) == 1 else None
 
 
 def _is_answered(session: Session, state: CompiledState) -> bool:
@@ -141,8 +142,7 @@ def _next(root: CompiledMachine, session: Session) -> Session | None:
         again = _known_way(root, session)
         return _called(root, session) if again is None else _entered(root, session, again)
     moves = () if state.kind == "task" else state.onward
-    data = session.data()
-    move = next((move for move in moves if verdict(move, data).holds), None)
+    move = next(open_moves(moves, session.data()), None)
     return None if move is None else _entered(root, session, move)
 
 
@@ -168,6 +168,5 @@ def _returned(root: CompiledMachine, session: Session) -> Session | None:
     state = machine.states[place]
     values, _ = mapped(machine.keys, left.keys, context, state.definition.output)
     session = apply(session, ev.ContextSet(source="model", values=values))
-    data = session.data()
-    move = next((move for move in labelled(state.moves, ended) if verdict(move, data).holds), None)
+    move = next(open_moves(labelled(state.moves, ended), session.data()), None)
     return None if move is None else _entered(root, session, move)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, MemoryFault
 from llm_fsm.session.redaction import redacted
@@ -65,21 +64,10 @@ def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Resu
         "background": turn.session.memory.get("background", {}),
     }
     request = model.request(turn, messages, SUMMARY_SCHEMA)
-    for _ in range(2):
-        used = turn.used()
-        if any(used[name] >= most for name, most in turn.machine.bounds):
-            return False
-        reply = yield from model.call(turn, "summary", request, model.no_moves(turn), about=about)
-        if reply is None:
-            return False
-        try:
-            summary, todo = summary_of(reply.text)
-            break
-        except ReplyError as error:
-            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            request = model.second_try(turn, request, reply.text, str(error))
-    else:
+    found = yield from model.ask(turn, "summary", request, model.no_moves(turn), summary_of, about=about)
+    if not isinstance(found, tuple):
         return False
+    summary, todo = found
     turn.emit(ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo))
     if todo is not None:
         _keep_todo(turn, todo)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llm_fsm._text import cut
@@ -251,19 +252,13 @@ def _by_judge(
         return dict.fromkeys((check.name for check in checks), (False, reason))
     schema = verdict_schema(turn.machine, checks)
     request = model.request(turn, judge_messages(turn.machine, turn.session, checks, output), schema, temperature=0.0)
-    for _ in range(2):
-        reply = yield from model.call(turn, "judge", request, model.no_moves(turn))
-        if reply is None:
-            return Stop("limit")
-        try:
-            said = judged(checks, reply.text)
-        except ReplyError as error:
-            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            request = model.second_try(turn, request, reply.text, str(error))
-        else:
-            silent = (False, "the judge gave no clear verdict on it")
-            return {check.name: said.get(check.name, silent) for check in checks}
-    return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
+    said = yield from model.ask(turn, "judge", request, model.no_moves(turn), partial(judged, checks))
+    if said is None:
+        return Stop("limit")
+    if isinstance(said, ReplyError):
+        return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
+    silent = (False, "the judge gave no clear verdict on it")
+    return {check.name: said.get(check.name, silent) for check in checks}
 
 
 def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | Stop]:

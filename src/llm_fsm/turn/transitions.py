@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any
 
@@ -16,7 +16,7 @@ from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
-from llm_fsm.turn.guards import HANDOVER, Move
+from llm_fsm.turn.guards import HANDOVER, Assignment, Move
 from llm_fsm.turn.rest import Places, way_on
 from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
 
@@ -188,12 +188,17 @@ def enter(
         )
     if given:
         yield from apply_update(turn, given)
-    yield from assignments.run(turn, move.assignment, None if place is not None else turn.state.assignment)
+    yield from _on_entering(turn, move.assignment, None if place is not None else turn.state.assignment)
+    response.say_on_the_way(turn)
+    return arrival
+
+
+def _on_entering(turn: TurnState, *assigned: Assignment | None, kept: Container[str] = ()) -> Run:
+    """Set and clear keys, run the handlers of a move, and make again what is made of the keys."""
+    yield from assignments.run(turn, *assigned, kept=kept)
     if turn.points:
         yield from handlers.run(turn, Point.POST_TRANSITION)
     yield from assignments.remake(turn)
-    response.say_on_the_way(turn)
-    return arrival
 
 
 def _answers_at_once(turn: TurnState, move: Move) -> bool:
@@ -254,9 +259,7 @@ def turn_back(turn: TurnState, found: Correction, changed: tuple[str, ...], *, n
     if dropped:
         turn.emit(ev.ContextSet(source="model", removed=dropped))
     turn.emit(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
-    yield from assignments.run(turn, turn.state.assignment, kept=changed)
-    yield from handlers.run(turn, Point.POST_TRANSITION)
-    yield from assignments.remake(turn)
+    yield from _on_entering(turn, turn.state.assignment, kept=changed)
 
 
 def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
@@ -267,9 +270,7 @@ def go_back(turn: TurnState, state: str, keys: Sequence[str]) -> Run:
         turn.emit(ev.ContextSet(source="user", removed=skipped))
     if state != turn.session.state:
         turn.emit(ev.StateEntered(state=state, previous=turn.session.state, by="back", on_path=True))
-        yield from assignments.run(turn, turn.state.assignment)
-        yield from handlers.run(turn, Point.POST_TRANSITION)
-        yield from assignments.remake(turn)
+        yield from _on_entering(turn, turn.state.assignment)
 
 
 def _resume(turn: TurnState, place: int) -> Generator[Effect, Result, Arrival]:

@@ -228,14 +228,21 @@ class TurnState:
         """Return what the run has used of each limit, earlier turns included."""
         return {name: spent(self) + self.spent_before.get(name, 0) for name, spent in _SPENT.items()}
 
-    def limit_reached(self) -> bool:
-        """Return True, and emit it, when a limit forbids another model call or function."""
+    def reached_limit(self) -> tuple[str, float] | None:
+        """Return the limit that forbids another model call or function, by name and value; None if none does."""
         for name, most in self.machine.bounds:
             spent = _SPENT[name](self) + self.spent_before.get(name, 0)
             if spent >= (most - TICK if name == "seconds" else most):
-                self.emit(ev.LimitReached(limit=name, value=most))
-                return True
-        return False
+                return name, most
+        return None
+
+    def limit_reached(self) -> bool:
+        """Return True, and emit it, when a limit forbids another model call or function."""
+        reached = self.reached_limit()
+        if reached is None:
+            return False
+        self.emit(ev.LimitReached(limit=reached[0], value=reached[1]))
+        return True
 
     def time_left(self) -> float | None:
         """Return the seconds left of the run's limit; None without a limit."""

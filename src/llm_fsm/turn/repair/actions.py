@@ -16,7 +16,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, handlers, response, subflows, transitions
 from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.effects import Point
-from llm_fsm.turn.guards import Move, reads, verdict
+from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.repair.questions import asks, told_in
@@ -233,7 +233,7 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
 def _skip(turn: TurnState, message: str, available: AvailableMoves) -> StoppableRun:
     """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
-    ways = [move for move in turn.state.own if verdict(move, data).holds]
+    ways = list(open_moves(turn.state.own, data))
     if not keys or _waits_for_yes(turn) or not all(rest(turn.root, turn.session, move).talks for move in ways):
         ways = []
     past = {state for state, _ in turn.session.path}
@@ -338,10 +338,10 @@ def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
 
 def _choices(turn: TurnState) -> str:
     """Return what is possible here, in the definition's words; without words around them, each a point of a list."""
-    data = turn.session.data()
-    open_moves = [move for move in turn.state.own if verdict(move, data).holds]
+    states = turn.machine.states
     said = (
-        move.description or turn.machine.states[move.target].definition.purpose or move.target for move in open_moves
+        move.description or states[move.target].definition.purpose or move.target
+        for move in open_moves(turn.state.own, turn.session.data())
     )
     points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
     return "; ".join(points) if turn.machine.english else "\n".join(f"• {point}" for point in points)

@@ -11,7 +11,7 @@ from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
 from llm_fsm.turn.effects import Effect, Result
-from llm_fsm.turn.guards import Move, judge, labelled, verdict
+from llm_fsm.turn.guards import Move, judge, labelled, open_moves
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
 from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest
@@ -102,8 +102,7 @@ def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, st
         return ""
     ended = turn.session.state
     subflows.give_back(turn)
-    ways = labelled(turn.state.moves, ended)
-    onward = next((way for way in ways if verdict(way, turn.session.data()).holds), None)
+    onward = next(open_moves(labelled(turn.state.moves, ended), turn.session.data()), None)
     return "" if onward is None else onward.pointer
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from llm_fsm.definition.models import Definition
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.fixed_replies import WordingError
-from llm_fsm.turn.guards import verdict
+from llm_fsm.turn.guards import open_moves
 
 Pieces = Callable[[str], Definition]
 """Name of a pattern to the definition that it is."""
@@ -40,7 +40,7 @@ def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
     seen = set()
     while state.kind == "decide" and state.id not in seen:
         seen.add(state.id)
-        move = next((move for move in state.moves if verdict(move, data).holds), None)
+        move = next(open_moves(state.moves, data), None)
         if move is None:
             break
         state = piece.states[move.target]
