@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
 from llm_fsm.documents.discovery import definition_paths
-from llm_fsm.testing.coverage.collect import Kind
+from llm_fsm.testing.coverage import Kind
 from llm_fsm.testing.scenarios.session import FileResult, PlayOptions, play_file
 from paths import TESTS
 

@@ -20,6 +20,8 @@ from llm_fsm.errors import DefinitionError, Finding
 STDIN = "<stdin>"
 GENERATED = "x-generated"
 """The key that is true in files of tests which `llm-fsm test --generate` made."""
+COVERAGE = 1
+"""The version of the coverage files that `llm-fsm test --coverage` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +95,22 @@ def precious(path: str) -> str | None:
     if not isinstance(value, dict) or value.get(GENERATED) is True:
         return None
     return "a definition" if "states" in value else "a file of tests" if "definition" in value else None
+
+
+def counts_of(value: Any, name: str) -> Mapping[str, int] | None:
+    """Return pointer to count for the definition of this name in a coverage file; None: not in it.
+
+    Raises:
+        ValueError: It is no coverage file.
+    """
+    document = value if isinstance(value, dict) else {}
+    definitions = document.get("definitions")
+    if document.get("coverage") != COVERAGE or not isinstance(definitions, list):
+        raise ValueError("this is no coverage file; `llm-fsm test --coverage FILE.json` makes one")
+    for one in definitions:
+        if isinstance(one, dict) and one.get("name") == name:
+            kinds = [one.get(kind) for kind in ("states", "transitions")]
+            return {
+                place: int(count) for counts in kinds if isinstance(counts, dict) for place, count in counts.items()
+            }
+    return None

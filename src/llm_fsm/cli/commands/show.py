@@ -31,7 +31,6 @@ from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load_dict
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError, Finding
-from llm_fsm.testing.coverage.read import counts_of
 
 TEXTS: Mapping[str, Callable[[Picture], str]] = {
     "text": listing,
@@ -183,7 +182,7 @@ def called(document: documents.Document, file: str, details: Details) -> Iterato
 def _touched(file: str, name: str) -> Mapping[str, int]:
     """Return how often the tests of a coverage file touched each part of this definition. Raises Failure."""
     try:
-        counts = counts_of(source.parse(read(file)), name)
+        counts = documents.counts_of(source.parse(read(file)), name)
     except DefinitionError as error:
         raise Failure(f"{file}: {error.findings[0].message}") from error
     except (source.SourceError, ValueError) as error:

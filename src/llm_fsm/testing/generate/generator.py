@@ -20,7 +20,7 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
-from llm_fsm.testing.coverage.collect import Coverage, coverage_of
+from llm_fsm.testing.coverage import Coverage, coverage_of
 from llm_fsm.testing.generate.improviser import Improviser
 from llm_fsm.testing.generate.paths import Act
 from llm_fsm.testing.generate.planner import Plan, Planner

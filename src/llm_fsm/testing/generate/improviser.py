@@ -6,13 +6,11 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.generate.planner import Plan
 from llm_fsm.testing.generate.values import samples
-from llm_fsm.testing.scenarios.loader import Play
 from llm_fsm.testing.scenarios.models import Reply
-from llm_fsm.testing.scenarios.scripted_model import CaseLLM
+from llm_fsm.testing.scenarios.scripted_model import Scripted
 
 _MOST_REPLIES = 12
 """The most replies of one step; then the plan is given up."""
@@ -20,21 +18,17 @@ _WORDS = "All right."
 _NO_REPLY = "{"
 
 
-class Improviser(CaseLLM):
+class Improviser(Scripted):
     """Answers in one plan. `tasks` maps the states that work to their function; `told` are the replies of a step."""
 
     def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
-        super().__init__(lambda state: state in tasks)
-        self.llm: LLM = self
+        super().__init__(tasks)
         self.told: list[dict[str, Any]] = []
         self._spoken = spoken
         self._plan = plan
         self._wanted: list[dict[str, Any]] = []
 
-    def begin(self, play: Play) -> None:
-        """Begin a case."""
-
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
         act = self._plan.acts[number - 1] if number else None
         wanted: list[dict[str, Any]] = []
@@ -46,7 +40,7 @@ class Improviser(CaseLLM):
         works = self._plan.outputs if act is None else act.outputs
         wanted += [{"raw": _as_text(output)} for state, output in works if state in self._spoken]
         self._wanted, self.told = [*self._wanted, *wanted], []
-        self.give([])
+        super().step(number, replies)
 
     def done(self, secrets: Any) -> str | None:  # noqa: ARG002
         """Return the missing replies. A plan that asks for too many replies is given up."""
@@ -59,7 +53,7 @@ class Improviser(CaseLLM):
             ModelError: The step has used too many replies.
         """
         if len(self.told) < _MOST_REPLIES or self._wanted:
-            judges = self._works(request.state) and request.schema is not None
+            judges = request.state in self._tasks and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)
             self._replies = [*self._replies, Reply.model_validate(reply)]

@@ -24,27 +24,48 @@ _FAULTS: dict[str, Callable[[], ModelError]] = {
 }
 
 
-class CaseLLM:
-    """Answers with the replies of each step. `lacking`: requests without a scripted reply.
+class Model(Protocol):
+    """The model of a case: `llm` answers, and the model learns of each step before it is played."""
 
-    `works` returns true for states that work without a user, where a reply is plain text.
+    llm: LLM
+
+    def begin(self, play: Play) -> None:
+        """A case begins."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
+        """A step begins; 0 is the start."""
+
+    def done(self, secrets: Collection[str]) -> str | None:
+        """End a step, and return a fault of the model itself. `secrets`: values that must not be recorded."""
+
+
+class Scripted:
+    """The replies of the file. `tasks`: states that work without a user, where a reply is plain text.
+
+    `lacking`: a request without a scripted reply.
     """
 
-    def __init__(self, works: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, tasks: Collection[str] = ()) -> None:
+        self.llm: LLM = self
         self.lacking: str | None = None
-        self._works = works
+        self._tasks = tasks
         self._replies: Sequence[Reply] = ()
         self._used = 0
         self._calls = 0
 
-    @property
-    def unused(self) -> int:
-        """The number of replies of the step that were not used."""
-        return len(self._replies) - self._used
+    def begin(self, play: Play) -> None:
+        """Do nothing."""
 
-    def give(self, replies: Sequence[Reply]) -> None:
-        """Prepare the replies of the next step."""
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+        """Prepare the replies of this step."""
         self._replies, self._used, self.lacking = replies, 0, None
+
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+        """Report too few replies, or too many."""
+        if self.lacking is not None:
+            return self.lacking
+        left = len(self._replies) - self._used
+        return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for" if left else None
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
         """Return the form that takes values as an object."""
@@ -85,7 +106,7 @@ class CaseLLM:
     def _text(self, reply: Reply, request: LLMRequest) -> str:
         if "raw" in reply.model_fields_set:
             return reply.raw if isinstance(reply.raw, str) else json.dumps(reply.raw, ensure_ascii=False)
-        if reply.to is None and not reply.set and self._works(request.state):
+        if reply.to is None and not reply.set and request.state in self._tasks:
             return reply.message
         update: dict[str, Any] = dict(reply.set)
         if reply.clear:
@@ -98,56 +119,6 @@ class CaseLLM:
         if reply.reasoning is not None:
             document["reasoning"] = reply.reasoning
         return in_unicode(document)
-
-
-def _why(request: LLMRequest) -> str:
-    """Return the text about the reply before, if the model is asked again."""
-    *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
-    if before is None or last is None or before.role != "assistant" or last.role != "user":
-        return ""
-    told = last.content.partition(" Answer <")[0]
-    return f"; it is asked again, as it is told: {told[:_TOLD]}"
-
-
-def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
-    return ModelReply(text=text, model="scripted", mode="scripted", finish_reason=finish_reason, tool_calls=tool_calls)
-
-
-class Model(Protocol):
-    """The model of a case: `llm` answers, and the model learns of each step before it is played."""
-
-    llm: LLM
-
-    def begin(self, play: Play) -> None:
-        """A case begins."""
-
-    def step(self, number: int, replies: Sequence[Reply]) -> None:
-        """A step begins; 0 is the start."""
-
-    def done(self, secrets: Collection[str]) -> str | None:
-        """End a step, and return a fault of the model itself. `secrets`: values that must not be recorded."""
-
-
-class Scripted:
-    """The replies of the file."""
-
-    def __init__(self, tasks: Collection[str] = ()) -> None:
-        self._llm = CaseLLM(lambda state: state in tasks)
-        self.llm: LLM = self._llm
-
-    def begin(self, play: Play) -> None:
-        """Drop replies of the case before."""
-
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
-        """Prepare the replies of this step."""
-        self._llm.give(replies)
-
-    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
-        """Report too few replies, or too many."""
-        if self._llm.lacking is not None:
-            return self._llm.lacking
-        left = self._llm.unused
-        return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for" if left else None
 
 
 class Plain:
@@ -165,3 +136,16 @@ class Plain:
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """Check nothing, because any reply is allowed."""
         return None
+
+
+def _why(request: LLMRequest) -> str:
+    """Return the text about the reply before, if the model is asked again."""
+    *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
+    if before is None or last is None or before.role != "assistant" or last.role != "user":
+        return ""
+    told = last.content.partition(" Answer <")[0]
+    return f"; it is asked again, as it is told: {told[:_TOLD]}"
+
+
+def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
+    return ModelReply(text=text, model="scripted", mode="scripted", finish_reason=finish_reason, tool_calls=tool_calls)

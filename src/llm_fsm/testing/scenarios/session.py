@@ -16,7 +16,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.events import Event
-from llm_fsm.testing.coverage.collect import KINDS, Coverage, coverage_of, ways
+from llm_fsm.testing.coverage import KINDS, Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite

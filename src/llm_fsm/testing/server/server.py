@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from llm_fsm.engine.portal import Portal
 from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.session.messages import ToolCall
 from llm_fsm.testing.server.completions import (
@@ -95,14 +95,15 @@ class ScriptedServer:
         self._delay = delay
         self._port = port
         self._used = 0
-        self._running: _Running | None = None
+        self._portal: Portal
+        self._listening: asyncio.Server | None = None
 
     @property
     def base_url(self) -> str:
         """The URL for `base_url=`, while the server runs."""
-        if self._running is None:
+        if self._listening is None:
             raise RuntimeError("the scripted server does not run; use it in a `with` block")
-        return f"http://127.0.0.1:{self._running.port}/v1"
+        return f"http://127.0.0.1:{self._listening.sockets[0].getsockname()[1]}/v1"
 
     @property
     def remaining(self) -> int:
@@ -110,15 +111,21 @@ class ScriptedServer:
         return max(0, len(self._replies) - self._used)
 
     def __enter__(self) -> Self:
-        self._running = _Running(self._serve, self._port)
+        self._portal = Portal()
+        try:
+            listening = asyncio.start_server(self._serve, "127.0.0.1", self._port, backlog=1024)
+            self._listening = self._portal.run(listening)
+        except BaseException:
+            self._portal.stop(asyncio.sleep(0))
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._running is not None:
-            self._running.stop()
-            self._running = None
+        if self._listening is not None:
+            self._portal.stop(_closed(self._listening))
+            self._listening = None
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -141,6 +148,8 @@ class ScriptedServer:
                     return
         except (ConnectionError, EOFError, ValueError, asyncio.LimitOverrunError):
             return  # the client is gone, or speaks something else than HTTP
+        except asyncio.CancelledError:
+            return  # the server stops; Python 3.11 would report the cancelled task as an error
         finally:
             writer.close()
 
@@ -208,50 +217,6 @@ def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":")), ()
 
 
-class _Running:
-    """A thread with an event loop and a listening socket."""
-
-    def __init__(self, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any], port: int) -> None:
-        self.port = 0
-        self._serve = serve
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ready = threading.Event()
-        self._failure: OSError | OverflowError | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._stop: asyncio.Event
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._main(port)), name="scripted-server", daemon=True
-        )
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            self._thread.join()
-            raise self._failure
-
-    def stop(self) -> None:
-        """Close all connections, also those in use, and wait until the thread ends."""
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _main(self, port: int) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        try:
-            server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024)
-        except (OSError, OverflowError) as error:
-            self._failure = error
-            self._ready.set()
-            return
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._stop.wait()
-        server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await server.wait_closed()
-        await asyncio.sleep(0)  # lets the transports just closed report it
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+async def _closed(listening: asyncio.Server) -> None:
+    """Take no more connections; those that are open end with the loop."""
+    listening.close()

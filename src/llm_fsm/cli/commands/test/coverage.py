@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_fsm._escape import visible
+from llm_fsm.cli.documents import COVERAGE
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.json_source import Scan
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
-from llm_fsm.testing.coverage.collect import KINDS, Kind
-from llm_fsm.testing.coverage.read import FORMAT
+from llm_fsm.testing.coverage import KINDS, Kind
 from llm_fsm.testing.generate.generator import Generated, generated
 from llm_fsm.testing.scenarios.loader import ENDING, read_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
@@ -115,7 +115,7 @@ def line_of(name: str, scan: Scan | None) -> int | None:
 def document(found: Sequence[Covered]) -> dict[str, Any]:
     """The JSON form."""
     return {
-        "coverage": FORMAT,
+        "coverage": COVERAGE,
         "percent": round(share(found), 1),
         "definitions": [_definition(one) for one in found],
     }

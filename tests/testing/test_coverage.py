@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli_command import Desk, desk
-from llm_fsm.testing.coverage.collect import Coverage
+from llm_fsm.testing.coverage import Coverage
 from llm_fsm.testing.generate.generator import Conversation
 from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
 
