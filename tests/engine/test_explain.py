@@ -16,7 +16,7 @@ from llm_fsm.engine.explain import (
     Replied,
     Stopped,
     explain,
-    explain_last,
+    explain_turn,
 )
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.session import events as ev
@@ -235,7 +235,7 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
         await chat.send("Ada")
         records = [parse(text) for text in await running.store.records(chat.id)]
     program = machine(GATE["states"], context_schema=SCHEMA)  # type: ignore[arg-type]
-    found = explain_last(program, chat.id, records)
+    found = explain_turn(program, chat.id, records)
     assert found is not None
     assert (found.turn, found.state, found.arrived, found.outcome) == (2, "a", "c", "final")
     made = [note for note in found.notes if isinstance(note, Decision)]
@@ -248,10 +248,10 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
 
     first = explain(program, replay(chat.id, records[:1]), records[1].events)
     assert [note.outcome for note in first.notes if isinstance(note, Decision)] == ["refused", "stayed"]
-    greeting = explain_last(program, chat.id, records[:1])
+    greeting = explain_turn(program, chat.id, records[:1])
     assert greeting is not None
     assert [type(note) for note in greeting.notes] == [Replied]
 
 
 def test_before_anything_happened_there_is_nothing_to_explain() -> None:
-    assert explain_last(menu(to("b")), "x", []) is None
+    assert explain_turn(menu(to("b")), "x", []) is None

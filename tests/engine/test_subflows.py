@@ -11,7 +11,7 @@ import pytest
 
 from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
 from llm_fsm.cli.terminal.explain import lines
-from llm_fsm.engine.explain import Went, explain_last
+from llm_fsm.engine.explain import Went, explain_turn
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import FlowPushed, FlowReturned, ToolReturned
 from llm_fsm.stores.memory import MemoryStore
@@ -145,13 +145,13 @@ async def test_an_account_of_a_turn_follows_it_into_a_flow_and_keeps_its_secrets
         chat = await machine.start(conversation_id="c")
         await chat.send("apples")
         records = await machine._engine.records("c")
-        told = explain_last(machine.program, "c", records)
+        told = explain_turn(machine.program, "c", records)
         assert told is not None
         assert [note for note in told.notes if isinstance(note, Went)] == [
             Went(kind="subflow", how="begun", state="pay", arrived="card", flow="pay")
         ]
         await chat.send("4111")
-        told = explain_last(machine.program, "c", await machine._engine.records("c"))
+        told = explain_turn(machine.program, "c", await machine._engine.records("c"))
         assert told is not None
         assert "4111" not in repr(told.notes)
 
@@ -161,7 +161,7 @@ async def test_an_account_of_a_turn_tells_of_repairs() -> None:
         chat = await machine.start(conversation_id="c")
         await chat.send("apples")
         await chat.send("stop")
-        told = explain_last(machine.program, "c", await machine._engine.records("c"))
+        told = explain_turn(machine.program, "c", await machine._engine.records("c"))
     assert told is not None
     said = list(lines(told))
     assert "Repair pattern cancel: subflow" in said

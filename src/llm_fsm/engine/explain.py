@@ -149,12 +149,15 @@ class Explanation:
     outcome: str | None = None
 
 
-def explain_last(program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
-    """Explain the last turn that was not undone; None if there is none."""
+def explain_turn(
+    program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord], number: int | None = None
+) -> Explanation | None:
+    """Explain a turn that was not undone, without a number the last one; None if there is none."""
     kept = [record for _, record in without_undone(records)]
-    if not kept:
+    place = next((at for at in reversed(range(len(kept))) if number is None or kept[at].turn == number), None)
+    if place is None:
         return None
-    return explain(program, replay(conversation_id, kept[:-1]), kept[-1].events)
+    return explain(program, replay(conversation_id, kept[:place]), kept[place].events)
 
 
 def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:

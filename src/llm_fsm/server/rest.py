@@ -18,7 +18,7 @@ from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, extract
 from llm_fsm.documents.draw.mermaid import mermaid
-from llm_fsm.engine.explain import explain
+from llm_fsm.engine.explain import explain_turn
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Held
@@ -26,7 +26,7 @@ from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
-from llm_fsm.session.turn_record import parse, replay, without_undone
+from llm_fsm.session.turn_record import parse
 
 PING_SECONDS = 15
 _DRAWING_SECONDS = 30
@@ -384,12 +384,10 @@ class Rest:
         ) -> Response:
             held = await service.find(caller_of(request), conversation_id)
             records = [parse(text) for text in await held.machine.store.records(held.chat.id)]
-            kept = [record for _, record in without_undone(records)]
-            place = next((at for at, record in enumerate(kept) if record.turn == number), None)
-            if place is None:
+            account = explain_turn(held.machine.program, held.chat.id, records, number)
+            if account is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
-            before = replay(held.chat.id, kept[:place])
-            return Json(views.explained(explain(held.machine.program, before, kept[place].events)))
+            return Json(views.explained(account))
 
     # -- runs
 

@@ -22,11 +22,9 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.lint.docs import page_of
-from llm_fsm.session.context import initial_context
-from llm_fsm.session.session import Session
 from llm_fsm.testing import play_suite
 from llm_fsm.turn.compile import compile_flows
-from llm_fsm.turn.steps import HostCapabilities, request_for
+from llm_fsm.turn.steps import request_for
 
 Form = Literal["mermaid", "text", "dot"]
 NAME = "definition.json"
@@ -58,18 +56,7 @@ def prompt(definition: Definition, state: str | None, context: Mapping[str, Any]
     name = definition.initial_state if state is None else state
     if name not in talking:
         raise ValueError(f"state {name!r} does not talk with a user; these do: {', '.join(talking) or 'none'}")
-    known = initial_context(machine.keys, context)
-    session = Session(
-        conversation_id="prompt",
-        definition=machine.identity,
-        state=name,
-        turn=1,
-        context=known,
-        origins=dict.fromkeys(known, (0, "host")),
-        user_input=message,
-        time=time.time(),
-    )
-    request = request_for(machine, session, HostCapabilities())
+    request = request_for(machine, name, context, message, time=time.time())
     return {
         "state": name,
         "messages": [{"role": one.role, "content": one.content} for one in request.messages],

@@ -10,13 +10,15 @@ results give the same steps again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
-from llm_fsm.session.session import Session, surplus
+from llm_fsm.session.session import Exchange, Session, surplus
 from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
@@ -109,8 +111,29 @@ def advance(step: Step, result: Result) -> Step:
     return _next(step.turn, step.run, result)
 
 
-def request_for(machine: CompiledMachine, session: Session, capabilities: HostCapabilities) -> LLMRequest:
-    """Return what the model would be asked about the message that the session holds."""
+def request_for(
+    machine: CompiledMachine,
+    state: str,
+    context: Mapping[str, Any],
+    message: str,
+    *,
+    time: float,
+    window: tuple[Exchange, ...] = (),
+    capabilities: HostCapabilities = _BARE,
+) -> LLMRequest:
+    """Return what the model would be asked about a message in a state. Raises ValueError for a wrong context."""
+    known = initial_context(machine.keys, context)
+    session = Session(
+        conversation_id="prompt",
+        definition=machine.identity,
+        state=state,
+        turn=1,
+        context=known,
+        origins=dict.fromkeys(known, (0, "host")),
+        window=window,
+        user_input=message,
+        time=time,
+    )
     turn = capabilities.turn(machine, session)
     return response.turn_request(turn, decide.available_here(turn), words_only=False)
 

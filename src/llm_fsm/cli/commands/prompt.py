@@ -23,9 +23,8 @@ from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
-from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest
-from llm_fsm.session.session import Exchange, Session
+from llm_fsm.session.session import Exchange
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.prompt.render import call_sizes, sections
@@ -168,21 +167,17 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
 
 def _request(program: CompiledMachine, state: str, said: _Said, capabilities: HostCapabilities) -> LLMRequest:
     try:
-        context = initial_context(program.keys, said.context)
+        return request_for(
+            program,
+            state,
+            said.context,
+            said.message,
+            time=time.time(),
+            window=said.window,
+            capabilities=capabilities,
+        )
     except ValueError as error:
         raise click.UsageError(f"--context: {error}") from error
-    session = Session(
-        conversation_id="prompt",
-        definition=program.identity,
-        state=state,
-        turn=1,
-        context=context,
-        origins=dict.fromkeys(context, (0, "host")),
-        window=said.window,
-        user_input=said.message,
-        time=time.time(),
-    )
-    return request_for(program, session, capabilities)
 
 
 def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:

@@ -21,7 +21,7 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.output import write_new
 from llm_fsm.cli.terminal import answers, escape
 from llm_fsm.cli.terminal import explain as explained
-from llm_fsm.engine.explain import explain_last
+from llm_fsm.engine.explain import explain_turn
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import has
 from llm_fsm.session.redaction import DOTS
@@ -131,7 +131,7 @@ def _json(value: object) -> str:
 
 
 def _why(talk: Talk, _: str) -> Answer:
-    found = explain_last(talk.program(), talk.id, talk.records())
+    found = explain_turn(talk.program(), talk.id, talk.records())
     return Answer(["nothing has happened yet"] if found is None else list(explained.lines(found)))
 
 
