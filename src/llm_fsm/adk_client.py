@@ -7,9 +7,9 @@ extra `adk`.
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -206,19 +206,5 @@ def _waited(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append((asyncio.run(work), None))
-        except BaseException as error:  # raised again in the caller's thread
-            found.append((None, error))
-
-    thread = threading.Thread(target=run, name="llm_fsm adk")
-    thread.start()
-    thread.join()
-    value, error = found[0]
-    if error is not None:
-        raise error
-    result: T = value
-    return result
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, work).result()
