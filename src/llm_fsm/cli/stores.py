@@ -17,7 +17,7 @@ from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.terminal import console
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConfigurationError, UnreadableError
-from llm_fsm.stores.base import Listed, ListQuery, Store
+from llm_fsm.stores.base import ListQuery, Store, every_line
 from llm_fsm.stores.registry import default_path, resolve
 
 _AMBIGUOUS = 6
@@ -127,11 +127,8 @@ async def identified(store: Store, given: str) -> str:
 
 async def latest(store: Store, definition: str | None = None) -> str:
     """Return the id of the conversation that was used last, of one definition or of all. Raises Failure."""
-    found: Listed | None = None
-    after: str | None = None
-    while page := await store.list(ListQuery(after=after, limit=_PAGE, definition=definition)):
-        found = max((*page, *(() if found is None else (found,))), key=attrgetter("updated"))
-        after = page[-1].conversation_id
+    lines = [line async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition))]
+    found = max(lines, key=attrgetter("updated"), default=None)
     if found is None:
         raise none_yet(definition)
     return found.conversation_id

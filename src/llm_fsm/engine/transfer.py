@@ -30,7 +30,7 @@ from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import redacted, shown_event
 from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
-from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, kept_definition
+from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, just_before, kept_definition
 from llm_fsm.turn.secrets import secrets_in
 
 FORMAT = 2
@@ -225,9 +225,7 @@ async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Se
 
 async def line_of(store: Store, conversation_id: str) -> Listed | None:
     """Find a conversation's line in the listing. It is the first line after all smaller ids."""
-    last = ord(conversation_id[-1]) - 1
-    before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
-    page = await store.list(ListQuery(after=conversation_id[:-1] + before + "\U0010ffff" * 200, limit=1))
+    page = await store.list(ListQuery(after=just_before(conversation_id), limit=1))
     return page[0] if page and page[0].conversation_id == conversation_id else None
 
 

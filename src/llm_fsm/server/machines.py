@@ -16,7 +16,7 @@ from llm_fsm.definition.subflows import read_document
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
-from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, just_before, kept_definition
 
 HELD = 4096
 """Conversations that stay at hand: the next message does not read them again."""
@@ -138,43 +138,25 @@ class Machines:
         `only`: definition, state and ended as of `Store.list`; `prefix`: how their ids begin.
         """
         begins = caller.stored(prefix)
-        place = None if not begins else begins[:-1] + _before(begins[-1])
+        place = just_before(begins) if begins else None
         if after is not None:
             place = caller.stored(after)
-        pages = [await self._page(_Listing(store, caller, begins, only), place, limit) for store in self.stores]
-        return list(heapq.merge(*pages, key=attrgetter("conversation_id")))[:limit]
+        query = ListQuery(after=place, limit=_PAGE, **only)
 
-    async def _page(self, listing: _Listing, place: str | None, limit: int) -> Sequence[Listed]:
-        found: list[Listed] = []
-        while True:
-            page = await listing.store.list(ListQuery(after=place, limit=_PAGE, **listing.only))
-            for line in page:
-                if not line.conversation_id.startswith(listing.begins):
-                    if line.conversation_id > listing.begins:
-                        return found
-                elif line.definition in self._machines and listing.caller.may_use(line.definition):
+        async def page(store: Store) -> Sequence[Listed]:
+            found: list[Listed] = []
+            async for line in every_line(store, query):
+                if not line.conversation_id.startswith(begins):
+                    if line.conversation_id > begins:
+                        break
+                elif line.definition in self._machines and caller.may_use(line.definition):
                     found.append(line)
                     if len(found) == limit:
-                        return found
-            if len(page) < _PAGE:
-                return found
-            place = page[-1].conversation_id
+                        break
+            return found
 
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """One listing of a store for a caller. `begins`: the prefix of the ids there."""
-
-    store: Store
-    caller: Caller
-    begins: str
-    only: Mapping[str, Any]
-
-
-def _before(letter: str) -> str:
-    """Return a text that sorts just before every text with this first letter."""
-    last = ord(letter) - 1
-    return chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
+        pages = [await page(store) for store in self.stores]
+        return list(heapq.merge(*pages, key=attrgetter("conversation_id")))[:limit]
 
 
 def new_id(caller: Caller, kind: str, key: str | None) -> str:

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from llm_fsm.errors import UnreadableError
@@ -420,6 +420,38 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Free files and connections. The store cannot be used afterwards."""
+
+
+async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:
+    """Yield the lines of all conversations that match a query, page by page.
+
+    Args:
+        store: The store.
+        query: The query. Its `limit` is the size of a page.
+
+    Returns:
+        The lines, in the order of their ids.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    while page := await store.list(query):
+        for line in page:
+            yield line
+        query = replace(query, after=page[-1].conversation_id)
+
+
+def just_before(start: str) -> str:
+    """Return a text after which a listing begins with the ids that begin with `start`, for `ListQuery.after`.
+
+    Args:
+        start: An id, or the beginning of ids. It is not empty.
+
+    Returns:
+        A text that sorts before all of them, and after every smaller id.
+    """
+    last = ord(start[-1]) - 1
+    return start[:-1] + chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
 
 
 async def kept_definition(store: Store, sha: str) -> str | None:

@@ -44,10 +44,11 @@ from llm_fsm.documents.loader import load
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.transfer import line_of
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
-from llm_fsm.stores.base import Listed, ListQuery, Store
+from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore
 
 
@@ -273,15 +274,10 @@ def _checked_model(wanted: Wanted) -> None:
 
 async def _listed(store: Store, conversation_id: str) -> Listed:
     """The conversation as it stands in the store's listing. Raises Failure for an unknown id."""
-    after: str | None = conversation_id[:-1] or None
-    while page := await store.list(ListQuery(after=after, limit=1000)):
-        for listed in page:
-            if listed.conversation_id == conversation_id:
-                return listed
-        after = page[-1].conversation_id
-        if after > conversation_id:
-            break
-    raise unknown(conversation_id)
+    found = await line_of(store, conversation_id)
+    if found is None:
+        raise unknown(conversation_id)
+    return found
 
 
 def _machine(wanted: Wanted, definition: Definition, store: Store, path: Path) -> AsyncMachine:

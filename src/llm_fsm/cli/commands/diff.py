@@ -22,7 +22,7 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.errors import DefinitionError
-from llm_fsm.stores.base import ListQuery, Store
+from llm_fsm.stores.base import ListQuery, Store, every_line
 
 _PAGE = 1000
 _WORDS: Mapping[str, str] = {"strands": "strands", "needs-map": "needs a map", "safe": "safe"}
@@ -96,18 +96,15 @@ async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
     if store is None:
         return Live(0, 0, (0,) * len(changes))
     total, touched, numbers = 0, 0, [0] * len(changes)
-    after: str | None = None
     try:
-        while page := await store.list(ListQuery(after=after, limit=_PAGE)):
-            after = page[-1].conversation_id
-            for item in page:
-                if item.ended or item.definition not in names:
-                    continue
-                total += 1
-                found = await _touching(store, item.conversation_id, item.state, changes)
-                touched += bool(found)
-                for index in found:
-                    numbers[index] += 1
+        async for item in every_line(store, ListQuery(limit=_PAGE, ended=False)):
+            if item.definition not in names:
+                continue
+            total += 1
+            found = await _touching(store, item.conversation_id, item.state, changes)
+            touched += bool(found)
+            for index in found:
+                numbers[index] += 1
     finally:
         await store.close()
     return Live(total, touched, tuple(numbers))

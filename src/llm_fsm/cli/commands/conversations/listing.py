@@ -28,7 +28,7 @@ from llm_fsm.cli.stores import (
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.subflows import secret_keys
 from llm_fsm.session.turn_record import TurnRecord, parse
-from llm_fsm.stores.base import Listed, ListQuery, Store, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition
 
 _PAGE = 1000
 LATER = ("migrate", "replay", "stats")
@@ -132,11 +132,8 @@ def _confirmed(conversation_id: str) -> bool:
 
 async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
     """All conversations, and what is wrong with those that cannot be listed."""
-    found: list[Listed] = []
     try:
-        while page := await store.list(ListQuery(after=found[-1].conversation_id if found else None, limit=_PAGE)):
-            found.extend(page)
-        return found, await unlisted(store)
+        return [line async for line in every_line(store, ListQuery(limit=_PAGE))], await unlisted(store)
     finally:
         await store.close()
 

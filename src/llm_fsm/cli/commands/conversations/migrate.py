@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.session.events import Migrated
-from llm_fsm.stores.base import ListQuery, Store
+from llm_fsm.stores.base import ListQuery, Store, every_line
 
 _PAGE = 500
 
@@ -88,27 +88,25 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
     found: list[Went] = []
     query = ListQuery(limit=_PAGE, definition=machine.definition.name, ended=False)
     try:
-        while page := await store.list(query):
-            for item in page:
-                try:
-                    change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
-                except ConversationNotFound:
-                    continue
-                except UnreadableError as error:  # the others can be carried over all the same
-                    name, why = item.conversation_id, str(error)
-                    found.append(Went(id=name, was=item.state, change=None, reason=why, damaged=True))
-                    continue
-                if change is not None:
-                    stays = isinstance(change, str)
-                    found.append(
-                        Went(
-                            id=item.conversation_id,
-                            was=item.state,
-                            change=None if isinstance(change, str) else change,
-                            reason=str(change) if stays else "",
-                        )
+        async for item in every_line(store, query):
+            try:
+                change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
+            except ConversationNotFound:
+                continue
+            except UnreadableError as error:  # the others can be carried over all the same
+                name, why = item.conversation_id, str(error)
+                found.append(Went(id=name, was=item.state, change=None, reason=why, damaged=True))
+                continue
+            if change is not None:
+                stays = isinstance(change, str)
+                found.append(
+                    Went(
+                        id=item.conversation_id,
+                        was=item.state,
+                        change=None if isinstance(change, str) else change,
+                        reason=str(change) if stays else "",
                     )
-            query = replace(query, after=page[-1].conversation_id)
+                )
         return found, await unlisted(store)
     finally:
         await machine.close()

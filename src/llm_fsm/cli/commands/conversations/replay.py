@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -26,7 +26,7 @@ from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
-from llm_fsm.stores.base import ListQuery, Store
+from llm_fsm.stores.base import ListQuery, Store, every_line
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 
@@ -104,11 +104,9 @@ async def _replayed(
 async def _wanted(store: Store, program: CompiledMachine, ids: Sequence[str]) -> AsyncGenerator[str, None]:
     for name in ids:
         yield await identified(store, name)
-    query = ListQuery(limit=_PAGE, definition=program.definition.name)
-    while not ids and (page := await store.list(query)):
-        for item in page:
+    if not ids:
+        async for item in every_line(store, ListQuery(limit=_PAGE, definition=program.definition.name)):
             yield item.conversation_id
-        query = replace(query, after=page[-1].conversation_id)
 
 
 def _line(name: str, divergence: Divergence) -> str:

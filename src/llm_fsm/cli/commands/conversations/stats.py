@@ -17,7 +17,7 @@ from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import console
 from llm_fsm.session import events as ev
 from llm_fsm.session.turn_record import TurnRecord, parse
-from llm_fsm.stores.base import Listed, ListQuery, Store
+from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
 
 _PAGE = 500
 _HOUR = 3600.0
@@ -133,13 +133,10 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
 
 
 async def _count(store: Store, definition: str | None, tally: Tally, since: float, before: float) -> None:
-    after: str | None = None
     try:
-        while page := await store.list(ListQuery(after=after, limit=_PAGE, definition=definition)):
-            for line in page:
-                records = [parse(text) for text in await store.records(line.conversation_id)]
-                tally.take(line, records, since, before)
-            after = page[-1].conversation_id
+        async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
+            records = [parse(text) for text in await store.records(line.conversation_id)]
+            tally.take(line, records, since, before)
     finally:
         await store.close()
 

@@ -17,7 +17,7 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationNotFound, UnreadableError
-from llm_fsm.stores.base import ListQuery, Store
+from llm_fsm.stores.base import ListQuery, Store, every_line
 
 MAX_LINE = 100_000_000
 """Characters of one conversation; devices and pipes may never end."""
@@ -123,11 +123,9 @@ async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> 
 async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, None]:
     for name in names:
         yield await identified(store, name)
-    after: str | None = None
-    while not names and (page := await store.list(ListQuery(after=after, limit=_PAGE))):
-        for line in page:
+    if not names:
+        async for line in every_line(store, ListQuery(limit=_PAGE)):
             yield line.conversation_id
-        after = page[-1].conversation_id
 
 
 def _texts(stream: IO[str], file: str) -> Iterator[str]:
