@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from importlib import import_module
 
-TYPE_CHECKING = False  # of `typing`, which takes five times as long to import as all else here
+TYPE_CHECKING = False  # from `typing`, whose import takes five times as long as the rest
 if TYPE_CHECKING:
     from typing import Any
 
@@ -151,7 +151,7 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     collects = gc.isenabled()
-    gc.disable()  # what an import makes is there to stay: looking for garbage in it is a tenth of its time
+    gc.disable()  # imported objects stay, and garbage collection would cost a tenth of the time
     try:
         return getattr(import_module(f"{__name__}.{module}"), name)
     finally:

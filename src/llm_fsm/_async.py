@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Return true for a function whose call gives something to await."""
+    """Return true for a function whose call returns an awaitable."""
     while isinstance(function, partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -26,9 +26,9 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 async def in_thread(function: Callable[[], T], name: str) -> T:
-    """Call a plain function in a daemon thread, so that one that hangs delays nothing, not even the exit.
+    """Call a plain function in a daemon thread, so that a hanging one delays nothing, not even the exit.
 
-    A cancelled caller leaves the thread to itself.
+    If the caller is cancelled, the thread continues alone.
 
     Args:
         function: The function; it sees the context variables of the caller.
@@ -59,17 +59,18 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 
 
 def is_cancelled() -> bool:
-    """Return true if the running task itself was cancelled: a CancelledError may also come out of what it awaits."""
+    """Return true if the running task itself was cancelled, because a CancelledError may also come from an awaited one.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class DeadlineExceeded(Exception):
-    """The time is over; a TimeoutError that the coroutine raises itself is not this."""
+    """The time is over. A TimeoutError of the coroutine itself is another error."""
 
 
 async def in_time(work: Awaitable[T], seconds: float) -> T:
-    """Await for at most so many seconds. Raises DeadlineExceeded when the work has been cancelled instead."""
+    """Await for at most `seconds`. Raises DeadlineExceeded if the work was cancelled."""
     try:
         async with asyncio.timeout(seconds) as timer:
             return await work

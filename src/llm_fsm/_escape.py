@@ -1,4 +1,4 @@
-"""Show control characters as escapes, so that a text from outside cannot move the cursor or hide what it says.
+"""Show control characters as escapes, so that a foreign text cannot move the cursor or hide text.
 
 Control characters (C0, C1), line separators, bidirectional overrides and isolates, and lone surrogates become the
 escapes that Python and JSON write: `\\x1b`, `\\u202e`.

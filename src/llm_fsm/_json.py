@@ -20,7 +20,7 @@ def escape(key: str) -> str:
 
 
 def unescape(segment: str) -> str:
-    """Return the key that a segment of a JSON pointer stands for."""
+    """Return the key of a segment of a JSON pointer."""
     return segment.replace("~1", "/").replace("~0", "~")
 
 
@@ -79,7 +79,7 @@ _UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_cir
 def in_unicode(value: object) -> str:
     """Write a JSON value as compact text that is valid in UTF-8.
 
-    Characters stay as they are; halves of surrogate pairs are escaped.
+    Characters are unchanged. Halves of surrogate pairs are escaped.
 
     Raises:
         TypeError: The value has no JSON form.
@@ -90,7 +90,7 @@ def in_unicode(value: object) -> str:
 
 
 def value_of(text: str | bytes) -> Any:
-    """Read JSON as `json.loads` does, with the same errors, in less time if the text is sound."""
+    """Read JSON as `json.loads` does, with the same errors, but faster if the text is correct."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError):

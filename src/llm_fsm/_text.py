@@ -13,7 +13,7 @@ TRUNCATED = "... [truncated]"
 
 
 def cut(text: str, chars: int) -> str:
-    """Return the first `chars` characters of a text, marked when something is missing."""
+    """Return the first `chars` characters of a text, with a mark if the rest is cut."""
     return text if len(text) <= chars else text[:chars] + TRUNCATED
 
 
@@ -29,10 +29,10 @@ _CUTOFF = 0.6
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that `word` was probably meant to be, or None when none is close.
+    """Return the most similar candidate to `word`, or None if none is close.
 
-    Letter case does not count, except between candidates that are otherwise equally close; of those
-    that are still equal the first one wins. Words over 200 characters have no near neighbour.
+    Letter case only counts between candidates that are otherwise equally close. Then the first one wins. Words over 200
+    characters have no similar candidate.
     """
     if len(word) > _LONGEST_WORD:
         return None
@@ -45,7 +45,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
         bare = candidate.casefold()
         length = len(bare) + len(folded)
         if length and 2.0 * min(len(bare), len(folded)) / length < best_score[0]:
-            continue  # at most so much of them can be alike
+            continue  # the upper limit of their similarity
         loose.set_seq1(bare)
         if loose.quick_ratio() < best_score[0]:
             continue
@@ -57,40 +57,40 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def escaped(value: object) -> str:
-    """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
+    """Write compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
     text = in_unicode(value)
     return _safe(text) if not text.isascii() or "<" in text or ">" in text or "&" in text else text
 
 
 def each_escaped(values: Iterable[object]) -> list[str]:
-    """Return the same of each of some values, made safe together: there is no line break in compact JSON."""
+    """Escape several values together, which works because compact JSON has no line breaks."""
     return _safe("\n".join([in_unicode(value) for value in values])).split("\n")
 
 
 def _safe(text: str) -> str:
-    if "<" in text or ">" in text or "&" in text:  # to look is much quicker than to replace
+    if "<" in text or ">" in text or "&" in text:  # a test is much faster than a replacement
         text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return text if text.isascii() else text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def clean(text: str) -> str:
-    """Return an author's text as it can be sent: lone surrogates replaced."""
+    """Return an author's text without lone surrogates, so that it can be sent."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 MIN_KEY = 4
-"""Characters of the shortest text that is hidden as an API key."""
+"""The length of the shortest text that is hidden as an API key."""
 
 _WIDE = (0x11, *range(0x2E, 0xA0), *range(0xAC, 0xD8), 0xF9, 0xFA, 0xFF)
-"""First bytes in UTF-16 of characters that have a token each."""
+"""First bytes in UTF-16 of characters with one token each."""
 _OTHER = bytes(sorted({*range(256)} - {*_WIDE}))
 
 
 def estimate(text: str) -> int:
-    """Estimated tokens of a text."""
+    """Estimate the tokens of a text."""
     if text.isascii():
         return (len(text) + 3) // 4
-    # Counted in bytes, since a look at each character takes longer than all else that a prompt needs.
+    # It counts bytes, because a loop over characters takes longer than the rest of a prompt.
     plain = len(text.encode("ascii", "ignore"))
     other = len(text) - plain
     if len(text.encode("utf-8", "surrogatepass")) == plain + 2 * other:
@@ -100,7 +100,7 @@ def estimate(text: str) -> int:
 
 
 def is_address(text: object) -> bool:
-    """Whether a text is an http:// or https:// address, with a host and with a port that there can be."""
+    """Return true for an http:// or https:// URL with a host and a possible port."""
     if not isinstance(text, str):
         return False
     try:
@@ -112,7 +112,7 @@ def is_address(text: object) -> bool:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is one of this machine, as far as its host says."""
+    """Return true if the host of a URL is this machine."""
     host = (urlsplit(url.strip()).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -124,7 +124,7 @@ def is_local(url: str) -> bool:
 
 
 def without_keys(text: str, *keys: str | None) -> str:
-    """Hide API keys in a text; a key of a few letters is none, and would take letters out of every word."""
+    """Hide API keys in a text, except for short ones, which would match parts of words."""
     for key in keys:
         if key and len(key) >= MIN_KEY:
             text = text.replace(key, "***")

@@ -116,7 +116,7 @@ class Rule(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The truth of a rule. If it could not be evaluated, it does not hold, and `error` says why."""
+    """The truth of a rule. If it could not be evaluated, it is false, and `error` gives the reason."""
 
     holds: bool
     error: str | None = None
@@ -163,7 +163,7 @@ def evaluate(rule: Any, data: Any) -> Any:
 
 
 def test(rule: Rule, data: Any) -> Verdict:
-    """Return whether the rule's value is truthy. A rule that fails does not hold; the verdict says why."""
+    """Test if the rule's value is truthy. A rule that fails is false, and the result gives the reason."""
     try:
         value = rule.node.run(data, Meter(data, rule.steps))
         if isinstance(value, float):
@@ -182,7 +182,7 @@ def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | 
     Another operator that reads a free name can go either way. One that reads none is evaluated.
 
     Returns:
-        True: it always holds. False: it never holds. None: it depends on free names.
+        True: it is always true. False: it is never true. None: it depends on free names.
     """
     outcomes = _outcomes(rule.node, data, Meter(data, rule.steps), is_free)
     if outcomes == _HOLDS:

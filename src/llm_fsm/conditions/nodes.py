@@ -19,10 +19,10 @@ class ConditionError(ValueError):
     """A rule that cannot be compiled, or not be evaluated for some data.
 
     Attributes:
-        reason: What is wrong.
+        reason: The fault.
         pointer: JSON pointer, inside the rule, of the faulty part; "" is the rule itself. For an operator, it ends in
             the operator's key.
-        hint: What would be right, if it can be guessed.
+        hint: A way to fix it, if there is a guess.
     """
 
     def __init__(self, reason: str, pointer: str = "", hint: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Say a rule in words, `age is at least 18 and country is "IE"`, for people who read no expressions."""
+"""Write a rule in words, `age is at least 18 and country is "IE"`, for people who do not read expressions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NEGATED: Mapping[str, str] = {"==": "!=", "===": "!==", "!=": "==", "!==": "===
 
 
 def in_words(rule: Any) -> str:
-    """Return a rule in words; an operator that has none is written as `infix` writes it."""
+    """Return a rule in words. An operator without words is written by `infix`."""
     return _said(rule, 0, within=False)
 
 
@@ -67,7 +67,7 @@ def _joined(name: str, parts: Sequence[Any], depth: int, *, within: bool) -> str
 
 
 def _known_key(rule: Any) -> str | None:
-    """Return the key of a rule that asks for nothing but that it is known."""
+    """Return the key of a rule that only asks if the key is known."""
     match rule:
         case {"has_context": str(key) | [str(key)]}:
             return key

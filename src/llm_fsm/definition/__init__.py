@@ -1,4 +1,4 @@
-"""A definition file: what an author may write, and how it is validated.
+"""A definition file: its format, and its validation.
 
 Enters: text or a mapping. Leaves: a frozen `Definition`, or findings with their places. Open `models.py` first: it has
 every key. `validation.py` finds faults of form, `json_source.py` knows where in the text things stand, and `compat/`

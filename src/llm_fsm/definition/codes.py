@@ -1,4 +1,4 @@
-"""The findings that are made while a document is read: name, code and level, and how one is made.
+"""The findings that are made while a document is read, with name, code and level.
 
 All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and JSON, S form, F graph,
 C decision, K data flow. Also W words, T work, P properties, M older forms, R running.
@@ -13,7 +13,7 @@ from llm_fsm.errors import Finding, Level
 
 
 class Code(NamedTuple):
-    """One kind of finding. `at_key`: it stands at the key of its pointer, not at the value."""
+    """One kind of finding. `at_key`: it points to the key at its pointer, not to the value."""
 
     code: str
     level: Level
@@ -48,6 +48,6 @@ CODES: Mapping[str, Code] = {
 
 
 def finding(name: str, message: str, *, pointer: str = "", hint: str | None = None) -> Finding:
-    """Return a finding of the catalogue, not yet placed in a file."""
+    """Return a finding of the catalogue, without a place in a file."""
     entry = CODES[name]
     return Finding(code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer)

@@ -1,7 +1,7 @@
-"""Directed graphs of state ids: what is reachable, what belongs together, and the shortest way.
+"""Directed graphs of state ids: reachable nodes, components, and shortest paths.
 
-All functions take an adjacency mapping, node to successors; nodes that are named only as successors count
-too. Orders are those of the mapping, so answers are the same each time.
+All functions take an adjacency mapping, node to successors. Nodes that are only successors also count. Orders are those
+of the mapping, so results are the same each time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Graph = Mapping[str, Sequence[str]]
 
 
 def reachable(graph: Graph, starts: Iterable[str]) -> set[str]:
-    """Return every node on a path from one of `starts`, these included."""
+    """Return every node on a path from one of `starts`, including these."""
     seen = set(starts)
     queue = list(seen)
     while queue:
@@ -24,7 +24,7 @@ def reachable(graph: Graph, starts: Iterable[str]) -> set[str]:
 
 
 def reversed_graph(graph: Graph) -> dict[str, list[str]]:
-    """Return the graph with every edge turned round."""
+    """Return the graph with every edge reversed."""
     turned: dict[str, list[str]] = {node: [] for node in graph}
     for node, targets in graph.items():
         for target in targets:
@@ -33,7 +33,7 @@ def reversed_graph(graph: Graph) -> dict[str, list[str]]:
 
 
 def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, ...]:
-    """Return a path of fewest edges from `start` to a goal; () if there is none."""
+    """Return a shortest path from `start` to a goal; () if there is none."""
     wanted = frozenset(goals)
     tree = search_tree(graph, start) if wanted else {}
     return next((path_in(tree, node) for node in tree if node in wanted), ())
@@ -63,14 +63,14 @@ def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
 
 
 def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
-    """Return a path of fewest edges, at least one, from a node back to it; () if there is none."""
+    """Return a shortest path of at least one edge from a node back to it; () if there is none."""
     tree = search_tree(graph, node)
     last = next((here for here in tree if node in graph.get(here, ())), None)
     return () if last is None else (*path_in(tree, last), node)
 
 
 def components(graph: Graph) -> list[tuple[str, ...]]:
-    """Strongly connected components, each in order of discovery (Tarjan 1972, without recursion)."""
+    """Return the strongly connected components, each in order of discovery (Tarjan 1972, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -112,9 +112,9 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
 
 
 def gathered(graph: Graph, given: Mapping[str, int], *, own: bool) -> dict[str, int]:
-    """Return for each node all bits that the nodes on paths to it are given.
+    """Return for each node all bits of the nodes on paths to it.
 
-    The bits of the node itself count only if `own`. A node on a round comes after itself.
+    The bits of the node itself only count if `own`. A node on a loop comes after itself.
     """
     arrived = dict.fromkeys(graph, 0)
     for members in reversed(components(graph)):

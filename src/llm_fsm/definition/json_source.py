@@ -1,8 +1,8 @@
-"""JSON as it is written: values, and where in the text each of them stands.
+"""Read JSON text: its values, and their places in the text.
 
-Reads JSON (RFC 8259), with comments and trailing commas besides. Lines and columns count from 1,
-columns in characters; a byte order mark counts as nothing. Places are named by JSON pointers
-(RFC 6901). Nothing here recurses: the depth of a text is limited, not the interpreter's stack.
+It reads JSON (RFC 8259), and allows comments and trailing commas. Lines and columns count from 1, columns in
+characters. A byte order mark does not count. Places are named by JSON pointers (RFC 6901). Nothing here recurses, so
+the depth of a text has its own limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llm_fsm._text import nearest
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
 
-# Possessive quantifiers go wrong in CPython 3.11.2. These need none: what follows a repetition never fails.
+# Possessive quantifiers are broken in CPython 3.11.2. These patterns need none, because their tails never fail.
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*")
 _TEXT = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
@@ -35,16 +35,16 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class Position(NamedTuple):
-    """A place in a text, counted from 1; the column in characters."""
+    """A place in a text, counted from 1. The column counts characters."""
 
     line: int
     column: int
 
 
 class Duplicate(NamedTuple):
-    """A key that an object has already: `position` is the later one's, `first` the first one's.
+    """A key that an object already has. `position` is the later one's place, `first` the first one's.
 
-    `path` are the keys and indices that lead to the member. Of several the last one's value counts.
+    `path` has the keys and indices that lead to the member. The last value counts.
     """
 
     path: tuple[str, ...]
@@ -53,7 +53,7 @@ class Duplicate(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key that is there twice."""
+        """The duplicate key."""
         return self.path[-1]
 
     @property
@@ -74,15 +74,15 @@ class Lines(NamedTuple):
 
 
 def lines_of(text: str) -> Lines:
-    """Return the lines of a text; they end with LF, CR LF or CR."""
+    """Return the lines of a text, which end with LF, CR LF or CR."""
     return Lines([0, *(end.end() for end in _LINE_END.finditer(text))])
 
 
 class Container:
     """A list or an object: its value, and the places of its members.
 
-    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are those of
-    the first ones where there are several. `key` is the member being read.
+    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are the offsets of
+    first duplicates. `key` is the current member.
     """
 
     __slots__ = ("closer", "firsts", "key", "keys", "offset", "places", "value")
@@ -98,7 +98,7 @@ class Container:
 
 
 class Scan(NamedTuple):
-    """A text's value, and where its parts stand. `duplicates` are in the order of the text."""
+    """A text's value, and the places of its parts. `duplicates` are in the order of the text."""
 
     value: Any
     duplicates: tuple[Duplicate, ...]
@@ -108,14 +108,13 @@ class Scan(NamedTuple):
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
         """Return the place where the value at a JSON pointer begins, or its key if `at_key` is true.
 
-        A value without a key has only the first. For a value that is not there, it is the place of its nearest
-        ancestor.
+        A value without a key has only the first. For a missing value, it is the place of its nearest ancestor.
         """
         offset, key_offset = self._find(pointer)
         return self.lines.position(key_offset if at_key and key_offset is not None else offset)
 
     def _find(self, pointer: str) -> tuple[int, int | None]:
-        """Return the offsets of value and key; no key for elements, the root, and what is not there."""
+        """Return the offsets of value and key. Elements, the root and missing values have no key."""
         place, key_offset = self.root, None
         for key in steps(pointer):
             if isinstance(place, int) or key not in place.places:
@@ -127,9 +126,9 @@ class Scan(NamedTuple):
 
 
 class SourceError(ValueError):
-    """The text is no JSON. `message` says what is wrong, `hint` what would be right, if that is known.
+    """The text is no JSON. `message` describes the fault, and `hint` a fix, if there is one.
 
-    `line` and `column` count from 1; the column counts characters.
+    `line` and `column` count from 1. The column counts characters.
     """
 
     def __init__(self, message: str, line: int, column: int, hint: str | None = None) -> None:
@@ -141,10 +140,10 @@ class SourceError(ValueError):
 
 
 def parse(text: str, *, limit: int | None = None) -> Any:
-    """Return the value of a JSON text; raises SourceError for what is none.
+    """Return the value of a JSON text. Raises SourceError if it is none.
 
-    Strict JSON goes through the standard library. Only what that refuses is read a second time, with
-    comments and trailing commas allowed. `limit`: the most characters that the text may have.
+    The standard library reads strict JSON. Other texts are read a second time, with comments and trailing commas
+    allowed. `limit`: the most characters of the text.
     """
     if limit is not None and len(text) > limit:
         raise SourceError(
@@ -158,7 +157,7 @@ def parse(text: str, *, limit: int | None = None) -> Any:
 
 
 def scan(text: str) -> Scan:
-    """Return the value of a JSON text and where everything stands; raises SourceError for what is none."""
+    """Return the value of a JSON text with all places. Raises SourceError if it is none."""
     return _Scanner(text.removeprefix("\ufeff")).scan()
 
 
@@ -198,7 +197,7 @@ _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_
 
 
 class _Scanner:
-    """Reads one text; `at` is the offset of the character to be read next."""
+    """Reads one text. `at` is the offset of the next character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -216,7 +215,7 @@ class _Scanner:
         return Scan(value=value, duplicates=duplicates, lines=lines, root=root)
 
     def _document(self) -> tuple[Any, int | Container]:
-        """Return the text's value and its place; each value that is complete goes into the container around it."""
+        """Return the text's value and its place. Each complete value goes into the container around it."""
         while True:
             first = self._next()
             place: int | Container = self.at
@@ -262,7 +261,7 @@ class _Scanner:
         return self._name() if number is None else self._number(number)
 
     def _member(self, parent: Container) -> bool:
-        """Gets ready for the value that comes next, its key read; False when the container is closed."""
+        """Read the key of the next value; return false if the container is closed."""
         first = self._next()
         if first == parent.closer:
             self.at += 1
@@ -285,7 +284,7 @@ class _Scanner:
         return True
 
     def _attach(self, value: Any, place: int | Container) -> bool:
-        """Puts a value into the innermost open container; then as `_member`."""
+        """Put a value into the innermost open container, then continue as `_member`."""
         parent = self.open[-1]
         parent.places[parent.key] = place
         if parent.closer == "}":

@@ -1,4 +1,4 @@
-"""Names that a definition file uses: what ids and keys look like, what people read, words that stand for themselves."""
+"""Names in a definition file: patterns of ids and keys, labels for people, and reserved words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-"""Context keys that an author may name; those that begin with `_` belong to the system."""
+"""The pattern of context keys. Keys that begin with `_` belong to the system."""
 OUTCOME_PATTERN = r"^([A-Za-z][A-Za-z0-9_-]{0,63})?$"
 LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$"
 """A language tag of BCP 47, such as `en` or `pt-BR`."""
@@ -36,12 +36,12 @@ PATTERNS: tuple[str, ...] = get_args(PatternName)
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"},
 }
-"""Second names of keys by the model that has them, which `legacy` replaces before the form is looked at."""
+"""Model to second names of its keys, which `legacy` replaces before the form is checked."""
 UNSEEN = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
 )
-"""What nobody sees at either end of a name: every blank, and marks of direction that stand between scripts."""
+"""Invisible characters at either end of a name: blanks, and direction marks between scripts."""
 _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")
 """A letter of another script than ours."""
 
@@ -52,5 +52,5 @@ def label(key: str, schema: Mapping[str, Any]) -> str:
 
 
 def is_foreign(key: str, words: str) -> bool:
-    """Return true where the name of a key has other letters than the words beside it."""
+    """Return true if the name of a key has other letters than the texts beside it."""
     return key.isascii() and _NOT_LATIN.search(words) is not None

@@ -1,4 +1,4 @@
-"""A copy of a document as plain JSON values, or what keeps it from being one."""
+"""Copy a document as plain JSON values, or find the value that prevents that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_INT = 2**63
 
 
 class NotPlainError(Exception):
-    """A value that no definition may hold, with the finding about it."""
+    """A value that no definition may have, with the finding about it."""
 
     def __init__(self, found: Finding) -> None:
         self.finding = found
@@ -28,7 +28,7 @@ def plain(document: object) -> Any:
 
 
 class _Plain(NamedTuple):
-    """The copying; `path` is where it is."""
+    """A copy in progress; `path` is the current place."""
 
     path: list[str | int]
 

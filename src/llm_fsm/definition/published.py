@@ -1,8 +1,7 @@
-"""The published JSON Schema, and what it says of the keys of each object.
+"""The published JSON Schema, and its description of each object.
 
-The file beside this module is generated from the models of `definition` (see `schema`). Reading it is much
-cheaper than building the models, so that a check does without them. Only those words of JSON Schema are
-understood that the models bring about.
+The file beside this module is generated from the models of `definition` (see `schema`). Reading it is much cheaper than
+building the models, so that a check needs no models. It only understands the keywords that the models produce.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ ROOT = "Definition"
 
 
 class Part(NamedTuple):
-    """A description of what may stand at a place.
+    """A description of the values allowed at a place.
 
-    `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items
-    or a map's members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least
-    `least` and more than `above`. A map has at least `size` members, whose names match `pattern`; so does a string.
-    `examples` are values that a string may have. `or_text`: a text may stand for the object.
+    `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items or a map's
+    members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least `least` and more than
+    `above`. A map has at least `size` members. The names of its members, or a string, match `pattern`. `examples` are
+    values that a string may have. `or_text`: a text is a short form of the object.
     """
 
     kind: str
@@ -41,12 +40,12 @@ class Part(NamedTuple):
 
     @property
     def model(self) -> str:
-        """The name of the shape of the objects that it is or holds; empty where it holds none."""
+        """The name of the shape of its objects; empty if it has none."""
         return self.shape or (self.inner.model if self.inner is not None else "")
 
 
 class Shape(NamedTuple):
-    """A description of an object: its keys in order, without second names, and those that must be there."""
+    """A description of an object: its keys in order, without second names, and its required keys."""
 
     keys: Mapping[str, Part]
     required: frozenset[str]
@@ -71,7 +70,7 @@ def shape_of(name: str) -> Shape:
 
 
 def _part(schema: Mapping[str, Any]) -> Part:
-    """Return a schema as a part; null counts for nothing, because an optional key that is null is left out before."""
+    """Return a schema as a part, without null, because optional keys that are null are removed before."""
     choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
     if [choice.get("type") for choice in choices] == ["string", "array"]:
         return Part("text")

@@ -115,7 +115,7 @@ _CONTEXT_KEY: Mapping[str, Any] = {
 
 
 def definition_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition file. Unknown keys are allowed: for the loader they are warnings."""
+    """Return the JSON Schema of a definition file. It allows unknown keys, because the loader only warns about them."""
     schema = Definition.model_json_schema(by_alias=True, mode="validation")
     shapes = {"Definition": schema, **schema.get("$defs", {})}
     for model in _models():
@@ -156,7 +156,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
-    """Descriptions, examples, second names and null for optional keys, in place."""
+    """Add descriptions, examples, second names and null for optional keys, in place."""
     texts = docstrings(model)
     required = shape.get("required", ())
     properties: dict[str, Any] = {}
@@ -187,7 +187,7 @@ def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Attribute name to the text that stands below it in the class."""
+    """Return attribute name to the text below it in the class."""
     [node] = ast.parse(inspect.getsource(model)).body
     assert isinstance(node, ast.ClassDef)
     texts: dict[str, str] = {}

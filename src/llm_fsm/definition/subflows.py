@@ -13,12 +13,12 @@ from typing import Any
 from llm_fsm.definition.models import Definition
 
 MAX_DEPTH = 8
-"""Definitions that may be at work at once, each called by the one before."""
+"""The most definitions that may run at once, each called by the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One definition of a machine. `calls`: id of a subflow state → name of the definition that it calls."""
+    """One definition of a machine. `calls`: id of a subflow state to the name of the called definition."""
 
     definition: Definition
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Flows:
 
     @property
     def digress(self) -> bool:
-        """True if some transition comes back to the state that it left."""
+        """True if some transition returns to the state that it left."""
         definitions = [flow.definition for flow in (self.root, *self.called.values())]
         found = [definition.global_transitions for definition in definitions]
         found += [state.transitions for definition in definitions for state in definition.states.values()]
@@ -41,7 +41,7 @@ class Flows:
 
 
 def document_of(flows: Flows) -> str:
-    """Return all definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
+    """Return all definitions of a machine as one canonical JSON text; only the definition's own if it calls none."""
     if not flows.called:
         return flows.root.definition.canonical
     called = {name: _plain(flow) for name, flow in flows.called.items()}
@@ -53,7 +53,7 @@ def _plain(flow: Flow) -> dict[str, Any]:
 
 
 def read_document(text: str) -> Flows:
-    """Return the definitions in a text of `document_of`. Raises ValidationError for a text that is none."""
+    """Return the definitions in a text of `document_of`. Raises ValidationError for other texts."""
     document = json.loads(text)
     if "called" not in document:
         return Flows(root=Flow(definition=Definition.model_validate_json(text)))
@@ -61,7 +61,7 @@ def read_document(text: str) -> Flows:
 
 
 def secret_keys(text: str) -> frozenset[str]:
-    """Return the keys that are secret in any definition of what `document_of` wrote."""
+    """Return the keys that are secret in any definition in a text of `document_of`."""
     flows = read_document(text)
     definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
     return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))

@@ -1,4 +1,4 @@
-"""Fixed replies as templates, without the cost of a template engine for those that only show keys and test them.
+"""Fixed replies as templates, without a template engine for those that only show keys and test them.
 
 Jinja's own parser judges all others. It is loaded with the first reply that needs it.
 """
@@ -22,18 +22,18 @@ _PLAIN = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Return true for a reply that only shows keys and tests them: one that can always be said."""
+    """Return true for a reply that only shows keys and tests them, so that it always renders."""
     return "{" not in _PLAIN.sub("", text) and "._" not in text
 
 
 @cache
 def _wording() -> Any:
-    """Return the module that compiles and renders replies; it is loaded late, as it brings the template engine."""
+    """Return the module that compiles and renders replies. It is loaded late, because it needs the template engine."""
     return import_module("llm_fsm.turn.fixed_replies")
 
 
 class Rendering(NamedTuple):
-    """The result of rendering a reply: its words, or None, the name of the kind of error, and why."""
+    """The result of rendering a reply: its text, or None, the kind of error, and the reason."""
 
     words: str | None
     kind: str = ""

@@ -1,7 +1,7 @@
-"""The check that a document has the form of a definition: its keys, types and bounds, in an author's words.
+"""Check that a document has the form of a definition: its keys, types and bounds.
 
-The document is checked against the published schema, so that the models are needed only to run a machine.
-What fits the schema fits the models. Unknown keys are found on a first pass, everything else on a second one.
+The document is checked against the published schema, so that the models are only needed to run a machine. A document
+that fits the schema fits the models. A first pass finds unknown keys, a second one everything else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from llm_fsm.errors import Finding
 _SHOWN_CHARS = 40
 _SHOWN_DIGITS = 15
 _HINTED = 200
-"""Of a hopeless file the first so many unknown keys are compared with the known ones."""
+"""The most unknown keys of a file that are compared with the known ones."""
 
 _NOUNS: Mapping[str, str] = {
     "Condition": "a condition",
@@ -67,7 +67,7 @@ _MEANT: Mapping[str, str] = {
     "system_prompt": "persona",
     "title": "name",
 }
-"""What other systems call a key, where no likeness of letters gives it away."""
+"""Names of other systems for keys that spelling does not suggest."""
 
 _EXPECTED: Mapping[str, str] = {
     "string": "text",
@@ -82,7 +82,7 @@ _EXPECTED: Mapping[str, str] = {
 
 
 _Misspelt = dict[tuple[str, str], str]
-"""(pointer of an object, key that was meant) to the key that stands there."""
+"""(pointer of an object, intended key) to the written key."""
 
 
 def describe(value: object) -> str:
@@ -101,10 +101,10 @@ def describe(value: object) -> str:
 
 
 class Form(NamedTuple):
-    """A document held against the schema. `document`: without unknown keys and optional nulls.
+    """A document checked against the schema. `document`: without unknown keys and optional nulls.
 
-    `sound`: it fits, so that the models accept it. `meant`: the document with misspelt keys under the names that
-    were probably meant, where what stands there fits. `renamed` are their pointers in it, `unread` those of the others.
+    `sound`: it fits, so that the models accept it. `meant`: the document with corrected names of misspelt keys, if
+    their values fit. `renamed` are their pointers in it, `unread` those of the others.
     """
 
     document: Mapping[str, Any]
@@ -116,7 +116,7 @@ class Form(NamedTuple):
 
 
 def examine(document: Mapping[str, Any]) -> Form:
-    """Hold a document against the schema: every key and every type, all faults at once."""
+    """Check a document against the schema: every key and every type, all faults at once."""
     walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
     faults = list(_Look(known, walk.misspelt).at(Part("object", shape=ROOT), known, ()))
@@ -129,7 +129,7 @@ def examine(document: Mapping[str, Any]) -> Form:
 
 
 def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
-    """Return a document with other keys at these pointers; `above` are the pointers of what holds one of them."""
+    """Return a document with other keys at these pointers; `above` are the pointers of their containers."""
     if pointer not in above:
         return value
     if isinstance(value, dict):
@@ -139,15 +139,15 @@ def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[st
 
 
 def _fits(part: Part, item: Any) -> bool:
-    """Return true when a value could stand where this part of a document is expected."""
+    """Return true if a value fits this part of a document."""
     known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
     return next(_Look({}, {}).at(part, known, ()), None) is None
 
 
 class _Walk(NamedTuple):
-    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the key that was meant.
+    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the intended key.
 
-    `unread` are the pointers that keys would have whose names are misspelt and whose values do not fit.
+    `unread` are the corrected pointers of misspelt keys whose values do not fit.
     """
 
     findings: list[Finding]
@@ -156,7 +156,7 @@ class _Walk(NamedTuple):
     unread: set[str]
 
     def known(self, shape: str, value: Any, pointer: str) -> Any:
-        """Return the value without unknown keys, and without null for optional keys; unknown keys are noted."""
+        """Return the value without unknown keys and optional nulls, and note the unknown keys."""
         if not isinstance(value, dict):
             return value
         keys, required = shape_of(shape)
@@ -194,7 +194,7 @@ class _Walk(NamedTuple):
         self.findings.append(finding("unknown-key", message, pointer=pointer + step(name), hint=hint))
 
     def meant(self, shape: str, present: Mapping[str, Any], name: str) -> str | None:
-        """Return the known key that was probably meant; one that is not there yet is the better guess."""
+        """Return the most similar known key, preferably one that is missing."""
         keys, aliases = shape_of(shape).keys, ALIASES.get(shape, {})
         foreign = _MEANT.get(name.casefold())
         if foreign is not None and foreign not in present and (foreign in keys or foreign in aliases):

@@ -89,7 +89,7 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
 
 
 def check_text(text: str, options: CheckOptions) -> Checked:
-    """Check a JSON text. Findings are in file order; comments and trailing commas are accepted."""
+    """Check a JSON text. Findings are in file order. Comments and trailing commas are allowed."""
     file = options.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")

@@ -32,7 +32,7 @@ from llm_fsm.turn.steps import HostCapabilities
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The parts of a host that do not depend on the definition. `timeout` is in seconds, per turn or per effect of a
+    """The parts of a host that do not depend on the definition. `timeout` is in seconds, for a turn or an effect of a
     run.
     """
 
@@ -105,7 +105,7 @@ class Deployment:
         self._is_counted = is_counted(program.limits)
         self._is_found = not (program.works or any(item.definition.tools for item in machines))
         self._tools_version: int | None = None
-        """The version of the tools that were found; None before, and where there are none."""
+        """The version of the tools that were found; None before, or if there are none."""
 
     @property
     def document(self) -> str:
@@ -125,7 +125,7 @@ class Deployment:
         return self.program.works or bool(self._services.points)
 
     def is_next(self, session: Session) -> bool:
-        """Return true if a conversation runs on this deployment and its next message is next."""
+        """Return true if a conversation runs on this deployment and can take a message without further checks."""
         return session.definition == self.identity and session.pause is None and not self.journals
 
     @property
@@ -146,7 +146,7 @@ class Deployment:
             tools = await self.toolbox.available_tools(self.program)
         except ConfigurationError:
             if not self._is_found:
-                raise  # later, a tool that is gone is told of when it is called
+                raise  # from the second time on, a call reports a missing tool
         else:
             self._capabilities = replace(self._capabilities, tools=tools)
         self._is_found, self._tools_version = True, self.toolbox.version

@@ -79,7 +79,7 @@ class Engine:
         return current
 
     async def resume_deliveries(self, *, again: bool = False) -> None:
-        """Resume deliveries that another process left when it died; once, or `again`."""
+        """Resume deliveries that a dead process left; once, or `again`."""
         if self._resumed and not again:
             return
         self._resumed = True
@@ -242,7 +242,7 @@ class Engine:
         return result
 
     async def update(self, conversation_id: str, given: Update, sink: Observer | None = None) -> TurnResult:
-        """Do what the program wants between messages. The same request id gives the recorded turn.
+        """Perform an update of the host between messages. The same request id gives the recorded turn.
 
         Raises:
             ValueError: A value is refused, or there is no such state.
@@ -333,11 +333,11 @@ class Engine:
             return await turn.commit("undo", session, loaded, Usage())
 
     async def migrate(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
-        """Carry a conversation over to the machine's own definition. `dry`: only plan it.
+        """Move a conversation to the machine's own definition. `dry`: only plan it.
 
         Returns:
-            The event; a sentence if the conversation stays with its own definition; None if it need not or cannot
-            move, because it has the machine's definition or is over.
+            The event. A sentence if the conversation stays on its own definition. None if it is over or runs on this
+            definition already.
         """
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
             loaded, _ = await self._load(conversation_id)
@@ -384,12 +384,12 @@ class Engine:
         return deployment, _after_turn(loaded, done)
 
     async def _again(self, turn: TurnRunner, result: TurnResult) -> TurnResult:
-        """Give a recorded turn again, to the listener too."""
+        """Return a recorded turn, and send its events to the listener."""
         turn.tell_again(result.record.events)
         return result._replace(choices=await self.choices(result.session))
 
     async def choices(self, session: Session) -> tuple[Choice, ...]:
-        """Return what the user can choose in a conversation."""
+        """Return the choices that the user has in a conversation."""
         deployment = await self.versions.find(session)
         return () if deployment is None else choices_of(deployment.program, session)
 

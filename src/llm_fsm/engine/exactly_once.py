@@ -1,8 +1,8 @@
 """Calls that must not run twice, within a function that runs again.
 
-A question of the function is recognised by its words. If they changed, for example because they contain the time, the
-model is asked anew. It may then repeat calls that are on record under the old question. Such calls are matched by their
-tool and arguments: each call on record stands for one new call.
+A question of the function is recognised by its text. If the text changed, for example because it contains the time, the
+model is asked again. It may then repeat calls that are on record under the old question. Such calls are matched by
+their tool and arguments: each call on record replaces one new call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 
 
 def fingerprint(call: PlannedCall) -> str:
-    """Hash the tool and the arguments of a call. Calls with the same hash cannot be told apart from outside."""
+    """Hash the tool and the arguments of a call. Calls with the same hash are equal from outside."""
     text = json.dumps([call.name, call.arguments], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -30,8 +30,8 @@ def fingerprint(call: PlannedCall) -> str:
 class ExactlyOnce:
     """The calls of a function's log from before a person's answer, until they are matched.
 
-    `log` maps the key of each call to its fingerprint, its result and the key it was made under. The entry is empty
-    if another call took the result. `begun` holds the keys of calls that began in this turn before a crash.
+    `log` maps the key of each call to its fingerprint, its result and the key it was made under. The entry is empty if
+    another call took the result. `begun` holds the keys of calls that started in this turn before a crash.
     """
 
     def __init__(self, log: Mapping[str, Any], begun: Collection[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Explain a turn: the model's words, the candidate moves, and the values that their conditions read.
+"""Explain a turn: the model's reply, the candidate moves, and the values that their conditions read.
 
 Nothing of this is recorded. It is computed again from the session before the turn and from the turn's events. The
 compiled machine is the same, so the explanation and the machine cannot disagree. Secrets are masked.
@@ -81,7 +81,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A value that was not stored, and why. `kept_in` names the place where it was stored instead."""
+    """A value that was not stored, with the reason. `kept_in` names the place where it was stored instead."""
 
     key: str
     reason: str
@@ -123,7 +123,7 @@ class Went:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """A repair pattern was applied. `how` describes its effect in words."""
+    """A repair pattern was applied. `how` describes its effect."""
 
     pattern: str
     how: str = ""
@@ -134,10 +134,10 @@ Noted = Replied | Changed | Refused | Decision | Stopped | Went | Mended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One turn, explained. `state` heard the message, and the turn ended in `arrived`.
+    """One turn, explained. The message arrived in `state`, and the turn ended in `arrived`.
 
-    `notes` are in chronological order. `fallback`: the words shown are the last resort. `outcome` says how the
-    conversation ended, if it did.
+    `notes` are in chronological order. `fallback`: the text is the standard apology. `outcome` is the end of the
+    conversation, if it ended.
     """
 
     turn: int

@@ -15,7 +15,7 @@ from llm_fsm.turn.pipeline import Update, UserMessage
 async def merged_record(store: Store, conversation_id: str, request_id: str | None) -> str | None:
     """Find the record of a turn that answered a request id together with others.
 
-    The inbox holds one request id of a turn, so that every record is looked through.
+    The store indexes only one request id of a turn, so this searches all records.
     """
     if request_id is None:
         return None
@@ -27,7 +27,7 @@ async def merged_record(store: Store, conversation_id: str, request_id: str | No
 
 
 async def answered_before(store: Store, conversation_id: str, request_id: str | None) -> bool:
-    """Return true if the request id is known: its message waits for no others."""
+    """Return true if the request id is known, so that its message need not wait for others."""
     if request_id is None:
         return False
     loaded = await store.load(conversation_id, request_id)

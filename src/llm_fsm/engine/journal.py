@@ -2,7 +2,7 @@
 
 A turn that acts writes every result to the journal as it arrives. After a crash, the same message begins the turn
 again, and recorded results are read instead of fetched. The first entry is the message itself; a different message
-voids the journal. While a turn only talks, its entries wait. A model's words can be fetched again, and a write that
+voids the journal. While a turn only talks, its entries wait. A model's text can be fetched again, and a write that
 never happens costs nothing. Tool calls are stored under their idempotency keys, because the calls of a batch may end in
 any order. A call that must not run twice is also recorded before it begins.
 """
@@ -116,7 +116,8 @@ class Journal:
         return bool(self._keyed or self._failed)
 
     async def ahead(self, key: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
-        """Return the result of a step before its turn. `once` with the same key gives it or its error again."""
+        """Return the result of a step before its turn. `once` with the same key returns it, or raises its error, again.
+        """
         if key in self._failed:
             raise self._failed[key]
         try:
@@ -158,7 +159,7 @@ class Journal:
         Args:
             key: The idempotency key.
             perform: Performs the step.
-            begun: Gives the result if the step must not be repeated, and a crash interrupted it.
+            begun: Returns the result if the step must not be repeated, and a crash interrupted it.
             call: The fingerprint of the call.
         """
         if key in self._keyed:
@@ -211,7 +212,7 @@ class Journal:
 
 
 def acts(kind: str) -> bool:
-    """Return true if entries of this kind record an act, not words."""
+    """Return true if entries of this kind record an act, not text."""
     return kind not in _TALK
 
 

@@ -53,7 +53,7 @@ class Merger:
         """Wait for other messages, and return the turn that answers all. A caller who leaves takes no message along.
 
         Raises:
-            ConversationConflict: The request id came with another text just now.
+            ConversationConflict: The request id just arrived with another text.
         """
         place = (asyncio.get_running_loop(), conversation_id)
         batch = self._under_way.get(place)
@@ -70,7 +70,7 @@ class Merger:
     async def _turn(self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch) -> TurnResult:
         await asyncio.sleep(self._seconds)
         while (before := self._under_way.get(place)) is not None and before.task is not None:
-            await asyncio.wait([before.task])  # what comes meanwhile joins those that wait
+            await asyncio.wait([before.task])  # later messages join the waiting ones
         self._under_way[place] = self._waiting.pop(place)
         try:
             return await self._answer(place[1], batch.message(), batch.tell if batch.sinks else None)

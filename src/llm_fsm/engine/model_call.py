@@ -25,7 +25,7 @@ from llm_fsm.turn.tool_results import result_value
 
 _COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
 _LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
-"""The numbers of a reply, and the least value of each. Clocks may go back, so `seconds` has none."""
+"""The numbers of a reply, and the lowest value of each. Clocks may go back, so `seconds` has none."""
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
@@ -34,7 +34,7 @@ async def ask(
 ) -> ModelReply:
     """Ask the model.
 
-    An adapter with a true `keeps_time` ends `complete` in time by itself. One with `where` is named so in errors.
+    An adapter with a true `keeps_time` ends `complete` in time by itself. `where` is its name in errors.
 
     Args:
         llm: The model.
@@ -111,7 +111,7 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
 
 
 def _checked(llm: LLM, reply: object) -> ModelReply:
-    """Return the reply with the types that it is stored in, so that it can be read again."""
+    """Return the reply with the types in which it is stored, so that it can be read again."""
     who = f"the model object {type(llm).__name__}"
     if not isinstance(reply, ModelReply):
         raise ModelError(f"{who} gave a {type(reply).__name__}; it must give a ModelReply")

@@ -1,6 +1,6 @@
 """Observers: functions that receive every event of every machine in this process.
 
-The list of observers is global to the process (see docs/architecture.md), and empty until somebody subscribes, as
+The list of observers is global to the process (see docs/architecture.md). It is empty until a function subscribes, as
 `enable_logging` does.
 """
 
@@ -22,7 +22,7 @@ _observers: list[Observer] = []
 
 
 class TurnSaved(Event, frozen=True, kw_only=True):
-    """A turn is on record. Observers receive it; it is never part of a turn record.
+    """A turn is on record. Observers receive this event; no turn record has it.
 
     `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's number, `state` the
     state after it, and `seconds` the time that it took.
@@ -38,7 +38,7 @@ class TurnSaved(Event, frozen=True, kw_only=True):
 
 
 class TurnAborted(Event, frozen=True, kw_only=True):
-    """A turn was not finished, and nothing of it is on record. Observers receive it; it is never part of a turn record.
+    """A turn was not finished, and nothing of it is on record. Observers receive this event; no turn record has it.
 
     `definition` is the machine's name, `error` the class of the error, and `seconds` the time until then.
     """
@@ -49,7 +49,7 @@ class TurnAborted(Event, frozen=True, kw_only=True):
 
 
 def plain(observer: Observer) -> Observer:
-    """Return the observer if it is a plain function: it is called between two steps.
+    """Return the observer if it is a plain function, because it is called between two steps.
 
     Raises:
         TypeError: It is async, or no function.
@@ -93,7 +93,7 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
 def observe(observer: Observer) -> Callable[[], None]:
     """Call a function for every event of every machine in this process.
 
-    If the function raises, the turn goes on, and a RuntimeWarning says so.
+    If the function raises, the turn continues, with a RuntimeWarning.
 
     Args:
         observer: A plain function of (conversation id, event).
@@ -119,7 +119,7 @@ def is_observed() -> bool:
 
 
 def publish(conversation_id: str, event: Event) -> None:
-    """Tell all observers."""
+    """Call all observers."""
     if _observers:
         for observer in tuple(_observers):
             try:

@@ -21,31 +21,33 @@ T = TypeVar("T")
 _CLOSED = "this machine is closed; make another one"
 _NESTED = "a handler or tool waits for the machine that waits for it; await AsyncMachine there"
 _LOOK_UP = 0.5
-"""Seconds after which a waiting thread looks for signals, which do not end its waiting on every system."""
+"""Seconds after which a waiting thread checks for signals, because they do not interrupt it on every system."""
 _LETTING_GO = 5.0
-"""Seconds that cancelled work has for clearing up."""
+"""Seconds that cancelled work has for its cleanup."""
 
 
 class Portal:
-    """An event loop in a daemon thread, to which other threads give work."""
+    """An event loop in a daemon thread, which runs work of other threads."""
 
     def __init__(self) -> None:
         _check_threads()
         self.forks = 0
         """The number of forks between the process that made this and the running one."""
         self._inherited: list[object] = []
-        """The parent's, never freed in a forked child: they would clear up after themselves."""
+        """Objects of the parent, which are never freed in a forked child, because their cleanup would affect the
+        parent.
+        """
         self._restarts = False
         self._restarting = threading.Lock()
         self._start()
         around_forks(self, Portal._around_fork)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. An interrupt of the caller cancels it, and waits until it has let go.
+        """Run a coroutine to its end. An interrupt of the caller cancels it, and waits for its cleanup.
 
         Raises:
             RuntimeError: The portal is stopped, or the loop's own thread would wait for itself.
-            concurrent.futures.CancelledError: The portal was stopped meanwhile.
+            concurrent.futures.CancelledError: The portal was stopped before the end.
         """
         if self._restarts:
             with self._restarting:
@@ -65,13 +67,13 @@ class Portal:
             raise
 
     def let_go(self, freeing: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Free an asynchronous generator; within the loop that is left to asyncio."""
+        """Close an asynchronous generator. Within the loop's own thread, asyncio does that."""
         if not (self._loop.is_closed() or self._is_own_thread()):
             with suppress(RuntimeError, CancelledError):  # the portal is being stopped
                 self.run(freeing())
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last work, cancel the rest and end the thread. Within the loop it goes on by itself."""
+        """Run the last work, cancel the rest and end the thread. Within the loop's own thread, this returns at once."""
         if self._restarts:  # a forked child that has not used the machine has nothing to free
             self._restarts = False
             last.close()
@@ -93,9 +95,9 @@ class Portal:
     def _serve(self) -> None:
         loop = self._loop
         while not self._stopping:
-            with suppress(KeyboardInterrupt, SystemExit):  # raised by a task, whose caller is given it
+            with suppress(KeyboardInterrupt, SystemExit):  # raised by a task, whose caller receives it
                 loop.run_forever()
-        for _ in range(2):  # what was cancelled may have begun something
+        for _ in range(2):  # cancelled tasks may have begun new ones
             if tasks := asyncio.all_tasks(loop):
                 for task in tasks:
                     task.cancel()
@@ -130,7 +132,7 @@ class Portal:
 
     @contextmanager
     def _around_fork(self) -> Iterator[None]:
-        """Leave the loop to the parent: a child shares its selector, and its thread is not there."""
+        """Leave the loop to the parent, because a child shares its selector and lacks its thread."""
         process = os.getpid()
         yield
         if os.getpid() == process:
@@ -152,14 +154,14 @@ class Portal:
 
 
 async def _cancelled(work: Coroutine[Any, Any, Any]) -> None:
-    """Cancel the task of a coroutine, and wait until it has let go."""
+    """Cancel the task of a coroutine, and wait for its cleanup."""
     for task in [task for task in asyncio.all_tasks() if task.get_coro() is work]:
         task.cancel()
         await asyncio.wait([task], timeout=_LETTING_GO)
 
 
 def _check_threads() -> None:
-    """Refuse greenlets in place of threads: a loop in one would stop with the greenlet that waits for it."""
+    """Refuse greenlets in place of threads, because a loop in one would block with the greenlet that waits for it."""
     for library, module, asks, names in (
         ("gevent", "gevent.monkey", "is_module_patched", ("threading", "select", "queue")),
         ("eventlet", "eventlet.patcher", "is_monkey_patched", ("thread", "select")),

@@ -1,7 +1,7 @@
 """Recover a turn that was interrupted and must be finished before anything else in its conversation.
 
 An accepted answer counts even if the process died while it was carried out. A call that must not run twice may have
-run. A message with a request id will come again, and must not repeat finished work. If the journal holds any of
+run. A message with a request id will arrive again, and must not repeat finished work. If the journal holds any of
 these, the interrupted turn is played to its end first. A turn that failed and whose caller knows is not resumed.
 """
 
@@ -23,7 +23,7 @@ _NOT_IDENTITY = ("time", "step")
 
 
 class UnderWay(NamedTuple):
-    """The turn in a journal: its first entry (None: there is none), and whether it must be finished.
+    """The turn in a journal: its first entry (None: there is none), and true if it must be finished.
 
     `blank`: the journal is empty.
     """
@@ -34,12 +34,12 @@ class UnderWay(NamedTuple):
 
 
 async def under_way(store: Store, conversation_id: str) -> UnderWay:
-    """Read the journal of a conversation. A message that has its answer is no turn under way."""
+    """Read the journal of a conversation. A message that was answered is no unfinished turn."""
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if not entries:
         return UnderWay(blank=True)
     first = entries[0]
-    if "time" not in first:  # it does not say of which turn it is
+    if "time" not in first:  # it does not name its turn
         return UnderWay()
     kinds = [entry["kind"] for entry in entries[1:]]
     must = first["kind"] == "answer" or BEGUN in kinds

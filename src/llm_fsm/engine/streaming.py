@@ -1,7 +1,7 @@
-"""Stream the words of a turn as soon as its move has been checked.
+"""Stream the text of a turn as soon as its move has been checked.
 
-A refused move never shows a word. Words are provisional until the turn is saved. If the turn ends with other words,
-the shown words are withdrawn and replaced. This happens if a reply breaks off, or a limit is reached after the move.
+A refused move never shows text. Text is provisional until the turn is saved. If the turn ends with another text, the
+shown text is withdrawn and replaced. This happens if a reply breaks off, or a limit is reached after the move.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.turn.reply.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]
-"""From the head of a reply to the words before its own; None: its words must not be shown."""
+"""Returns the text before a reply's own, from the head of the reply; None: its text must not be shown."""
 
 
 class MessageStream:
-    """The words of a turn that a listener has received."""
+    """The text of a turn that a listener has received."""
 
     def __init__(self, say: Callable[[MessageDelta], None]) -> None:
         self._say = say
         self._heard: list[str] = []
 
     def up_to(self, text: str) -> None:
-        """Send the rest of the turn's words so far."""
+        """Send the rest of the turn's text so far."""
         heard = "".join(self._heard)
         if not text.startswith(heard):
             self._say(MessageDelta(text=text, restart=True))
@@ -32,13 +32,13 @@ class MessageStream:
             self.more(text[len(heard) :])
 
     def more(self, text: str) -> None:
-        """Send these words after the words so far."""
+        """Send this text after the text so far."""
         self._say(MessageDelta(text=text))
         self._heard.append(text)
 
 
 class ReplyListener:
-    """One reply while it arrives. `shown` is true if words of it were sent."""
+    """One reply while it arrives. `shown` is true if some of its text was sent."""
 
     def __init__(self, stream: MessageStream, judge: Judge) -> None:
         self.shown = False
@@ -62,5 +62,5 @@ class ReplyListener:
             self._stream.up_to(self._before + words)
 
     def give_up(self) -> None:
-        """Forget the reply: it is asked for again, in one piece."""
+        """Drop the reply, because it is requested again, in one piece."""
         self._judge = self._before = None

@@ -78,11 +78,11 @@ class _Questions:
         self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # results of questions by name
         self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))  # from before a pause
         self._taken: set[str] = set()
-        self._new: set[int] = set()  # tasks that begin with a question that had no reply before
+        self._new: set[int] = set()  # tasks that begin with a question without an earlier reply
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
-        self.asked = 0  # model calls under way
+        self.asked = 0  # running model calls
         self.began = time.monotonic()  # and the time of replies that the journal returned
         self.bench: Workbench | None = None
         self.on_loop = is_async(host.functions.get(effect.function))
@@ -105,7 +105,7 @@ class _Questions:
             self._asking.discard(task)
 
     async def close(self, left: float) -> None:
-        """End the questions that the function did not wait for: nobody would record their results.
+        """End the questions that the function did not wait for, because nobody would record their results.
 
         If it waits for a person, they may finish within `left` seconds, because the function will ask them again.
         """
@@ -164,13 +164,13 @@ class _Questions:
             return name if name in same else same[0]
         if number == 0:
             self._new.add(place)
-        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # questions may have other words each time
+        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # the text of a question may differ each time
         if name not in self._taken and (by_place or name not in self.words):
             return name
         return next(later for later in names if later not in self._taken and later not in self.words)
 
     def _place(self, words: str) -> int:
-        """Return which of the function's tasks begins with this question: the recorded one, or the next."""
+        """Return the number of the task that begins with this question: the recorded one, or the next."""
         begun = self.log[_BEGUN]
         taken = {place for place, _ in self._asked.values()}
         free = [place for place in range(len(begun) + 1) if place not in taken]
@@ -184,7 +184,7 @@ class _Questions:
             further = [self.host.toolbox.registry.add(function).policy for function in question.functions]
             available = available.beside(session.flow, session.state, further)
         turn = TurnState(self.program, session, all_tools=available)
-        # the same after an answer, which comes in another turn
+        # the same after an answer, which arrives in another turn
         turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
         turn.spent_before = self._used()
         offered = tool_loop.offered(turn) if question.tools else ()
@@ -362,7 +362,7 @@ async def execute(host: Host, program: CompiledMachine, effect: Execute, running
     """Run a function once.
 
     Returns:
-        Its output, or what stopped it.
+        Its output, or the reason why it stopped.
 
     Raises:
         LLMFSMError: A model or the store failed.

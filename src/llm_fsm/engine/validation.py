@@ -76,7 +76,7 @@ def checked_message(text: object) -> str:
 
 
 def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...]:
-    """Check what was said elsewhere before a conversation.
+    """Check the earlier messages of a conversation.
 
     Args:
         history: (role, text) pairs, or messages; roles are user and assistant.
@@ -129,7 +129,7 @@ def checked_values(values: object) -> dict[str, Any]:
 
 
 def checked_update(program: CompiledMachine, session: Session, given: Update) -> None:
-    """Check what the program wants to change between messages.
+    """Check an update between messages.
 
     Raises:
         ConversationEnded: The conversation is over.

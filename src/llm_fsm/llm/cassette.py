@@ -1,4 +1,4 @@
-"""Replies from a cassette: recorded once from a real model, played back as often as wanted.
+"""Record the replies of a real model in a cassette, and play them back.
 
 A cassette has one JSON object a line (JSON Lines, UTF-8). Lines are appended as replies arrive, so that a crash loses
 at most the last one:
@@ -7,11 +7,11 @@ at most the last one:
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
                "input_tokens": 812, "cached_tokens": 640, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
 
-`"form": "list"` stands beside them where the prompt asked for a list of updates.
+A reply has `"form": "list"` if the prompt asked for a list of updates.
 
-`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`. `user` is null where
-nobody had spoken. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such
-objects is read too. No keys, addresses or headers are written; what users said is.
+`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`. `user` is null if there was
+no user message. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such objects
+is also read. A cassette has no keys, URLs or headers, but it has the messages of users.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
 _NOW = re.compile("^<(now|today)>[^<]*</\\1>\n", re.MULTILINE)
-"""When a message was said, in a prompt; nothing that comes from people, models or tools has a "<" there."""
+"""The time of a message in a prompt. Texts of people, models and tools have no "<" there."""
 _QUOTED = 60
 _LISTED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One recorded reply, and what it was the answer to."""
+    """One recorded reply, with its request's fingerprint, state and user message."""
 
     fingerprint: str
     state: str
@@ -71,7 +71,7 @@ class Entry:
 
 
 def fingerprint(request: LLMRequest) -> str:
-    """SHA-256 of the request's messages, whenever they were asked."""
+    """Return the SHA-256 of the request's messages, independent of the time."""
     messages = [
         {**message.to_dict(), "content": _NOW.sub("", message.content)} for message in request.messages
     ]
@@ -80,9 +80,9 @@ def fingerprint(request: LLMRequest) -> str:
 
 
 def read_cassette(path: str | Path) -> list[Entry]:
-    """Return the entries of a cassette. A last line that was cut off is left out.
+    """Return the entries of a cassette, without a last line that was cut off.
 
-    Raises ConfigurationError when the file cannot be read or holds something else.
+    Raises ConfigurationError if the file cannot be read or holds something else.
     """
     try:
         text = read_replies(path).decode()
@@ -96,9 +96,9 @@ def read_cassette(path: str | Path) -> list[Entry]:
 class ReplayLLM:
     """Plays a cassette back.
 
-    Requests with the same messages get the same replies, in the order in which they were recorded. The last
-    one stays. With `match="words"` only the state and the user's words count, so that a cassette
-    outlives changes of the prompts. A request that the cassette does not know is ModelError.
+    Requests with the same messages get the same replies, in recorded order. The last one repeats. With `match="words"`,
+    only the state and the user's message count, so that a cassette survives changes of the prompts. An unknown request
+    raises ModelError.
     """
 
     reads_view = True
@@ -121,11 +121,11 @@ class ReplayLLM:
         return cls(read_cassette(path), match=match, name=str(path))
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """Return the form that was recorded."""
+        """Return the recorded form."""
         return self._form
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Return the recorded reply. Raises ModelError when there is none."""
+        """Return the recorded reply. Raises ModelError if there is none."""
         key = fingerprint(request) if self._match == "exact" else _said(request)
         found = self._entries.get(key)
         if not found:
@@ -155,7 +155,7 @@ class ReplayLLM:
 
 
 class RecordingLLM:
-    """Asks another model and appends each reply to a cassette, which begins where the file ends."""
+    """Asks another model and appends each reply to a cassette."""
 
     reads_view = True
 
@@ -168,13 +168,13 @@ class RecordingLLM:
         return form_of(self._llm, model)
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the model and record what it says. Raises ModelError as it does, and records none then."""
+        """Ask the model and record its reply. Raises the model's ModelError, and then records nothing."""
         reply = await self._llm.complete(request)
         self._record(request, reply)
         return reply
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Yield the same while the reply arrives, where the model can do that."""
+        """Yield the reply while it arrives, if the model can stream, and record it."""
         async with aclosing(streamed(self._llm, request)) as items:
             async for item in items:
                 if isinstance(item, ModelReply):
@@ -196,12 +196,12 @@ class RecordingLLM:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Write one line at once; the rest of a line that a crash cut off is closed first."""
+    """Write one line at once. A line that a crash cut off is ended first."""
     with path.open("ab+", buffering=0) as file:
         if file.tell():
             file.seek(-1, 2)
             line = line if file.read(1) == b"\n" else b"\n" + line
-        if file.write(line) < len(line):  # what is left of a full disk takes a part of it and raises nothing
+        if file.write(line) < len(line):  # a nearly full disk takes a part of it and raises nothing
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -214,7 +214,7 @@ def _said(request: LLMRequest) -> tuple[str, str | None]:
 
 
 def _items(text: str, path: str | Path) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON values of a cassette with their numbers: those of a list, or one a line."""
+    """Yield the JSON values of a cassette with their numbers, from a list or from lines."""
     if text.lstrip().startswith("["):
         try:
             yield from enumerate(json.loads(text), start=1)

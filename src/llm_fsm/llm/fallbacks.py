@@ -1,4 +1,4 @@
-"""Several models in order: the next one is asked when one fails for good."""
+"""Several models in order. The next one is asked if one fails for good."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 
 class Fallbacks:
-    """Asks the first model, and each further one only when all before it raised ModelError."""
+    """Asks the first model, and each further one only if all before it raised ModelError."""
 
     def __init__(self, models: Sequence[LLM]) -> None:
         self._models = tuple(models)
@@ -25,7 +25,7 @@ class Fallbacks:
         return "list" if "list" in forms else "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Return the first answer. Raises ModelError with what each model said when all fail."""
+        """Return the first reply. If all models fail, raise ModelError with the message of each."""
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             try:
@@ -35,7 +35,7 @@ class Fallbacks:
         raise _all_failed(failures) from failures[-1]
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Yield the first answer while it arrives. A model that fails after its first piece is not replaced."""
+        """Yield the first reply while it arrives. A model that fails after its first piece is not replaced."""
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             begun = False
@@ -55,7 +55,7 @@ class Fallbacks:
         raise _all_failed(failures) from failures[-1]
 
     def _asked(self, request: LLMRequest) -> Iterator[tuple[LLM, LLMRequest]]:
-        """Yield each model with its question: one that a state names is another name for the first alone."""
+        """Yield each model with its request. A model that a state names only applies to the first."""
         yield self._models[0], request
         for model in self._models[1:]:
             yield model, replace(request, model=None)
@@ -69,7 +69,7 @@ class Fallbacks:
 
 
 def _with(failures: Sequence[ModelError], reply: ModelReply) -> ModelReply:
-    """Return a reply with the requests and the time that it took to learn that other models fail."""
+    """Return a reply with the requests and the time of the models that failed before."""
     if not failures:
         return reply
     attempts, seconds = _spent(failures)

@@ -1,6 +1,6 @@
 """The cost of a reply, by a small copy of litellm's price list.
 
-    python -m llm_fsm.llm.prices       makes the copy anew from the installed litellm, without importing it
+    python -m llm_fsm.llm.prices       makes a new copy from the installed litellm, without importing it
 
 The copy is `prices.json`: {"date": …, "prices": {provider: {model: [input, output, cached input]}}}.
 Prices are US dollars a token.
@@ -29,8 +29,8 @@ def cost_of(provider: str, model: str, input_tokens: int, output_tokens: int, ca
 
     Args:
         provider: The provider's name in the list.
-        model: The model's name without its provider. A dated version has the price of the model it is a version of.
-        input_tokens: Tokens of the prompt, those from a cache included.
+        model: The model's name without its provider. A dated version has the price of its model.
+        input_tokens: Tokens of the prompt, with those from a cache.
         output_tokens: Tokens of the reply.
         cached_tokens: Tokens of the prompt that a cache served.
 
@@ -56,7 +56,7 @@ def _prices() -> Mapping[str, Mapping[str, tuple[float, float, float]]]:
 
 
 def _copied(listed: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
-    """Return the prices of the providers that are asked directly."""
+    """Return the prices of the providers that are called directly."""
     wanted = {provider.prices for provider in PROVIDERS.values()} - {""}
     found: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(wanted)}
     for name, entry in listed.items():
@@ -71,7 +71,7 @@ def _copied(listed: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
 
 
 def main() -> int:
-    """Write the copy anew."""
+    """Write a new copy."""
     source = next((path for path in files("litellm") or () if path.name == _LIST), None)
     if source is None:
         print(f"litellm is installed without {_LIST}", file=sys.stderr)

@@ -18,7 +18,7 @@ from llm_fsm.llm.structured_output import Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One provider: where it is, where its key is, and what it takes.
+    """One provider: its URL, the place of its key, and its features.
 
     Args:
         base_url: The address before `/chat/completions`; "" if only litellm can ask it.
@@ -26,8 +26,8 @@ class Provider:
             provider needs several settings or any one of many variables.
         prices: The provider's name in the list of prices.
         first_mode: The reply form to begin with.
-        optional_keys: True where a strict schema may have optional properties.
-        schema_beside_tools: True where a schema holds although tools are offered, too.
+        optional_keys: True if a strict schema may have optional properties.
+        schema_beside_tools: True if a schema is also enforced when tools are offered.
     """
 
     base_url: str = ""
@@ -114,7 +114,7 @@ _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
 
 def direct(name: str) -> Provider | None:
-    """Return the provider of this name, or None where litellm has to serve it."""
+    """Return the provider of this name, or None if litellm has to serve it."""
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
@@ -124,7 +124,7 @@ def known_provider(name: str) -> Provider | None:
 
 
 def provider_of(model: str) -> str:
-    """Return the provider that a model's name says or is known by; "" where only litellm can tell."""
+    """Return the provider of a model by its name; "" if only litellm knows it."""
     if "/" in model:
         name = model.split("/", 1)[0].lower()
         return ALIASES.get(name, name)
@@ -132,7 +132,7 @@ def provider_of(model: str) -> str:
 
 
 def owner_of(model: str) -> str:
-    """Whose key a model of this name takes: its provider's; where only litellm can tell that, its own alone."""
+    """Return the owner of a model's key: its provider, or the model itself if only litellm knows the provider."""
     return provider_of(model) or model
 
 
@@ -143,7 +143,7 @@ def keys_of(provider: str) -> tuple[str, ...]:
 
 
 def has_key(provider: str, environ: Mapping[str, str]) -> bool:
-    """Return true if a key for `provider` is set, or if it is not known where it should be."""
+    """Return true if a key for `provider` is set, or if its variable is unknown."""
     return not keys_of(provider) or any(environ.get(variable) for variable in keys_of(provider))
 
 
@@ -153,7 +153,7 @@ def key_of(provider: Provider, environ: Mapping[str, str]) -> str | None:
 
 
 def missing_key(provider: str) -> str:
-    """Return the advice for someone whose key for `provider` is missing or refused."""
+    """Return the advice for a missing or refused key of `provider`."""
     variables = keys_of(provider)
     setting = f"set {variables[0]}" if variables else "set the provider's key variable"
     return f"{setting}, or give api_key= in Python; the model `offline` needs no key"

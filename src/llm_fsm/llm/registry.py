@@ -1,4 +1,4 @@
-"""From a model's name to its adapter.
+"""Find the adapter for a model's name.
 
     offline                      no model at all
     scripted:FILE, replay:FILE   replies from a file
@@ -7,10 +7,10 @@
     provider/model, model        a provider: directly where `llm_fsm.llm.providers` has its address, else litellm
     litellm:provider/model       a provider, through litellm
 
-Another package brings an adapter by the entry point group `llm_fsm.llms`. The entry point's name stands before the
-first ":" or "/" of the model's name. It refers to a callable `(model, *, api_key, environ) -> LLM`.
+Another package adds an adapter by the entry point group `llm_fsm.llms`. The entry point's name is the part of the
+model's name before the first ":" or "/". It refers to a callable `(model, *, api_key, environ) -> LLM`.
 
-An adapter's module is imported only when it is chosen: aiohttp and litellm are slow to import.
+An adapter's module is imported only when it is chosen, because aiohttp and litellm are slow to import.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def resolve(
     """Return the adapter for a model.
 
     Args:
-        model: A name as above, or an object with `complete`, which is returned. None stands for `LLM_FSM_MODEL`.
-        base_url: Address of an OpenAI-compatible server. None stands for `LLM_FSM_BASE_URL`.
-        api_key: The key for it. With an address, None stands for `LLM_FSM_API_KEY`.
+        model: A name as above, or an object with `complete`, which is returned. None takes `LLM_FSM_MODEL`.
+        base_url: The URL of an OpenAI-compatible server. None takes `LLM_FSM_BASE_URL`.
+        api_key: The key for it. With a URL, None takes `LLM_FSM_API_KEY`.
         environ: The environment variables.
 
     Raises:
@@ -103,12 +103,12 @@ def resolve_all(
     api_key: str | None = None,
     environ: Mapping[str, str],
 ) -> LLM:
-    """Return one adapter for several models: each is asked when those before it fail for good.
+    """Return one adapter for several models. Each is asked if those before it fail for good.
 
     Args:
         models: As for `resolve`.
         base_url: As for `resolve`.
-        api_key: Without an address, the key is for models of the first named one's provider, and for no other.
+        api_key: Without a URL, the key is only for the provider of the first named model.
         environ: The environment variables.
     """
     named = [environ.get("LLM_FSM_MODEL", "") if model is None else model for model in models]
@@ -125,7 +125,7 @@ def resolve_all(
 
 
 def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
-    """Return the adapter of a provider: directly where it speaks OpenAI's protocol, else through litellm."""
+    """Return the adapter of a provider: direct if it has OpenAI's API, else through litellm."""
     provider = direct(provider_of(name))
     if provider is None:
         return _by_litellm(name, api_key, environ)
@@ -142,7 +142,7 @@ def _by_litellm(name: str, api_key: str | None, environ: Mapping[str, str]) -> L
 
 
 def _owner(name: str) -> str:
-    """Whose key a model of this name takes."""
+    """Return the owner of the key for a model."""
     scheme, separator = _scheme(name.strip())
     return scheme if separator == ":" and not provider_of(f"{scheme}:") else owner_of(name.strip())
 
@@ -178,7 +178,7 @@ def _installed(name: str) -> Callable[..., Any] | None:
 
 
 def _check_name(name: str) -> None:
-    """Refuse what is no model's name as far as can be told without importing litellm."""
+    """Refuse names that cannot be a model's, without importing litellm."""
     if re.match(r"[A-Za-z][\w+.-]*://", name):
         raise ConfigurationError(
             f"unknown model {name!r}: an address goes into base_url= (--base-url, LLM_FSM_BASE_URL)"

@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
 UNLIMITED_ATTEMPT = 60.0
-"""Seconds that one request may take where nobody gave a limit."""
+"""Seconds for one request by default."""
 MAX_RETRY_AFTER = 60.0
-"""Seconds that are waited at a provider's wish if the caller gave no limit."""
+"""The longest wait, in seconds, that a provider may ask for if the caller gave no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class RetryPolicy:
         attempts: Requests sent for one reply, at most.
         base: Longest wait after the first failure, in seconds; it doubles with each further one.
         cap: Longest wait, in seconds.
-        attempt_timeout: Seconds that one request may take. None: all that is left for the reply, which asks a slow
-            model once; 60 where the caller gave no limit.
+        attempt_timeout: Seconds for one request. None: the remaining time of the reply, which asks a slow model once;
+            60 if the caller gave no limit.
     """
 
     attempts: int = 4
@@ -54,7 +54,7 @@ class RetryPolicy:
         return UNLIMITED_ATTEMPT if self.attempt_timeout is None else self.attempt_timeout
 
     def wait(self, failures: int, retry_after: float | None, chance: float) -> float:
-        """Return the seconds to wait after so many failures; `chance` is a random number of [0, 1)."""
+        """Return the seconds to wait after this many failures; `chance` is a random number of [0, 1)."""
         jittered = chance * min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
         return max(jittered, retry_after or 0.0)
 
@@ -88,7 +88,7 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
 
 
 class Retries:
-    """The requests of one call, and the time until when more may be sent. `timeout`: seconds, or None."""
+    """The requests of one call, and their deadline. `timeout`: seconds, or None."""
 
     __slots__ = ("_deadline", "_pacing", "_policy", "_started", "sent")
 
@@ -100,15 +100,15 @@ class Retries:
         self._deadline = math.inf if timeout is None else self._started + timeout
 
     def __enter__(self) -> None:
-        """Add what this call took to the ModelError with which it ends."""
+        """Add the requests and time of this call to the ModelError with which it ends."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, ModelError):
-            error.attempts += self.sent  # to those of another call that this one gave way to
+            error.attempts += self.sent  # added to those of another call that replaced this one
             error.seconds = self.seconds
 
     async def instead(self, call: Awaitable[ModelReply]) -> ModelReply:
-        """Await another call that replaces this one, and add what this one took. Raises its ModelError."""
+        """Await another call that replaces this one, and add this one's requests and time. Raises its ModelError."""
         with self:
             reply = await call
         return replace(reply, attempts=self.sent + reply.attempts, seconds=self.seconds)
@@ -122,8 +122,7 @@ class Retries:
         """Await `attempt(seconds it may take)` until it succeeds.
 
         Raises:
-            ModelError: Its error, if that is not retryable or the attempts are used up; a retryable one, if the time
-                is.
+            ModelError: Its error, if that is not retryable or the attempts are used up; a retryable one after the time.
         """
 
         limited = self._deadline < math.inf and self._policy.attempt_timeout is None

@@ -1,6 +1,6 @@
-"""One adapter for models by name: each request goes to the adapter of its model's provider.
+"""One adapter for models by name. Each request goes to the adapter of its model's provider.
 
-A definition may name another model for a state than the machine has, also one of another provider.
+A state of a definition may name another model than the machine's, also one of another provider.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 
 class Router:
-    """Send each request to the adapter of the provider that its model names; for the protocol see `LLM`.
+    """Sends each request to the adapter of its model's provider; for the protocol see `LLM`.
 
     Args:
         name: The model of requests that name none.
-        owner: Gives the provider's name of a model; "" means that of `name`.
-        make: Makes the adapter of a model. Raises ConfigurationError, for example when the provider's key is missing.
+        owner: Returns the provider's name of a model; "" means that of `name`.
+        make: Makes the adapter of a model. Raises ConfigurationError, for example if the provider's key is missing.
     """
 
     def __init__(self, name: str, *, owner: Callable[[str], str], make: Callable[[str], LLM]) -> None:
@@ -39,16 +39,16 @@ class Router:
         try:
             return form_of(self.default if model is None else self._of(model), model)
         except ModelError:
-            return "list"  # the request says why there is none
+            return "list"  # the request will report why there is none
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Give the reply while it arrives. Raises ModelError."""
+        """Yield the reply while it arrives. Raises ModelError."""
         async with aclosing(streamed(self._adapter(request), request)) as items:
             async for item in items:
                 yield item
 
     async def aclose(self) -> None:
-        """Close what the adapters hold open in the running event loop."""
+        """Close the adapters' connections of the running event loop."""
         for adapter in self._adapters.values():
             await let_go(adapter)
 

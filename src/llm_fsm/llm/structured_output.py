@@ -1,13 +1,13 @@
-"""The ways to ask for the form of a reply, and those that each endpoint accepts.
+"""The ways to ask for the form of a reply, and the ones that each endpoint accepts.
 
     schema        `response_format` json_schema: the provider holds the model to it
     tool          one function, which the model must call with the reply as arguments
     json_object   `response_format` json_object: JSON of any form
     prompt        the prompt's words alone
 
-A step down is made only when a provider rejects a request for its form. Where tools are offered too, few
-providers hold the model to a schema without keeping it from calling them. There only the prompt asks for the
-form, unless the endpoint is known to take both.
+The adapter steps down only if a provider rejects a request for its form. If tools are offered too, few providers
+enforce a schema without preventing calls. Then only the prompt asks for the form, unless the endpoint is known to take
+both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FORM: Mapping[Mode, re.Pattern[str]] = {
     ),
 }
 NO_TOOLS = "the request offers tools; use a model and a server that take them"
-"""What to say when a request was rejected for its tools: without them there is nothing left to ask."""
+"""The error message for a request that was rejected for its tools, which it needs."""
 
 _UNSUPPORTED = re.compile(
     r"not (yet )?(supported|implemented|permitted|available)|unsupported|unrecogni[sz]ed|cannot unmarshal"
@@ -64,14 +64,14 @@ _NO_TEMPERATURE = re.compile(
     r"|only 1(\.0+)? is|only be (set to )?1(\.0+)?\b(?!\.\d| (and|or|to)\b)"
 )
 _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
-"""Keys of error bodies that repeat parts of the request or of the model's words."""
+"""Keys of error bodies that repeat parts of the request or of the model's text."""
 
 
 def rejects_form(status: int, body: str, mode: Mode) -> bool:
-    """Return true if an error answer says that the endpoint does not take this form of request.
+    """Return true if an error answer means that the endpoint does not take this form of request.
 
-    It must name the form, or call something unsupported without naming another parameter. A server that fails over a
-    form (500) must name it.
+    It must name the form, or call something unsupported without naming another parameter. A server that fails because
+    of a form (500) must name it.
     """
     if mode == "prompt" or status not in (*FORM_STATUS, 500) or body.lstrip()[:1] == "<":
         return False
@@ -84,7 +84,7 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
 
 
 def rejects_tools(status: int, body: str) -> bool:
-    """Return true if an error answer says that the endpoint takes no tools."""
+    """Return true if an error answer means that the endpoint takes no tools."""
     if status not in FORM_STATUS or body.lstrip()[:1] == "<":
         return False
     words = _claims(body)[:4000].lower()
@@ -92,7 +92,7 @@ def rejects_tools(status: int, body: str) -> bool:
 
 
 def rejects_stream(status: int, body: str) -> bool:
-    """Return true if an error answer says that the endpoint, or this user's model there, gives no streams."""
+    """Return true if an error answer means that the endpoint, or this user's model there, has no streams."""
     if status not in FORM_STATUS or body.lstrip()[:1] == "<":
         return False
     words = _claims(body)[:4000].lower()
@@ -100,7 +100,7 @@ def rejects_stream(status: int, body: str) -> bool:
 
 
 def rejects_temperature(error: ModelError) -> bool:
-    """Return true if an error says that the model takes only its own temperature or none, as reasoning models do."""
+    """Return true if an error means that the model takes only its own temperature or none, like reasoning models."""
     said = str(error).lower()
     if error.status not in FORM_STATUS or "temperature" not in said:
         return False
@@ -108,7 +108,7 @@ def rejects_temperature(error: ModelError) -> bool:
 
 
 def _claims(body: str) -> str:
-    """Return the words of an error body without what it repeats of the request."""
+    """Return the text of an error body, without its copies of the request."""
     try:
         return " ".join(_strings(json.loads(body)))
     except (ValueError, RecursionError):
@@ -144,10 +144,10 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
 
 
 class ReplyModes:
-    """The request forms that the models of one endpoint accept, as far as it is known.
+    """The request forms that the models of one endpoint accept, as far as they are known.
 
-    `both`: it takes schemas beside tools, too.
-    `counts`: it takes the wish for token counts in a stream. `untempered`: models to which no temperature is sent.
+    `both`: it takes schemas beside tools. `counts`: it takes a request for token counts in a stream. `untempered`:
+    models that get no temperature.
     """
 
     __slots__ = ("_both", "_failing", "_first", "_known", "_unstreamed", "counts", "untempered")
@@ -169,12 +169,12 @@ class ReplyModes:
         *,
         tools: bool = False,
     ) -> T:
-        """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
+        """Ask in the best mode that was not rejected yet, and step down after each rejection.
 
-        If a server fails (500) without a reason in a form that it has never answered, the next one is tried once. A
-        step is remembered once a plainer request was answered; after a failure, once that has happened twice. Without a
-        schema only the prompt's words say the form. After a rejected temperature, `ask` is called again and leaves it
-        out; it stays out if that was answered. Raises what `ask` raises for another reason.
+        If a server fails (500) without a reason in a form that it has never answered, the next form is tried once. A
+        step is remembered after a simpler request was answered, and after a failure only if that has happened twice.
+        Without a schema, only the prompt asks for the form. After a rejected temperature, `ask` is called again without
+        it, and later requests omit it if that was answered. Other errors of `ask` are raised.
         """
         modes, step, left_out = self._modes(model, schema, tools), 0, False
         failed: ModelError | None = None
@@ -206,7 +206,7 @@ class ReplyModes:
                 return reply
 
     def _may_fail_over(self, error: ModelError, model: str, modes: Sequence[Mode], *, tools: bool) -> bool:
-        """Return true if a server may fail because of the form alone: it has never answered in it."""
+        """Return true if a server may fail because of the form, because it has never answered in it."""
         return error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
 
     async def settle_stream(
@@ -218,7 +218,7 @@ class ReplyModes:
         *,
         tools: bool = False,
     ) -> T | ModelReply:
-        """`settle` for a stream; the reply that `whole` gives where the model gives no streams."""
+        """Do the same as `settle` for a stream. If the model has no streams, use the reply of `whole`."""
         if model in self._unstreamed:
             return await whole()
         try:

@@ -1,9 +1,9 @@
-"""One definition behind every door: REST, the OpenAI form, AG-UI, MCP, and a page to talk to.
+"""Serve one definition by several APIs: REST, the OpenAI API, AG-UI, MCP, and a chat page.
 
-In: machines (`AsyncMachine`), and who may use them. Out: an ASGI application, from `create_app`. Every door turns its
-protocol's request into a call of `AsyncMachine` or `AsyncConversation`. It gives the turn as its protocol's answer. No
-door knows another one. Open `app.py` first: it says which parts there are. `guard.py` is in front of all doors.
-`machines.py` finds the conversation that is meant. `turns.py` keeps turns going whose client has left. Needs the extra
+Machines (`AsyncMachine`) and tokens enter. An ASGI application leaves, from `create_app`. Every API is a *door*: it
+turns its protocol's request into a call of `AsyncMachine` or `AsyncConversation`, and the turn into its protocol's
+answer. Doors do not know each other. Open `app.py` first: it joins all parts. `guard.py` is in front of all doors.
+`machines.py` finds the conversation of a request. `turns.py` continues turns whose client has left. Needs the extra
 `server`: `pip install 'llm-fsm[server]'`.
 """
 

@@ -79,7 +79,9 @@ class AgUi:
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> tuple[Held, str | None]:
-        """Return the conversation of the thread, begun where there is none; its greeting where nobody has spoken."""
+        """Return the conversation of the thread, which is begun if it does not exist, and its greeting before the first
+        message.
+        """
         name = views.checked_new_id(given.thread_id)
         if name is None or not name:
             raise Problem("invalid", "a threadId is not empty")
@@ -95,7 +97,7 @@ class AgUi:
         return held, None
 
     async def _turn(self, held: Held, given: RunAgentInput) -> LiveTurn | None:
-        """Return the turn of this run; None if nothing is said."""
+        """Return the turn of this run; None if it has no message."""
         for entry in given.resume or ():
             value = _answer(held, entry)
             return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
@@ -105,7 +107,7 @@ class AgUi:
 
 
 class _Telling:
-    """The events of one turn as those of the protocol."""
+    """Translates the events of one turn to those of the protocol."""
 
     def __init__(self, held: Held, given: RunAgentInput) -> None:
         self._held = held
@@ -171,7 +173,7 @@ class _Telling:
             yield ag.StepStartedEvent(step_name=state)
 
     def _tool(self, event: ev.ToolReturned) -> Iterator[ag.BaseEvent]:
-        """Yield a call that was made. What it brought is not shown by a machine that has secrets."""
+        """Yield a tool call. A machine with secrets does not show its result."""
         yield from self._close()
         call = event.key or uuid.uuid4().hex
         yield ag.ToolCallStartEvent(tool_call_id=call, tool_call_name=event.name)
@@ -184,7 +186,7 @@ class _Telling:
 
 
 async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
-    """Yield a run in which nothing is said: the greeting of a new conversation, or where one stands."""
+    """Yield a run without a message: the greeting of a new conversation, or the state of an old one."""
     yield ag.StepStartedEvent(step_name=held.chat.state)
     if greeting:
         message = f"{given.run_id}-text"
@@ -203,7 +205,7 @@ async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> A
 
 
 def _finished(given: RunAgentInput, turn: Turn, choices: Iterable[Choice]) -> ag.RunFinishedEvent:
-    """Return the end of a run: with its interrupt where the conversation waits."""
+    """Return the end of a run, with its interrupt if the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None:
         outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused)])
@@ -246,7 +248,7 @@ def _answer(held: Held, entry: ResumeEntry) -> Any:
 
 
 def _last_user(given: RunAgentInput) -> str | None:
-    """Return the words of the user with which the messages end; None if they end otherwise. Raises Problem 422."""
+    """Return the user's last message; None if the messages end with another one. Raises Problem 422."""
     last: Any = given.messages[-1] if given.messages else None
     if last is None or last.role != "user":
         return None

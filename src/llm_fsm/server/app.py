@@ -158,7 +158,7 @@ def _add_problems(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         problem = problem_of(error)
         caller = getattr(request.state, "caller", None)
-        if caller is not None and caller.prefix:  # what the store calls it is nobody's business
+        if caller is not None and caller.prefix:  # the store's own id must not be shown
             problem.detail = problem.detail.replace(caller.prefix, "")
         return _told(request, problem)
 

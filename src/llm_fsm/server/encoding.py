@@ -1,4 +1,4 @@
-"""JSON as every door writes it, and server-sent events of it."""
+"""JSON and server-sent events, for all doors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def to_json(value: Any) -> bytes:
-    """JSON in UTF-8; halves of surrogate pairs are escaped."""
+    """Write JSON in UTF-8, with escaped halves of surrogate pairs."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, TypeError):

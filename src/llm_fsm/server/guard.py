@@ -16,9 +16,9 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import ANYBODY, Caller, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
-"""Addresses that need no token: pages and documents without anybody's data."""
+"""Paths that need no token: pages and documents without private data."""
 Answered = Callable[[Scope, int, float], None]
-"""Told of each answer: the scope of its request, its status, and the seconds until it was complete."""
+"""A function that receives each answer: the scope of its request, its status, and its seconds."""
 REQUEST_ID: ContextVar[str] = ContextVar("llm_fsm_request_id", default="")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
@@ -32,8 +32,8 @@ _HEADERS = [
 class Guard:
     """An ASGI application in front of another one.
 
-    `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name, for a server with
-    tokens, which no foreign page can make a browser send. `origins`: those whose pages may call the server.
+    `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with
+    tokens, which a foreign page cannot make a browser send. `origins`: origins whose pages may call the server.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Guard:
         async def answer(message: Message) -> None:
             nonlocal began, status
             if body.problem is not None and not began:
-                return  # what the framework makes of a body that broke off
+                return  # the framework's error for a broken body
             if message["type"] == "http.response.start":
                 began, status = True, message["status"]
                 message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())]
@@ -153,7 +153,7 @@ def _name(host: str) -> str | None:
 
 
 class _Body:
-    """The body of a request, which must come whole, in time, and not be too large."""
+    """The body of a request, with limits of time and size."""
 
     def __init__(self, receive: Receive, limits: Limits) -> None:
         self._receive = receive
@@ -164,7 +164,7 @@ class _Body:
         self.problem: Problem | None = None
 
     def expect(self, scope: Scope) -> None:
-        """Raise Problem 413 where the headers say that it is too large."""
+        """Raise Problem 413 if the headers announce too large a body."""
         for name, value in scope["headers"]:
             if name == b"content-length":
                 self.is_expected = value != b"0"
@@ -191,7 +191,7 @@ class _Body:
         if self._size > self._limits.body_bytes:
             self._too_large()
         if not message.get("more_body", False):
-            self.is_expected = False  # what follows is the end of the connection
+            self.is_expected = False  # only the end of the connection can follow
         return message
 
     def _too_large(self) -> None:

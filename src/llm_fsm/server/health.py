@@ -1,4 +1,4 @@
-"""Is the server alive, and can it work?"""
+"""Health checks: the server is alive, and it can work."""
 
 from __future__ import annotations
 

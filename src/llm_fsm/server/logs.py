@@ -1,6 +1,6 @@
 """Logs as JSON lines on standard error: events of turns, and one line for each request.
 
-Every value is written as JSON, so nothing that a client sends can begin a line of its own.
+Every value is written as JSON, so no client can add a line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_fsm.server.guard import REQUEST_ID
 
 
 def log_json(level: str = "INFO") -> Callable[[], None]:
-    """Write JSON lines from now on, in this whole process; the function that comes back ends it."""
+    """Write JSON lines from now on, in this whole process. The returned function ends it."""
     logger.remove()
     logger.configure(patcher=_with_request)
     sink = logger.add(_write, level=level, format="{message}")
@@ -32,7 +32,7 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:
-    """Write the line of a request; its query is left out, as it may hold anything."""
+    """Write the line of a request, without its query, which may hold anything."""
     caller = scope.get("state", {}).get("caller")
     logger.bind(
         event="request",

@@ -1,4 +1,4 @@
-"""The machines that a server has, and the conversation that a caller means."""
+"""The machines of a server, and the conversations of its callers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llm_fsm.server.tokens import Caller
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, just_before, kept_definition
 
 HELD = 4096
-"""Conversations that stay at hand: the next message does not read them again."""
+"""The most conversations in the cache, so that the next message does not read them again."""
 _PAGE = 200
 
 
@@ -70,7 +70,7 @@ class Machines:
         return list({id(machine.store): machine.store for machine in self._machines.values()}.values())
 
     def replace(self, machine: AsyncMachine) -> None:
-        """Put a machine in place of the one of the same name: new conversations begin with it."""
+        """Replace the machine of the same name. New conversations begin with it."""
         name = machine.definition.name
         old = self._machines.get(name)
         self._machines[name] = machine
@@ -89,7 +89,7 @@ class Machines:
     # -- conversations
 
     def hold(self, caller: Caller, machine: AsyncMachine, chat: AsyncConversation) -> Held:
-        """Keep a conversation at hand."""
+        """Add a conversation to the cache."""
         self._held[chat.id] = (machine, chat)
         self._held.move_to_end(chat.id)
         if len(self._held) > HELD:
@@ -97,7 +97,7 @@ class Machines:
         return Held(machine, chat, caller)
 
     def forget(self, stored: str) -> None:
-        """Do not keep a conversation at hand."""
+        """Remove a conversation from the cache."""
         self._held.pop(stored, None)
 
     async def find(self, caller: Caller, conversation_id: str) -> Held:
@@ -133,9 +133,9 @@ class Machines:
     async def listed(
         self, caller: Caller, after: str | None, limit: int, only: Mapping[str, Any], prefix: str = ""
     ) -> Sequence[Listed]:
-        """Conversations of a caller in order of their ids, those after `after`.
+        """Return the conversations of a caller in order of their ids, after `after`.
 
-        `only`: definition, state and ended as of `Store.list`; `prefix`: how their ids begin.
+        `only`: definition, state and ended as in `Store.list`; `prefix`: the beginning of their ids.
         """
         begins = caller.stored(prefix)
         place = just_before(begins) if begins else None

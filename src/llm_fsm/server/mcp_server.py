@@ -1,6 +1,6 @@
-"""The MCP door: conversations as tools, and what assistants that write definitions ask for.
+"""The MCP door: conversations as tools, and tools for assistants that write definitions.
 
-Needs the extra `mcp`. Over HTTP every request stands for itself, so that any of several processes can answer it.
+Needs the extra `mcp`. Over HTTP, every request is independent, so that any of several processes can answer it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
     @tool
     async def list_definitions(ctx: Context[Any, Any]) -> dict[str, Any]:
-        """List the machines that can be talked to, each with its description and states."""
+        """List the machines, each with its description and states."""
         return {"definitions": [views.head_of(machine) for machine in machines.all(_caller(ctx))]}
 
     @tool
@@ -94,7 +94,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         conversation_id: str | None = None,
         greet: bool = True,
     ) -> dict[str, Any]:
-        """Begin a conversation with a definition. Gives its id, state and greeting."""
+        """Begin a conversation with a definition. Returns its id, state and greeting."""
         caller = _caller(ctx)
         begun = await service.start(
             caller,
@@ -113,7 +113,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         request_id: str | None = None,
         picked: bool = False,
     ) -> dict[str, Any]:
-        """Send a message of the user. The same request_id again gives the recorded answer.
+        """Send a message of the user. The same request_id returns the recorded answer.
 
         `picked`: the text is the label of one of the `choices`.
         """
@@ -128,13 +128,13 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         pause: str | None = None,
         request_id: str | None = None,
     ) -> dict[str, Any]:
-        """Answer what a conversation or run waits for, as its `paused` says; `value` fits `paused.schema`."""
+        """Answer the pause of a conversation or run. `value` fits `paused.schema`."""
         held = await found(ctx, conversation_id)
         return views.turn_of(held, await service.answer(held, value, pause, request_id))
 
     @tool
     async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
-        """Read where a conversation stands, and all its messages."""
+        """Read the state of a conversation, and all its messages."""
         held = await found(ctx, conversation_id)
         history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await held.chat.history()]
         return {**views.conversation_of(held), "history": history}
@@ -147,7 +147,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         context: dict[str, Any] | None = None,
         run_id: str | None = None,
     ) -> dict[str, Any]:
-        """Run a machine that works alone, as far as it goes. `given` is its input; the same run_id goes on with it."""
+        """Run a machine without a user as far as possible. `given` is its input; the same run_id resumes it."""
         caller = _caller(ctx)
         machine = machines.named(caller, definition)
         wanted = views.checked_new_id(run_id)
@@ -162,14 +162,14 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     tool = _tools(server)
 
     def meant(ctx: Context[Any, Any], definition: str) -> Definition:
-        """Return the definition of a JSON text, or of the name of one that is served."""
+        """Return the definition of a JSON text, or of a served name."""
         if definition.lstrip()[:1] in ("{", "/"):
             return load_text(definition, file=workbench.NAME).definition
         return service.machines.named(_caller(ctx), definition).definition
 
     @tool
     async def validate_definition(definition: str) -> dict[str, Any]:
-        """Check a definition, given as JSON text: every finding with line, column and hint."""
+        """Check a definition, given as JSON text. Returns every finding with line, column and hint."""
         found = await asyncio.to_thread(workbench.findings, definition)
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
 
@@ -186,7 +186,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         context: dict[str, Any] | None = None,
         message: str = "Hello!",
     ) -> dict[str, Any]:
-        """Show what the model reads in a state. `definition`: JSON text, or the name of one that is served."""
+        """Show the prompt of a state. `definition`: JSON text, or the name of a served one."""
         made = meant(ctx, definition)
         return await asyncio.to_thread(workbench.prompt, made, state, context or {}, message)
 
@@ -200,7 +200,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     async def draw(
         ctx: Context[Any, Any], definition: str, form: workbench.Form = "mermaid"
     ) -> str:
-        """Draw a definition, given as JSON text or as the name of one that is served."""
+        """Draw a definition, given as JSON text or as the name of a served one."""
         return await asyncio.to_thread(workbench.picture, meant(ctx, definition), form)
 
 
@@ -222,7 +222,7 @@ def _add_resources(server: MCPServer[Any], service: Service) -> None:
 
 
 class Door:
-    """`/mcp` as an ASGI application, open while `opened` is entered."""
+    """`/mcp` as an ASGI application, which works while `opened` is entered."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -230,9 +230,9 @@ class Door:
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
-        """Take requests. The manager of the SDK lives once, so each time gets its own."""
+        """Take requests. The SDK's manager can only run once, so each call makes a new one."""
         server = mcp_server(self._service)
-        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has looked already
+        unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has checked it already
         self._app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
         async with server.session_manager.run():
             try:

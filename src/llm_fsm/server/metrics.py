@@ -30,7 +30,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counts what happens from `start` on."""
+    """Counts events from `start` on."""
 
     def __init__(self, service: Service) -> None:
         kept = self.registry = CollectorRegistry()
@@ -63,7 +63,7 @@ class Metrics:
             return Response(self.text(), media_type=CONTENT_TYPE_LATEST)
 
     def text(self) -> bytes:
-        """Return the figures as Prometheus reads them."""
+        """Return the figures in Prometheus's format."""
         if os.environ.get(MULTIPROCESS):
             gathered = CollectorRegistry()
             MultiProcessCollector(gathered)  # type: ignore[no-untyped-call]
@@ -71,7 +71,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def start(self) -> Callable[[], None]:
-        """Begin to count; the function that comes back ends it."""
+        """Begin to count. The returned function ends it."""
         return observe(self._take)
 
     def answered(self, scope: Scope, status: int, seconds: float) -> None:

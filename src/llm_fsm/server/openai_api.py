@@ -1,8 +1,8 @@
-"""The OpenAI form: `/v1/models`, `/v1/chat/completions` and `/v1/responses`.
+"""The OpenAI door: `/v1/models`, `/v1/chat/completions` and `/v1/responses`.
 
-A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the conversation,
-or else the transcript itself does; see `transcripts.py`. System messages are the definition's own business and
-are not read.
+A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the conversation.
+Otherwise the transcript identifies it; see `transcripts.py`. System messages are ignored, because the definition has
+its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from llm_fsm.server.transcripts import Said, Transcripts, answer_text, digest, f
 from llm_fsm.server.turns import LiveTurn
 
 ANSWER = "answer"
-"""The name of the tool whose call stands for a pause."""
+"""The name of the tool whose call represents a pause."""
 
 
 class _Wish(BaseModel):
@@ -46,7 +46,7 @@ class StreamOptions(_Wish):
 
 
 class ChatWish(_Wish):
-    """A request for a chat completion; settings of models that are not listed are taken and not used."""
+    """A request for a chat completion. Unlisted settings of models are accepted and ignored."""
 
     model: str = Field(max_length=200)
     messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=10_000)
@@ -84,10 +84,10 @@ class Headers:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, read: the earlier messages, the last one, and its conversation.
+    """A parsed request: the earlier messages, the last one, and its conversation.
 
-    `name`: the conversation; None: the one of the transcript. `after`: the request id of the turn after which it goes
-    on, forked where that is not the last one.
+    `name`: the conversation; None: the one of the transcript. `after`: the request id of the turn after which it
+    continues. If that is not the last turn, the conversation is forked.
     """
 
     caller: Caller
@@ -106,7 +106,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """A turn under way, and what to know it by when it is over."""
+    """A running turn, and its identification for later requests."""
 
     held: Held
     live: LiveTurn
@@ -140,7 +140,7 @@ class OpenAI:
     def _model(self, machine: AsyncMachine) -> dict[str, JsonValue]:
         return {"id": machine.definition.name, "object": "model", "created": self._began, "owned_by": "llm-fsm"}
 
-    # -- which conversation
+    # -- the conversation
 
     async def begin(self, asked: Asked) -> Going:
         """Find or begin the conversation, and take the message. Raises Problem, ConversationConflict."""
@@ -202,9 +202,9 @@ class OpenAI:
         return (await self.service.fork(point.held, point.turn, None, None)).held
 
     async def finished(self, going: Going, shown: str | None = None) -> Turn:
-        """Return the turn when it is over, known by its transcript from then on.
+        """Wait for the end of the turn, register its transcript, and return it.
 
-        `shown`: the words as they were sent.
+        `shown`: the text as it was sent.
         """
         turn = await going.live.result()
         asked = going.asked
@@ -352,12 +352,12 @@ class OpenAI:
 
 
 def with_error(problem: Problem) -> dict[str, Any]:
-    """Return the problem document, with the member `error` by which clients of this form know one."""
+    """Return the problem document, with the member `error` for clients of the OpenAI API."""
     error = {"message": problem.detail, "type": problem.kind, "code": problem.kind, "param": None}
     return {**problem.document(), "error": error}
 
 
-# -- what is read
+# -- reading requests
 
 
 def _invalid(pointer: str, detail: str) -> Problem:
@@ -373,7 +373,7 @@ def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str
 
 
 def _said(message: Mapping[str, Any]) -> Said | None:
-    """Return a message of a chat, or an item of an input; None for one that is not read. Raises Problem 422."""
+    """Read a message of a chat, or an item of an input; None for one that is ignored. Raises Problem 422."""
     kind = message.get("type")
     if kind == "function_call_output":
         return Said("tool", _canonical(_content(message.get("output"))))
@@ -409,7 +409,7 @@ def _canonical(text: str) -> str:
 
 
 def _value(text: str, *, strict: bool) -> Any:
-    """Return the answer that a text is: JSON, or where it need not be, the text itself. Raises Problem 409."""
+    """Return the answer in a text: JSON, or the text itself if that is allowed. Raises Problem 409."""
     try:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -430,7 +430,7 @@ def _text_of(given: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _answered(turns: Sequence[Turn], after: int, request_id: str) -> bool:
-    """Return true where the turn after a turn answered this request."""
+    """Return true if the turn after a turn answered this request."""
     return any(turn.number == after + 1 and turn.request_id == request_id for turn in turns)
 
 
@@ -450,7 +450,7 @@ def _read_response_id(given: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
-# -- what is given
+# -- writing answers
 
 
 def _head(held: Held, kind: str) -> dict[str, Any]:
@@ -464,12 +464,12 @@ def _usage(turn: Turn) -> dict[str, Any]:
 
 
 def _extra(held: Held, turn: Turn) -> dict[str, Any]:
-    """Fields that this server adds to the form."""
+    """Return the fields that this server adds to the API."""
     return {"conversation_id": held.id, "llm_fsm": views.turn_of(held, turn)}
 
 
 def _tool_calls(turn: Turn) -> list[dict[str, Any]]:
-    """Return a pause as a tool call, to be answered by a tool message."""
+    """Return a pause as a tool call, which a tool message answers."""
     paused = turn.paused
     if paused is None:
         return []
@@ -497,7 +497,7 @@ def _message_item(name: str, text: str | None) -> dict[str, Any]:
 
 
 def _response(going: Going, turn: Turn | None, text: str, item: str | None = None) -> dict[str, Any]:
-    """Return a response; without a turn one that is in progress."""
+    """Return a response; without a turn, one that is in progress."""
     held = going.held
     document: dict[str, Any] = {
         "id": _response_id(held.id, going.live.request_id),

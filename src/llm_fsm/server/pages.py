@@ -1,4 +1,4 @@
-"""The chat page, and the page of the API's documentation: files of ours, which load nothing from elsewhere."""
+"""The chat page and the page of the API's documentation. They load nothing from other servers."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ KINDS: Mapping[str, Kind] = {
     "internal": Kind(500, "A fault of the server", "never, or it is a fault of ours: please report it"),
     "unavailable": Kind(503, "Not available", "the server ends, or lacks a program or setting that is needed"),
 }
-"""The last part of `type` to what it means. The table of docs/server.md is held against this one."""
+"""The last part of `type` to its meaning. A test compares the table of docs/server.md with this one."""
 
 
 class Problem(Exception):
-    """Something goes wrong that a row of the table says. `extra` are further members of the document."""
+    """A problem of one row of the table. `extra` are further members of the document."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
-        """Return the answer that tells it."""
+        """Return the HTTP response."""
         headers = dict(self.headers)
         if self.retry_after is not None or self.status == 503:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after or BUSY_SECONDS)))
@@ -94,7 +94,7 @@ class Problem(Exception):
 
 
 def type_of(kind: str) -> str:
-    """Return the `type` of a row, which stays the same."""
+    """Return the `type` of a row, which never changes."""
     return f"urn:llm-fsm:problem:{kind}"
 
 
@@ -115,11 +115,11 @@ TOLD: tuple[type[Exception], ...] = (Problem, *(kind for _, kind in _ROWS))
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem that an error of the package is."""
+    """Return the problem for an error of the package."""
     if isinstance(error, Problem):
         return error
     kind = next((kind for kind, known in _ROWS if isinstance(error, known)), None)
-    if kind is None:  # a fault of ours: its words may hold anything
+    if kind is None:  # an internal error, whose message may hold anything
         warnings.warn(f"a request failed: {told(error)}", RuntimeWarning, stacklevel=2)
         return Problem("internal", "this is a fault of the server; its operator finds it in the log")
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
@@ -146,6 +146,6 @@ def _pointer(place: Sequence[str | int]) -> str:
 
 
 def problem_of_status(error: HTTPException) -> Problem:
-    """Return the problem of an error that the framework raises."""
+    """Return the problem for an error of the framework."""
     kind = next((kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request")
     return Problem(kind, str(error.detail), headers=error.headers)

@@ -1,4 +1,4 @@
-"""The REST door: definitions, conversations, and runs of machines that work alone."""
+"""The REST door: definitions, conversations, and runs without a user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NewId = Annotated[
 
 
 class StartWish(_Wish):
-    """A conversation to begin. `greet` false: it says nothing before the first message."""
+    """A conversation to begin. `greet` false: it sends no message before the first one of the user."""
 
     definition: str = Field(max_length=200)
     context: dict[str, JsonValue] = {}
@@ -54,27 +54,27 @@ class StartWish(_Wish):
 
 
 class MessageWish(_Wish):
-    """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model to read."""
+    """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model."""
 
     text: str = Field(max_length=100_000)
     picked: bool = False
 
 
 class AnswerWish(_Wish):
-    """The answer to what the conversation waits for. `pause`: the id of the pause that it is for."""
+    """The answer to the pause of a conversation. `pause`: the id of the pause."""
 
     value: JsonValue
     pause: str | None = Field(default=None, max_length=200)
 
 
 class UndoWish(_Wish):
-    """Take the last turn back. `turn`: only where the last turn has this number."""
+    """Undo the last turn. `turn`: only if the last turn has this number."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
 
 
 class ForkWish(_Wish):
-    """Copy a conversation as it was after a turn; without `turn` as it is now."""
+    """Copy a conversation as it was after a turn; without `turn`, as it is now."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
     id: NewId = None
@@ -91,7 +91,7 @@ class RunWish(_Wish):
 
 
 class ListWish(_Wish):
-    """The conversations to list: those after an id, and of a definition, in a state, over or not."""
+    """The conversations to list: after an id, of a definition, in a state, ended or not."""
 
     after: str | None = Field(default=None, max_length=200)
     limit: int = Field(default=100, ge=1, le=1000)
@@ -101,14 +101,14 @@ class ListWish(_Wish):
 
 
 class ListView(BaseModel):
-    """A page of conversations. `next`: give it as `after` for the next page; null at the end."""
+    """A page of conversations. `next`: pass it as `after` for the next page; null at the end."""
 
     conversations: list[views.ListedView]
     next: str | None
 
 
 def caller_of(request: Request) -> Caller:
-    """The caller, as the guard knows it."""
+    """Return the caller, which the guard has found."""
     caller: Caller = request.state.caller
     return caller
 
@@ -134,7 +134,7 @@ _KEY_PARAMETER = {
     "description": "The same key and body again get the recorded answer.",
     "schema": {"type": "string"},
 }
-"""As `Key`, where the header is read by hand: that halves what the framework does before a turn."""
+"""Like `Key`, for headers that are read directly, which halves the framework's work before a turn."""
 ConversationId = Annotated[str, Path(min_length=1, max_length=200)]
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -147,12 +147,12 @@ _TURN: dict[int | str, dict[str, Any]] = {200: {"model": views.TurnView, "conten
 
 
 def wants_stream(request: Request) -> bool:
-    """True where the client asks for server-sent events."""
+    """Return true if the client asks for server-sent events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 def last_event(request: Request) -> tuple[str | None, int]:
-    """The request id and number of `Last-Event-ID`. Raises Problem 400 for one that is none of ours."""
+    """Return the request id and number in `Last-Event-ID`. Raises Problem 400 for an unknown form."""
     given = request.headers.get("last-event-id")
     if not given:
         return None, 0
@@ -165,7 +165,8 @@ def last_event(request: Request) -> tuple[str | None, int]:
 def event_stream(
     service: Service, events: AsyncGenerator[bytes], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Server-sent events as an answer: counted, kept alive, and given up for a client that takes nothing."""
+    """Return server-sent events as an answer. The stream is counted, kept alive, and ended if the client reads nothing.
+    """
 
     async def counted() -> AsyncGenerator[bytes]:
         with service.gauge.stream():
@@ -183,12 +184,12 @@ def event_stream(
 
 
 class Rest:
-    """The routes of this door over a service, in a router: that of the application itself is the quickest."""
+    """The routes of this door over a service, in a router. The application's own router is the fastest."""
 
     def __init__(self, service: Service, router: APIRouter) -> None:
         self.service = service
         self.router = router
-        self._turns()  # first what is asked most: routes are tried in order
+        self._turns()  # the most frequent routes first, because they are tried in order
         self._conversations()
         self._runs()
         self._definitions()
@@ -504,7 +505,7 @@ class Rest:
         return event_stream(self.service, self._told(held, live, after))
 
     async def _told(self, held: Held, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
-        """Yield a turn as server-sent events. What goes wrong is one of them: the status was sent before."""
+        """Yield a turn as server-sent events. An error is an event, because the status was sent before."""
         key, number = live.request_id, after
         try:
             async for number, event in live.follow(after):
@@ -528,12 +529,12 @@ def _started(request: Request, begun: Begun) -> Response:
 
 
 def _place(request: Request, kind: str, name: str) -> dict[str, str]:
-    """The address of what was made, also where the application is mounted."""
+    """Return the URL of a new resource, also in a mounted application."""
     return {"Location": f"{request.scope.get('root_path', '')}/{kind}/{quote(name, safe='')}"}
 
 
 def svg_of(text: str) -> bytes:
-    """Return a DOT text drawn by Graphviz. Raises Problem 503 where it is not installed."""
+    """Draw a DOT text by Graphviz. Raises Problem 503 if it is not installed."""
     program = shutil.which("dot")
     if program is None:
         raise Problem("unavailable", "SVG is drawn by Graphviz, which this server has not; ask for format=mermaid")

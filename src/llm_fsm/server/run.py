@@ -1,7 +1,7 @@
-"""The application as a process: uvicorn with the settings that this server needs.
+"""Run the application as a process: uvicorn with the settings of this server.
 
-uvicorn has a time-out for idle connections alone. A client that sends one byte of a header now and then would keep its
-connection for ever. So the head of a request must come in time, and there must not be too much of it.
+uvicorn only has a time-out for idle connections. A client that slowly sends bytes of a header would keep its connection
+for ever. So the head of a request must come in time, and there must not be too much of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_HEAD_BYTES = 65_536
 
 
 class Config(uvicorn.Config):
-    """uvicorn's settings, with the seconds that the head of a request may take."""
+    """uvicorn's settings, with the time limit for the head of a request."""
 
     def __init__(self, app: Any, *, header_seconds: float, **settings: Any) -> None:
         self.header_seconds = header_seconds
@@ -41,7 +41,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived; wait for the rest of a head."""
+        """Take the received bytes, and wait for the rest of a head."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()
@@ -53,7 +53,7 @@ class TimedProtocol(HttpToolsProtocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._stop()
         super().connection_lost(exc)
 
@@ -73,7 +73,7 @@ class TimedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which a signal to end ends well: the process is not killed by it once all is done."""
+    """uvicorn's server, which exits normally after a signal to end, and is not killed by it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

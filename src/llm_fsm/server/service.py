@@ -1,4 +1,4 @@
-"""The work that all doors share: find the conversation, count the message, play the turn."""
+"""The common work of all doors: find the conversation, count the message, play the turn."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 
 RUN = "run"
-"""The request id of a run in `Turns`: a run has no message."""
+"""The request id of a run in `Turns`, because a run has no message."""
 
 
 def _said(text: str, *, picked: bool) -> str | Choice:
-    """Return a message; the engine looks up the value of a choice by its label."""
+    """Return a message. The engine looks up the value of a choice by its label."""
     return Choice(text, None) if picked else text
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A conversation that was begun. `is_new` False: the same request began it before."""
+    """A new conversation. `is_new` is false if the same request began it before."""
 
     held: Held
     greeting: str
@@ -35,7 +35,7 @@ class Begun:
 
 
 class Service:
-    """The machines of a server and what goes on with them; no door knows another one."""
+    """The machines of a server, with their running turns, for all doors."""
 
     def __init__(self, machines: Machines, limits: Limits) -> None:
         self.machines = machines
@@ -53,14 +53,14 @@ class Service:
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Held:
         """Return a conversation. Raises ConversationNotFound.
 
-        `fresh`: as it stands now, whatever other processes did.
+        `fresh`: read it again, with the changes of other processes.
         """
         held = await self.machines.find(caller, conversation_id)
         if not fresh:
             return held
         try:
             await held.chat.refresh()
-        except ConversationNotFound:  # another process deleted it; its id may begin anew
+        except ConversationNotFound:  # another process deleted it, so its id is free
             self.machines.forget(held.chat.id)
             raise
         return held
@@ -78,7 +78,7 @@ class Service:
         state: str | None = None,
         key: str | None = None,
     ) -> Begun:
-        """Begin a conversation, or give the one that the same idempotency key began. Raises ConversationConflict."""
+        """Begin a conversation, or return the one of the same idempotency key. Raises ConversationConflict."""
         self.count(caller)
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
@@ -108,22 +108,23 @@ class Service:
         return held, first.text
 
     async def send(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
-        """Take a message; `picked`: it is the label of a choice. Raises as AsyncConversation.send."""
+        """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
         self.count(held.caller)
         try:
             return await held.chat.send(_said(text, picked=picked), request_id=request_id)
-        except ConversationNotFound:  # another process deleted it; its id may begin anew
+        except ConversationNotFound:  # another process deleted it, so its id is free
             self.machines.forget(held.chat.id)
             raise
 
     async def answer(self, held: Held, value: object, pause: str | None, request_id: str | None) -> Turn:
-        """Answer what is waited for. Raises as AsyncConversation.answer."""
+        """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
         self.count(held.caller)
         await self._check_pause(held, pause, request_id)
         return await held.chat.answer(value, request_id=request_id)
 
     async def stream(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
-        """Take a message, in a turn that can be followed. Raises as `Turns.begin`, and Problem 429."""
+        """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
+        """
         self.gauge.check_streams()
         self.count(held.caller)
         key = request_id or uuid.uuid4().hex
@@ -134,7 +135,7 @@ class Service:
     async def stream_answer(
         self, held: Held, value: object, pause: str | None, request_id: str | None
     ) -> LiveTurn:
-        """Answer what is waited for, in a turn that can be followed."""
+        """Answer the pause, and return a turn that can be followed."""
         self.gauge.check_streams()
         self.count(held.caller)
         await self._check_pause(held, pause, request_id)
@@ -144,7 +145,7 @@ class Service:
         )
 
     async def _check_pause(self, held: Held, pause: str | None, request_id: str | None) -> None:
-        """Look at what is waited for now. Raises ConversationConflict for an answer to something else that is new."""
+        """Check the current pause. Raises ConversationConflict for a new answer to another pause."""
         await held.chat.refresh()
         waits = held.chat.paused
         if pause is None or waits is None or waits.id == pause:
@@ -186,7 +187,7 @@ class Service:
         run_id: str | None,
         key: str | None,
     ) -> tuple[str, LiveTurn]:
-        """Begin a run in the background, or go on with it: its id, and the turn to follow."""
+        """Begin or resume a run in the background. Return its id, and the turn to follow."""
         self.count(caller)
         name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)

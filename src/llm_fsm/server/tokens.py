@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from llm_fsm.errors import ConfigurationError
 
 MARK = "~"
-"""Stands between the name of a token and the id of one of its own conversations, in the store."""
+"""The separator between the name of a token and the id of its conversation, in the store."""
 NAME = r"^[A-Za-z0-9_-]{1,32}$"
 
 

@@ -1,11 +1,11 @@
-"""The search for the conversation of a transcript: the digest of its messages is its address.
+"""Find the conversation of a transcript by the digest of its messages.
 
-Clients of the OpenAI form send all messages every time. Those before the last one are looked up by their digest among
-the conversations of the same token. If they are the head of a conversation, it goes on. If they are an earlier point,
-it is forked there.
+Clients of the OpenAI API send all messages every time. The messages before the last one are searched by their digest
+among the conversations of the same token. If they are the head of a conversation, it continues. If they are an earlier
+point, it is forked there.
 
-Digests are not stored. A conversation that is begun by a transcript has the digest of its first message in its id.
-So another process, or this one after a restart, finds the few that can be meant. It computes their digests again.
+Digests are not stored. A conversation that begins with a transcript has the digest of its first message in its id. So
+another process, or this one after a restart, finds the few candidates. It computes their digests again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 
 KEPT = 50_000
-"""Digests that stay at hand."""
+"""The most digests in the cache."""
 MOST_CANDIDATES = 200
-"""Conversations with the same first message that are looked into."""
+"""The most conversations with the same first message that are checked."""
 
 
 class Said(NamedTuple):
-    """A message of a transcript: who says it, and its words."""
+    """A message of a transcript: its role and its text."""
 
     role: str
     text: str
@@ -38,7 +38,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A conversation as it was after a turn. `is_head`: no turn came after it."""
+    """A conversation as it was after a turn. `is_head`: no turn follows."""
 
     held: Held
     turn: int
@@ -52,7 +52,7 @@ def digest(messages: Iterable[Said]) -> str:
 
 
 def words_of(turn: Turn) -> str:
-    """Return the words by which a turn is told in a transcript; a pause is told in words, too."""
+    """Return the text of a turn in a transcript, with its pause as text."""
     return _words(turn, turn.paused)
 
 
@@ -61,7 +61,7 @@ def _words(turn: Turn, paused: Any) -> str:
 
 
 def pause_words(paused: Any) -> str:
-    """Say in a sentence what is waited for; "" for nothing."""
+    """Describe a pause in one sentence; "" if there is none."""
     if paused is None:
         return ""
     call = paused.call
@@ -71,12 +71,12 @@ def pause_words(paused: Any) -> str:
 
 
 def answer_text(value: Any) -> str:
-    """Return an answer as it stands in a transcript."""
+    """Return an answer in the form of transcripts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
-    """Return the messages of each turn, by its number; words that nobody asked for belong to the turn before."""
+    """Return the messages of each turn, by its number. Unrequested messages belong to the turn before."""
     found: list[tuple[int, list[Said]]] = []
     for turn in turns:
         said: list[Said] = []
@@ -93,14 +93,14 @@ def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
 
 
 class Transcripts:
-    """Finds conversations by what was said in them."""
+    """Finds conversations by their messages."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
 
     def remember(self, held: Held, messages: Sequence[Said], turn: int) -> None:
-        """Know a conversation by its messages up to a turn."""
+        """Register a conversation under its messages up to a turn."""
         key = (held.caller.name, held.definition, digest(messages))
         self._known[key] = (held.id, turn)
         self._known.move_to_end(key)
@@ -108,7 +108,7 @@ class Transcripts:
             self._known.popitem(last=False)
 
     async def find(self, caller: Caller, definition: str, messages: Sequence[Said]) -> Point | None:
-        """Return the conversation in which exactly this was said; None for none."""
+        """Return the conversation with exactly these messages; None if there is none."""
         wanted = digest(messages)
         known = self._known.get((caller.name, definition, wanted))
         if known is not None:

@@ -1,8 +1,7 @@
-"""Turns that go on though their client has left: any caller can follow one from any of its events.
+"""Running turns, which continue if their client leaves. Any caller can follow one from any of its events.
 
-A streamed turn runs in its own task, and keeps its events for a while after it is over. A client that comes back with
-the same request id hears the rest. If nothing is kept any more, or in another process, the engine gives the turn again
-from the store.
+A streamed turn runs in its own task, and keeps its events for a while after its end. A client that returns with the
+same request id receives the rest. Later, or in another process, the engine returns the turn from the store.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from llm_fsm.events import Event
 
 KEPT_SECONDS = 60.0
 KEPT = 1_000
-"""Turns that are over and still kept."""
+"""The most finished turns that are kept."""
 
 
 class LiveTurn:
-    """One turn, its events so far, and how it ended."""
+    """One turn, its events so far, and its result."""
 
     def __init__(self, request_id: str, said: object) -> None:
         self.request_id = request_id
@@ -45,7 +44,7 @@ class LiveTurn:
                 self.events.append(event)
                 self._tell()
             self.turn = stream.turn
-        except Exception as error:  # told to whoever follows, and not lost in the task
+        except Exception as error:  # reported to all followers, and not lost in the task
             self.error = error
         finally:
             self._tell()
@@ -55,7 +54,7 @@ class LiveTurn:
         news.set()
 
     async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """Yield the events from number `after` + 1 on, as they happen. Raises what the turn failed with."""
+        """Yield the events from number `after` + 1 on, as they happen. Raises the error of the turn."""
         number = after
         while True:
             while number < len(self.events):
@@ -73,7 +72,7 @@ class LiveTurn:
             await asyncio.wait([self.task], timeout=seconds)
 
     async def result(self) -> Turn:
-        """Return the turn, when it is over. Raises what it failed with."""
+        """Return the turn after its end. Raises its error."""
         await self.settle()
         if self.error is not None:
             raise self.error
@@ -90,9 +89,9 @@ class Turns:
         self._over: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def begin(self, stored: str, request_id: str, said: object, make: Callable[[], TurnStream]) -> LiveTurn:
-        """Run a turn, or find it where it runs already.
+        """Run a turn, or find it if it runs already.
 
-        Raises ConversationConflict where the request id is another message's.
+        Raises ConversationConflict if the request id belongs to another message.
         """
         key = (stored, request_id)
         self._drop()
@@ -111,7 +110,7 @@ class Turns:
         return self._live.get((stored, request_id))
 
     def drop(self, stored: str, request_id: str) -> None:
-        """Keep a turn that is over no longer."""
+        """Remove a finished turn."""
         self._live.pop((stored, request_id), None)
 
     def cancel(self, stored: str, request_id: str) -> None:
@@ -121,7 +120,7 @@ class Turns:
             live.task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Let turns finish, and stop those that take longer: their journals say where they go on."""
+        """Let turns finish, and stop those that take longer. Their journals let them resume."""
         tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
         if not tasks:
             return

@@ -1,4 +1,4 @@
-"""The work that a server does by itself: time-outs, reminders, deliveries to sinks, and files that change."""
+"""The background work of a server: time-outs, reminders, deliveries to sinks, and changed files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELOAD_SECONDS = 0.5
 
 
 class Upkeep:
-    """Tasks that look every so many seconds, while it is entered."""
+    """Tasks that run at intervals, while it is entered."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Upkeep:
                 name = machine.definition.name
                 try:
                     await machine.run_due()
-                except LLMFSMError as error:  # it stays due; said once until it works again
+                except LLMFSMError as error:  # it stays due, and is reported once until it works again
                     if name not in failing:
                         failing.add(name)
                         warnings.warn(f"what {name!r} has due failed: {told(error)}", RuntimeWarning, stacklevel=2)

@@ -20,7 +20,7 @@ from llm_fsm.stores.base import Listed
 
 
 class UsageView(BaseModel):
-    """The usage of a turn. `seconds`: spent waiting for models; `cost`: US dollars."""
+    """The usage of a turn. `seconds`: waiting time for models; `cost`: US dollars."""
 
     calls: int
     attempts: int
@@ -31,7 +31,7 @@ class UsageView(BaseModel):
 
 
 class PausedView(BaseModel):
-    """A pause: an answer is waited for. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
+    """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -45,7 +45,7 @@ class PausedView(BaseModel):
 
 
 class ChoiceView(BaseModel):
-    """One thing that the user can choose: the words of its button, and what it stands for.
+    """One choice of the user: the label of its button, and its value.
 
     Send the label as a message with `picked` true.
     """
@@ -80,7 +80,7 @@ class RecordedTurnView(TurnView):
 
 
 class ConversationView(BaseModel):
-    """A conversation as it stands; times are seconds since the epoch."""
+    """A conversation in its current state. Times are seconds since the epoch."""
 
     id: str
     definition: str
@@ -93,13 +93,13 @@ class ConversationView(BaseModel):
 
 
 class StartedView(ConversationView):
-    """A conversation that was begun, or forked. `greeting`: what it said first."""
+    """A new or forked conversation. `greeting`: its first message."""
 
     greeting: str
 
 
 class ListedView(BaseModel):
-    """A line of the listing; times are seconds since the epoch."""
+    """A line of the listing. Times are seconds since the epoch."""
 
     id: str
     definition: str
@@ -111,7 +111,7 @@ class ListedView(BaseModel):
 
 
 class RunView(BaseModel):
-    """A run without a user. `status`: running, paused, or how it ended."""
+    """A run without a user. `status`: running, paused, or its outcome."""
 
     id: str
     definition: str
@@ -123,7 +123,7 @@ class RunView(BaseModel):
 
 
 def checked_new_id(given: str | None) -> str | None:
-    """Return an id of the client's own. Raises Problem 422 where it could not be an address."""
+    """Check an id that the client chose. Raises Problem 422 if it cannot be part of a URL."""
     if given is None:
         return None
     if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
@@ -136,7 +136,7 @@ def checked_new_id(given: str | None) -> str | None:
 
 
 def head_of(machine: AsyncMachine) -> dict[str, Any]:
-    """Return a definition in short."""
+    """Return the summary of a definition."""
     definition = machine.definition
     talks = definition.kind_of(definition.initial_state) == "converse"
     return {
@@ -191,7 +191,7 @@ def started_of(begun: Begun) -> dict[str, Any]:
 
 
 def conversation_of(held: Held) -> dict[str, Any]:
-    """Return a conversation as it was last seen."""
+    """Return a conversation in its last known state."""
     chat = held.chat
     return {
         "id": held.id,
@@ -211,7 +211,7 @@ def recorded_of(held: Held, turn: Turn) -> dict[str, Any]:
 
 
 def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
-    """Return an event; a model's raw reply is left out, as it may repeat secrets."""
+    """Return an event, without a model's raw reply, which may repeat secrets."""
     document = shown_event(event, held.machine.program.is_secret)
     if isinstance(event, ev.ModelReplied):
         document.pop("text", None)
@@ -221,7 +221,7 @@ def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
 
 
 def explained(account: Explanation) -> dict[str, Any]:
-    """Return an explanation; each note says in `type` what it is."""
+    """Return an explanation as JSON. Each note has its `type`."""
     notes = [{"type": type(note).__name__.lower(), **dataclasses.asdict(note)} for note in account.notes]
     return {**dataclasses.asdict(account), "notes": notes}
 
@@ -264,10 +264,10 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
     ),
     ev.Ended: lambda _, event: ("ended", {"outcome": event.outcome}),
 }  # fmt: skip
-"""The events that streams tell, each as a name and data."""
+"""The events of streams, each as a name and data."""
 
 
 def told(machine: AsyncMachine, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
-    """Return an event of a stream: its name and data; None for one that clients need not know."""
+    """Return name and data of an event for a stream; None if clients do not need it."""
     tell = _TOLD.get(type(event))
     return None if tell is None else tell(machine, event)

@@ -31,12 +31,12 @@ NAME = "definition.json"
 
 
 def findings(text: str) -> list[dict[str, Any]]:
-    """Everything that is wrong with a definition, each with line, column and hint."""
+    """Return all findings about a definition, each with line, column and hint."""
     return [found.to_dict() for found in check_data(text.encode("utf-8", "replace"), file=NAME)]
 
 
 def rule_page(rule: str) -> str:
-    """Return the page of a rule, by its code or name. Raises ValueError for one that is none."""
+    """Return the page of a rule, by its code or name. Raises ValueError for an unknown rule."""
     try:
         return page_of(rule).text
     except LookupError as error:
@@ -50,7 +50,7 @@ def picture(definition: Definition, form: Form) -> str:
 
 
 def prompt(definition: Definition, state: str | None, context: Mapping[str, Any], message: str) -> dict[str, Any]:
-    """Render the prompt of a state. Raises ValueError for a state that does not talk, and for a wrong context."""
+    """Render the prompt of a state. Raises ValueError for a state that is not `converse`, and for a wrong context."""
     machine = compile_flows(gather(definition, registered={}), shipped_prompts(whole=False), pattern_piece)
     talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
     name = definition.initial_state if state is None else state

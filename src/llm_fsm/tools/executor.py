@@ -16,13 +16,13 @@ from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 
 TIMEOUT = 60.0
-"""Seconds that a call may take when nobody says otherwise."""
+"""Seconds for a call by default."""
 
 MAX_ERROR = 2000
-"""Characters of an error that a model is told."""
+"""The most characters of an error that a model reads."""
 
 GRACE = 1.0
-"""Seconds that a coroutine has for stopping when it is cancelled."""
+"""Seconds for a cancelled coroutine to stop."""
 
 Perform: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[PlannedCall, Perform], Awaitable[ToolResult]]
@@ -33,7 +33,7 @@ class CallFault(Exception):
 
     Attributes:
         refused: Nothing was called.
-        lost: The callee went away, or did not end in time. Nobody knows whether it acted.
+        lost: The callee disappeared, or did not end in time. It is unknown if it acted.
     """
 
     def __init__(self, message: str, *, refused: bool = False, lost: bool = False) -> None:
@@ -85,16 +85,16 @@ async def run_batch(
 
     Args:
         calls: The calls.
-        perform: Makes one call within a number of seconds. It raises whatever went wrong.
+        perform: Makes one call within a number of seconds. It raises any error.
         state: Id of the current state; a call with a scope must include it.
         timeout: Seconds for the whole batch; None: no limit.
         around: Receives each call with the function that performs it. It may keep the result, or return a kept one.
 
     Returns:
-        The results in the order of the calls; errors are results, too.
+        The results in the order of the calls; errors are results.
 
     Raises:
-        Exception: Whatever `around` raises. It stops the batch.
+        Exception: `around` raised this error. It stops the batch.
     """
     began = time.monotonic()
     ends = math.inf if timeout is None else began + timeout
@@ -192,7 +192,7 @@ async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
 
     Raises:
         CallFault: The time is over.
-        Exception: Whatever the function raises.
+        Exception: The function raised this error.
     """
     if is_async(function):
         return await _bounded(limit, function())
@@ -214,9 +214,10 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 
 
 async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float = 0.0) -> Any:
-    """Await for at most `limit` seconds, of which some are spent; what does not stop when cancelled is left to itself.
+    """Await for at most `limit` seconds, some of which are spent. A coroutine that does not stop after cancelling is
+    left alone.
 
-    What it gives in the moment that it has for stopping counts.
+    A result while it stops still counts.
     """
     if limit == math.inf:
         return await waiting
@@ -237,7 +238,7 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float
 
 
 async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """Return the value or the error of a coroutine; a task that raises SystemExit would end the loop."""
+    """Return the value or the error of a coroutine, because a task that raises SystemExit would end the loop."""
     try:
         return await waiting, None
     except asyncio.CancelledError:

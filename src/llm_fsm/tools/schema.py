@@ -1,4 +1,4 @@
-"""From a function's type hints to the JSON Schema of its arguments, and from arguments to its call.
+"""Convert a function's type hints to the JSON Schema of its arguments, and check arguments for a call.
 
 pydantic reads the hints. Defaults, `Literal`, enums, nested models, dataclasses and `Annotated` work as they do there.
 In `Annotated`, a plain text is the parameter's description.
@@ -33,7 +33,7 @@ class CallInfo:
     """Facts about a call, for the tool. A parameter of this type receives it; the model never sees it.
 
     Attributes:
-        key: The idempotency key. It is the same when a call is performed again after a crash.
+        key: The idempotency key. It is the same if a call is performed again after a crash.
         conversation_id: Id of the conversation.
         state: Id of the state that calls.
     """
@@ -58,7 +58,7 @@ class Parameters:
     _info: str | None
 
     def fault(self, arguments: Mapping[str, Any]) -> str | None:
-        """Say why arguments do not fit.
+        """Return the reasons why arguments do not fit.
 
         Args:
             arguments: Name to value, as a model gives them.
@@ -85,7 +85,7 @@ class Parameters:
             Positional and keyword arguments.
 
         Raises:
-            ArgumentsFault: Some do not fit; each one is named.
+            ArgumentsFault: Some do not fit. The message names each one.
         """
         try:
             values = self._adapter.validate_python(copied(arguments))
@@ -113,7 +113,7 @@ class Parameters:
 
 
 def read_parameters(function: Callable[..., Any]) -> Parameters:
-    """Read the parameters of a function. Those that `partial` has bound are left out.
+    """Read the parameters of a function, without those that `partial` has bound.
 
     Args:
         function: The function.
@@ -122,7 +122,7 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
         Its parameters.
 
     Raises:
-        ValueError: A parameter has no JSON Schema; the message names it.
+        ValueError: A parameter has no JSON Schema. The message names it.
     """
     name = name_of(function)
     hints, bound = _hints(function, name), _bound(function)
@@ -174,7 +174,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _layers(function: Callable[..., Any]) -> Iterator[Any]:
-    """Yield a function, and what it wraps or binds, down to the innermost one."""
+    """Yield a function, and the functions that it wraps or binds, down to the innermost one."""
     inner: Any = function
     while inner is not None:
         yield inner
@@ -182,7 +182,7 @@ def _layers(function: Callable[..., Any]) -> Iterator[Any]:
 
 
 def _bound(function: Callable[..., Any]) -> set[str]:
-    """Return the keywords that the host has bound with `partial`: no model can set them."""
+    """Return the keywords that the host has bound with `partial`, which no model can set."""
     return {name for layer in _layers(function) if isinstance(layer, partial) for name in layer.keywords}
 
 
@@ -201,7 +201,7 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 def _locals_of_caller(function: Any) -> dict[str, Any]:
-    """Return the local names where the function is registered: hints of nested functions may refer to them."""
+    """Return the local names at the place of registration, because hints of nested functions may refer to them."""
     wanted = getattr(function, "__globals__", None)
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -218,7 +218,7 @@ def _is_info(hint: Any) -> bool:
 
 
 def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
-    """Return the entry of the parameter in a TypedDict; its default, if the call must be given it, in `defaults`."""
+    """Return the entry of a parameter in a TypedDict. A default that the call needs is added to `defaults`."""
     hint = _described(hint)
     default = parameter.default
     if default is parameter.empty:
@@ -248,7 +248,7 @@ def _same(value: Any) -> Any:
 
 
 def _described(hint: Any) -> Any:
-    """`Annotated[T, "text"]` as pydantic says it."""
+    """Convert `Annotated[T, "text"]` to pydantic's form."""
     if get_origin(hint) is not Annotated:
         return hint
     base, *extras = get_args(hint)
@@ -279,7 +279,7 @@ def _schema(name: str, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _tidy(schema: Any) -> Any:
-    """Without generated titles, and closed: what is not named is not wanted."""
+    """Remove generated titles, and forbid unnamed arguments."""
     if not isinstance(schema, dict):
         return schema
     made = mapped(schema, _tidy)

@@ -2,7 +2,7 @@
 
 Its model and tools are those of the state. Every call goes through the same loop, scope and limits as in a task without
 a function, and is on record. When the function runs again after a crash or a pause, recorded calls are not repeated. A
-function that asks a person runs again from its beginning when the answer is there. It then repeats whatever it did
+function that asks a person runs again from its beginning after the answer. It then repeats everything that it did
 outside `ctx.llm`.
 """
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Break(Exception):
-    """The function stops here until somebody answers; let it pass. `asked` is what the pause will say."""
+    """The function stops here until it gets an answer. Do not catch it. `asked` is the text of the pause."""
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self.asked = asked
@@ -33,7 +33,7 @@ class Break(Exception):
 
 
 class RunLimit(Exception):
-    """A limit of the run was reached inside a function; let it pass."""
+    """A limit of the run was reached inside a function. Do not catch it."""
 
     def __init__(self, limit: str) -> None:
         self.limit = limit
@@ -41,7 +41,7 @@ class RunLimit(Exception):
 
 
 class Shared:
-    """Values that states share beside the context: any JSON value under a name."""
+    """Values that states share beside the context: any JSON value by name."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
@@ -68,7 +68,7 @@ class Shared:
         self._values = result_value({**self._values, name: value})
 
     def delete(self, name: str) -> None:
-        """Forget a name; nothing happens where it is not known."""
+        """Delete a name; do nothing if it is unknown."""
         self._values.pop(name, None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class BoundModel:
             messages: {"role", "content"} each.
 
         Returns:
-            The words of the reply.
+            The text of the reply.
 
         Raises:
             ValueError: A message has another form.
@@ -232,7 +232,7 @@ class BoundModel:
         return (await self.ask(Question(messages=_messages(messages), rounds=1))).text
 
     async def ask(self, question: Question) -> ModelReply:
-        """Ask a question, and return the whole reply; errors as of `Asks`."""
+        """Ask a question, and return the whole reply. It raises the errors of `Asks`."""
         return await self._asks(question)
 
 
@@ -322,7 +322,7 @@ class Workbench:
         self.changes.update(result_value(changes))
 
     def emit(self, report: Any) -> None:
-        """Report progress to whoever watches the run.
+        """Report progress to the observers of the run.
 
         Args:
             report: Any JSON value. A long one is shortened.
@@ -330,7 +330,7 @@ class Workbench:
         self._publish(ev.Progressed(state=self.state, report=shortened(result_value(report))))
 
     def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask a person. Without an answer the function stops here, and runs again when there is one.
+        """Ask a person. Without an answer, the function stops here, and runs again when there is one.
 
         Args:
             what: The question.
@@ -353,15 +353,15 @@ class Workbench:
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
 
     def answer(self, kind: str, what: str, call: Mapping[str, Any] | None) -> tuple[Any, bool] | None:
-        """Return the answer to a question, and whether it is the newest; None if there is none yet.
+        """Return the answer to a question, and true if it is the newest answer; None if there is none yet.
 
-        Several questions may be asked at once, in any order: an answer belongs to the words of its question. In the
-        function's own task, questions come in order. There one may have other words than before.
+        Several questions may be asked at once, in any order. An answer belongs to the text of its question. In the
+        function's own task, questions come in order, so a text may have changed.
 
         Args:
             kind: Kind of the pause.
             what: The question.
-            call: The tool call that it is about; None: it is about none.
+            call: The tool call that it is about, if any.
         """
         wanted = subject(kind, what, call)
         fits = [item for item in self._answers if item[0] is None or item[0] == wanted]

@@ -2,7 +2,7 @@
 
 A function for `execute` receives a `Workbench` (its `ctx`) and returns the output, a JSON value. A function for a check
 names the parameters that it wants: `output`, `context`, `input`. A single parameter of another name is the output. It
-returns whether the check passed: True, False, or (passed, reason). Plain functions run in a thread, async ones on the
+returns True if the check passed, False if not, or (passed, reason). Plain functions run in a thread, async ones on the
 loop. An exception is a failed attempt.
 """
 
@@ -58,7 +58,7 @@ class Functions:
         """Return the function of a name.
 
         Raises:
-            ConfigurationError: No function has it; the message names the most similar one.
+            ConfigurationError: No function has it. The message names the most similar one.
         """
         found = self._functions.get(name)
         if found is None:
@@ -69,7 +69,7 @@ class Functions:
         """Check that every function that a machine names is registered.
 
         Raises:
-            ConfigurationError: For the first name that is not.
+            ConfigurationError: A function is missing. The message names the first one.
         """
         for name, flow in {"": program, **program.flows}.items():
             for state_id, plan in flow.states.items():
@@ -128,7 +128,7 @@ class Functions:
             timeout: Seconds that it may take.
 
         Returns:
-            (label or state, None), or (None, why it picks none). (None, None) ends the run.
+            (label or state, None), or (None, reason for picking none). (None, None) ends the run.
 
         Raises:
             ConfigurationError: The function is not registered.
@@ -146,7 +146,7 @@ class Functions:
             return None, f"{name} was cancelled"
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # its words say why there is no way on
+        except BaseException as error:  # its message is the reason
             return None, readable(f"{name} failed: {told(error)}")
         if label is None or isinstance(label, str):
             return label, None
@@ -162,7 +162,7 @@ class Functions:
             return False, "the check itself was cancelled"
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # its words are the verdict
+        except BaseException as error:  # its message is the reason
             return False, readable(f"the check itself failed: {told(error)}")
         if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
             return said[0], readable(str(said[1] or ""))

@@ -19,7 +19,8 @@ from llm_fsm.turn.tool_results import tool_result
 
 
 def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
-    """Return the check of arguments by a server's schema; None if that cannot be read, which leaves it to the server.
+    """Return the check of arguments by a server's schema; None if the schema cannot be read, so that the server checks.
+
     """
     try:
         return compile_shape(schema).fault
@@ -40,7 +41,7 @@ class Toolbox:
         self.servers = McpServers() if servers is None else servers
 
     async def policies(self, definition: Definition) -> dict[str, ToolPolicy]:
-        """Find every tool of a definition. Servers that it names are connected to once.
+        """Find every tool of a definition. It connects once to each server that the definition names.
 
         Args:
             definition: The definition.
@@ -55,11 +56,11 @@ class Toolbox:
 
     @property
     def version(self) -> int:
-        """A number that changes where tools of MCP servers may have changed; -1 until they were asked for again."""
+        """A number that changes if tools of MCP servers may have changed; -1 until they were listed again."""
         return -1 if self.servers.is_stale else self.servers.listed
 
     async def available_tools(self, program: CompiledMachine) -> AvailableTools:
-        """Return the tools of a machine and of the definitions that it calls; errors as of `policies`."""
+        """Return the tools of a machine and of the definitions that it calls. It raises the errors of `policies`."""
         return AvailableTools(
             policies=await self.policies(program.definition),
             states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
@@ -114,9 +115,9 @@ class Toolbox:
         Args:
             calls: The calls.
             state: Id of the current state.
-            conversation_id: Id of the conversation, for tools that want to know it.
+            conversation_id: Id of the conversation, for tools that use it.
             timeout: Seconds for the whole batch; None: no limit.
-            around: As of `llm_fsm.tools.executor.run_batch`.
+            around: See `llm_fsm.tools.executor.run_batch`.
 
         Returns:
             The results in the order of the calls.

@@ -1,6 +1,6 @@
-"""Documents of other systems, put into the form of a definition before anything else looks at them.
+"""Convert documents of other systems to the form of a definition, before anything else reads them.
 
-Two are known. In workflows of version 2.0, tasks prove their work and transitions stand in one table at the top.
+There are two forms. In workflows of version 2.0, tasks prove their work and transitions are in one table at the top.
 The others are plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
 """
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
 
 
 def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
-    """Rewrite a document of another system in place; one of our own is left alone. `stem`: a name for it."""
+    """Rewrite a document of another system in place, and leave our own unchanged. `stem`: a name for it."""
     if _is_workflow(document):
         _workflow(document, ledger, stem)
     elif _is_table(document):
@@ -27,7 +27,7 @@ def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
 
 
 def _is_workflow(document: dict[str, Any]) -> bool:
-    """Return true for a workflow, which lists its states or keeps their transitions in one table at the top."""
+    """Return true for a workflow, which lists its states or has their transitions in one table at the top."""
     states = document.get("states")
     rows = states if isinstance(states, list) else list(states.values()) if isinstance(states, dict) else []
     if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
@@ -48,7 +48,7 @@ def _named(document: dict[str, Any], stem: str | None, otherwise: str, ledger: L
 
 
 def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
-    """Lists of next states become converse states with plain transitions."""
+    """Convert lists of next states to converse states with plain transitions."""
     states: dict[str, Any] = document["states"]
     ends = document.pop("terminal_states", None) or []
     document["states"] = {name: _row(name, value, ledger) for name, value in states.items()}
@@ -114,7 +114,7 @@ def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> Non
 
 
 def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
-    """Name to state, as written; None if a name is missing or given twice."""
+    """Return name to state, as written; None if a name is missing or given twice."""
     if isinstance(states, dict):
         return states
     rows: dict[str, dict[str, Any]] = {}
@@ -130,7 +130,7 @@ def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
 
 
 def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
-    """Name of a workflow's state to a state id: names may hold blanks, ids may not."""
+    """Map the name of a workflow's state to a state id, because names may have blanks and ids may not."""
     ids = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
     taken = set(ids)
     for name in names:
@@ -166,7 +166,7 @@ def _task(row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledg
 
 
 def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
-    """Tools given by name, or by an object with a name, are those that the host registers."""
+    """Convert tools given by name, or by an object with a name, to tools that the host registers."""
     listed = state.get("tools")
     if not isinstance(listed, list):
         return

@@ -1,7 +1,7 @@
-"""Older forms of a definition, put into today's form: what was mapped and what could not be is said.
+"""Convert older forms of a definition to today's form, and report mapped and lost parts.
 
-This module reads states as a list and the words of versions 3 and 4 of the JSON runtime. Documents of another
-shape altogether are the business of `foreign`. The author's document is never changed.
+This module reads states as a list and the keys of versions 3 and 4 of the JSON runtime. `foreign` converts documents of
+other systems. The author's document is never changed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Notes = dict[tuple[str, str, str | None], list[str]]
 
 
 class Upgraded(NamedTuple):
-    """A document in today's form. `origins`: pointer now to the pointer in the document as written."""
+    """A document in today's form. `origins`: new pointer to the pointer in the document as written."""
 
     document: dict[str, Any]
     findings: tuple[Finding, ...]
     origins: Mapping[str, str]
 
     def origin(self, pointer: str) -> str:
-        """Return the pointer, in the document as written, of what is now at `pointer`."""
+        """Return the pointer, in the document as written, of the value that is now at `pointer`."""
         return _origin(self.origins, pointer)
 
 
@@ -43,17 +43,17 @@ def _origin(origins: Mapping[str, str], pointer: str) -> str:
 
 
 class Ledger(NamedTuple):
-    """The record of what was mapped, and from where, while a document is rewritten."""
+    """The record of mapped parts and their origins, while a document is rewritten."""
 
     origins: dict[str, str]
     notes: Notes
 
     def moved(self, now: str, written: str) -> None:
-        """Record that what is now at `now` was written at `written` (a pointer of the new document)."""
+        """Record that the value at `now` was written at `written` (a pointer of the new document)."""
         self.origins[now] = _origin(self.origins, written)
 
     def note(self, name: str, message: str, pointer: str, hint: str | None = None) -> None:
-        """Say something about a place of the new document; the same note elsewhere is only counted."""
+        """Add a note on a place of the new document. The same note on other places is only counted."""
         self.notes.setdefault((name, message, hint), []).append(_origin(self.origins, pointer))
 
     def findings(self) -> tuple[Finding, ...]:
@@ -101,14 +101,14 @@ _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "evaluation_priority": ("no-effect", "all conditions must hold, in whatever order"),
     },
 }
-"""Keys of earlier versions that have no counterpart, with what to say about them."""
+"""Keys of earlier versions without a counterpart, with their messages."""
 
 _ENDINGS = frozenset({"final", "terminal", "end"})
 _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
 
 
 def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
-    """Return a document in today's form; `rewrite` first deals with documents of another shape altogether."""
+    """Return a document in today's form; `rewrite` first converts documents of other systems."""
     ledger = Ledger({}, {})
     now = dict(document)
     rewrite(now, ledger)
@@ -127,7 +127,7 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
 
 
 def _references(document: dict[str, Any], ledger: Ledger) -> None:
-    """References to `definitions`, as `$defs` was called, and from key to key lead into `$defs`."""
+    """Redirect references to `definitions`, the old name of `$defs`, and between keys, to `$defs`."""
     schema = document.get("context_schema")
     if not isinstance(schema, dict):
         return
@@ -139,7 +139,7 @@ def _references(document: dict[str, Any], ledger: Ledger) -> None:
 
 
 def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
-    """States given as a list of objects with ids become an object."""
+    """Convert a list of states with ids to an object."""
     states = document.get("states")
     if not isinstance(states, list) or not states:
         return
@@ -181,7 +181,7 @@ def _state(value: Any, pointer: str, ledger: Ledger) -> Any:
 
 
 def _merge_text(value: dict[str, Any], old: str, new: str, pointer: str, ledger: Ledger) -> None:
-    """Move the text under a second name, or add it below where both are given."""
+    """Move the text under a second name, or append it if both are given."""
     text = value.pop(old, None)
     if text is None:
         return
@@ -217,7 +217,7 @@ def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
 
 
 def _ending(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
-    """`is_terminal`, `is_final` and `state_type` become the kind `final` where the state leads nowhere."""
+    """Convert `is_terminal`, `is_final` and `state_type` to the kind `final` if the state leads nowhere."""
     for key in ("is_terminal", "is_final", "terminal", "final", "state_type"):
         value = state.pop(key, None)
         if value is None or value is False:
@@ -237,7 +237,7 @@ _SPOKEN = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)
 
 
 def _said(item: Any) -> Any:
-    """Return one message of an example in today's form, {"user": text}; unchanged when it is not recognised."""
+    """Return one message of an example in today's form, {"user": text}; unchanged if it is not recognised."""
     if isinstance(item, str):
         spoken = _SPOKEN.fullmatch(item)
         if spoken is None:
@@ -246,7 +246,7 @@ def _said(item: Any) -> Any:
         return {_SPEAKERS.get(speaker, speaker): spoken[2]}
     role = item.get("role") if isinstance(item, dict) else None
     if isinstance(role, list) and all(isinstance(line, str) for line in role):
-        role = "\n".join(role)  # a text may be written as its lines
+        role = "\n".join(role)  # a text may be a list of lines
     if isinstance(role, str) and role.strip():
         for key in ("content", "text", "message"):
             if key in item:

@@ -1,7 +1,7 @@
-"""JSON Schemas in plain words: references are replaced, and a union may become one type or a list of values.
+"""Simplify JSON Schemas: replace references, and reduce unions to one type or a list of values.
 
-Programs that make schemas write an enum as a reference. They write a value that may be missing as a union with null. A
-model reads the plain form, and strict modes take it.
+Programs that make schemas write an enum as a reference, and an optional value as a union with null. A model reads the
+simple form better, and strict modes take it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 MAX_NODES = 10_000
-"""Parts of a schema from which on its references are left as they are."""
+"""The most parts of a schema whose references are replaced."""
 _DEEPEST = 100
 _MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
@@ -19,15 +19,16 @@ _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else
 _INSIDE = re.compile("#/(definitions|properties)/([^/]+)((?:/.*)?)")
 _NULL = {"type": "null"}
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
-"""Words of a schema that bind no value."""
+"""Keywords that restrict no value."""
 _IMPLIED = {"object": ("properties",), "array": ("items",), "string": ("format",)}
-"""Types that other words of a schema tell; a pattern of digits would be taken for that of a number."""
+"""Types that other keywords imply. A pattern does not, because one of digits would look like a number's."""
 
 
 def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
-    """Return the schema of a key in plain words; `defs` is what `#/$defs/…` in it refers to.
+    """Simplify the schema of a key; `defs` is the target of `#/$defs/…`.
 
-    It takes the same values, null apart: that is no value of a key. One that is too large or too deep stays as it is.
+    It accepts the same values, except null, which is no value of a key. A schema that is too large or too deep is
+    unchanged.
     """
     try:
         flat = flattened({"$defs": defs, **schema})
@@ -45,7 +46,7 @@ def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
 
 
 def lean(schema: Any) -> Any:
-    """Return a schema as a reader needs it: without types that its values, parts or format tell."""
+    """Return a schema without the types that its values, parts or format imply."""
     if not isinstance(schema, dict):
         return schema
     found, kind = mapped(schema, lean), schema.get("type")
@@ -78,7 +79,7 @@ def _untitled(schema: Any, name: str) -> Any:
 
 
 def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
-    """Return a union without its list, where one schema is left beside null, or nothing but single values."""
+    """Return a union without its list, if it has one schema beside null, or only single values."""
     options = node.get(word)
     if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
         return node
@@ -106,7 +107,7 @@ def _is_value(option: Mapping[str, Any]) -> bool:
 
 
 def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that takes null, too; `node` where that cannot be said by its type."""
+    """Return a schema that also accepts null; `node` if its type cannot express that."""
     if not isinstance(one.get("type"), str) or "const" in one:
         return node
     enum = {"enum": [*one["enum"], None]} if isinstance(one.get("enum"), list) else {}
@@ -129,9 +130,9 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str,
 
 
 def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with its `#/$defs/…` references replaced by what they refer to.
+    """Return a schema with its `#/$defs/…` references replaced by their targets.
 
-    Recursive definitions stay under `$defs`; a schema that would grow too large or too deep stays as it is.
+    Recursive definitions stay under `$defs`. A schema that would grow too large or too deep is unchanged.
     """
     defs = schema.get("$defs")
     if not isinstance(defs, dict):
@@ -170,10 +171,10 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """Return a `context_schema` in which references between keys, and to `definitions`, are such to `$defs`.
+    """Return a `context_schema` in which references between keys, and to `definitions`, lead to `$defs`.
 
-    The schema of a key stands alone where its values are checked, with `$defs` beside it. The second value maps
-    each further name in `$defs` to where it stood. Without such names, the schema is given back as it is.
+    Values are checked by the schema of a key alone, with `$defs` beside it. The second result maps each new name in
+    `$defs` to its old place. Without new names, the schema is returned unchanged.
     """
     older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
     added: dict[str, Any] = {}
@@ -192,7 +193,7 @@ def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]
             return made
         called = f"{name}_of_{word}" if name in defs or (word == "properties" and name in older) else name
         if called not in added:
-            added[called] = None  # a key that refers to itself comes by here again
+            added[called] = None  # a recursive key is visited again
             added[called] = change(_unsettled(source[name]))
             origins[called] = f"/{word}/{name}"
         return {**made, "$ref": f"#/$defs/{called}{rest}"}
@@ -210,7 +211,7 @@ def _named(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
 
 
 def _unsettled(schema: Any) -> Any:
-    """Return the schema of a key without the key's own settings, which keys that refer to it do not share."""
+    """Return the schema of a key without the key's own settings, which referring keys do not share."""
     if not isinstance(schema, dict):
         return schema
     return {word: value for word, value in schema.items() if not word.startswith("x-")}

@@ -1,8 +1,8 @@
-"""JSON Schemas of single values, compiled once: what a context key or an answer may hold.
+"""Compile JSON Schemas of single values, for context keys and answers.
 
-Draft 2020-12 holds unless the schema says otherwise. Formats are checked, times as ISO 8601 has them. People and
-models say times without seconds and offset, which RFC 3339 asks for. References stay inside the document: nothing
-is ever fetched.
+Draft 2020-12 applies unless the schema names another. Formats are checked, and times follow ISO 8601. RFC 3339 would
+demand seconds and an offset, which people and models omit. References stay inside the document, and nothing is ever
+fetched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from llm_fsm._json import value_at
 _MOST_WORK = 100_000
 _DEEPEST = 300
 _HALF = 300
-"""Characters at either end of a message that is told: each prompt until the next reply may show it."""
+"""Characters at either end of a message, because each prompt until the next reply may show it."""
 _NOT_APPLIED = frozenset(("$defs", "definitions", "enum", "const", "default", "examples"))
 _DAY_CHARS = 10
 _TIME = re.compile(
@@ -51,15 +51,15 @@ _CHOICES = re.compile(r" or [0-9]+ other candidates\Z")
 _COUNTED = 40
 """Characters at the end of a message in which it counts the values of an enum."""
 _MOST_CHOICES = 300
-"""Characters of the values of an enum that are told."""
+"""The most characters of the values of an enum in a message."""
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
 
 TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
-"""Why a schema is refused with which checking one value could take for ever."""
+"""The message for a schema with which the check of one value could take for ever."""
 
 
 class ShapeError(ValueError):
-    """The schema itself is faulty; `pointer` is where, as a JSON pointer inside it."""
+    """The schema itself is wrong; `pointer` is the place, as a JSON pointer inside it."""
 
     def __init__(self, reason: str, pointer: str = "") -> None:
         self.reason = reason
@@ -74,7 +74,7 @@ class Shape(NamedTuple):
     validator: Any
 
     def fault(self, value: object) -> str | None:
-        """Return in one sentence why a JSON value does not fit; None if it fits."""
+        """Return one sentence about why a JSON value does not fit; None if it fits."""
         try:
             for error in self.validator.iter_errors(value):
                 return _told(error)
@@ -85,9 +85,9 @@ class Shape(NamedTuple):
         return None
 
     def begun(self, value: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """Return the parts of a refused object that may wait for those that it lacks; and why others may not.
+        """Return the parts of a refused object that may wait for missing ones, and the reasons for the others.
 
-        None may where more than a part is at fault.
+        No part may wait if the fault concerns more than a part.
         """
         faulty: dict[str | int, Any] = {}
         try:
@@ -105,7 +105,7 @@ class Shape(NamedTuple):
 
 @cache
 def _engine() -> Any:
-    """jsonschema_rs, loaded with the first schema: it takes longer than everything else in a check."""
+    """Return jsonschema_rs. It is loaded with the first schema, because that takes longer than a whole check."""
     return import_module("jsonschema_rs")
 
 
@@ -116,7 +116,7 @@ def _told(error: Any) -> str:
 
 
 def _listed(error: Any) -> str:
-    """Return a message with the values that it only counts, as far as there is room, and without null."""
+    """Return a message that lists the values that it only counts, as far as there is room, without null."""
     message: str = error.message
     options = [json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())]
     options = [option for option in options if option != "null"]
@@ -134,13 +134,13 @@ def _listed(error: Any) -> str:
 
 
 def _short(message: str) -> str:
-    """Return a message without the middle of the value that it begins with, where that is long."""
+    """Return a message without the middle of a long value at its beginning."""
     left_out = len(message) - 2 * _HALF
     return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}" if left_out > _HALF else message
 
 
 def _plain(message: str) -> str:
-    """Return a message in words that a user reads, too, where it names types and formats by their names in schemas."""
+    """Return a message for users, with plain words for the names of types and formats."""
     if typed := _TYPED.search(message):
         value = message[: typed.start()]
         kinds = " or ".join(_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES)
@@ -173,7 +173,7 @@ def _mail() -> Any:
 
 
 def _is_mail(text: str) -> bool:
-    """Without the name of whom it belongs to, which the engine takes, too: `Ada <ada@example.org>`."""
+    """Return false for an address with a name, `Ada <ada@example.org>`, which the library accepts."""
     return not text.endswith(">") and bool(_mail().is_valid(text))
 
 
@@ -181,7 +181,7 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {"time": _is_time, "date-time": 
 
 
 def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None) -> Shape:
-    """Compile the schema of one value; `defs` is what `#/$defs/…` in it refers to. Raises ShapeError."""
+    """Compile the schema of one value; `defs` is the target of `#/$defs/…`. Raises ShapeError."""
     engine = _engine()
     document = {"$defs": dict(defs), **schema} if defs else dict(schema)
     try:
@@ -197,7 +197,7 @@ def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = No
 
 
 def types_of(schema: Mapping[str, Any]) -> set[str]:
-    """Return the types that a schema names; none where it takes all."""
+    """Return the types that a schema names; none if it takes all."""
     written = schema.get("type")
     return {written} if isinstance(written, str) else set(map(str, written)) if isinstance(written, list) else set()
 
@@ -205,9 +205,8 @@ def types_of(schema: Mapping[str, Any]) -> set[str]:
 class _Work(NamedTuple):
     """The number of schemas that may be tried on one value.
 
-    Of the schemas of several properties, which are for several values, only the largest number counts.
-    `known`: the numbers found for references. A schema that comes back to itself counts once: each round is on a
-    part of the value.
+    Of the schemas of several properties, only the largest number counts, because each is for its own value. `known`:
+    the numbers of references. A recursive schema counts once, because each level checks a part of the value.
     """
 
     document: Mapping[str, Any]

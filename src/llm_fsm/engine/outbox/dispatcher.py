@@ -1,7 +1,7 @@
-"""Deliver events from the outbox to the sinks: in the background, in order within a conversation, until they are taken.
+"""Deliver events from the outbox to the sinks, in the background, in order, until the sinks take them.
 
 The turn writes the undelivered events into the store. One process at a time delivers to a sink for a conversation. It
-holds a lock of its own, so that turns never wait for a sink.
+holds a separate lock, so that turns never wait for a sink.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class OutboxDispatcher:
 
     async def close(self) -> None:
         """Deliver without waiting for retries, then stop."""
-        async with AsyncExitStack() as last:  # stops all of them, whatever is raised
+        async with AsyncExitStack() as last:  # stops all of them after any error
             for sink in self.sinks:
                 if hasattr(sink.deliver, "aclose"):
                     last.push_async_callback(sink.deliver.aclose)
@@ -194,7 +194,7 @@ class _Round:
             self._due[name] = asyncio.get_running_loop().time()
 
     async def _deliver(self, name: str) -> bool:
-        """Deliver one page. False: there may be another."""
+        """Deliver one page. Return false if there may be another."""
         try:
             async with self._store.lock(exclusive(self._sink.name, name), 0.01):
                 rows = await self._store.outbox(OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE))
@@ -208,7 +208,7 @@ class _Round:
         return len(rows) < _PAGE
 
     def _complain(self, name: str, error: BaseException, again: float) -> None:
-        """Tell observers why the sink failed, unless they were told recently."""
+        """Report the sink's failure to observers, unless that was done recently."""
         self._failed += 1
         now = asyncio.get_running_loop().time()
         if now < self._silent_until:

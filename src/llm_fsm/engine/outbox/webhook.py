@@ -1,4 +1,4 @@
-"""A sink that posts each event as JSON to an address, with the event's key in the header `Idempotency-Key`.
+"""A sink that posts each event as JSON to a URL, with the event's key in the header `Idempotency-Key`.
 
 A status of 200 to 299 means that it was taken. Any other status is retried later, redirects included. The environment
 names the proxy.
@@ -23,18 +23,18 @@ from llm_fsm.llm.openai.connection import proxy_for
 
 
 class RefusedError(Exception):
-    """The address did not take an event."""
+    """The URL did not accept an event."""
 
 
 class Webhook:
-    """A webhook: an address that receives one POST for each event.
+    """A webhook: a URL that receives one POST for each event.
 
     Args:
-        url: An http:// or https:// address.
+        url: An http:// or https:// URL.
         headers: Further headers, such as a token.
 
     Raises:
-        ConfigurationError: The address or a header is wrong.
+        ConfigurationError: The URL or a header is wrong.
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ class Webhook:
 
         Raises:
             RefusedError: The status was not 200 to 299.
-            aiohttp.ClientError: The address could not be reached.
+            aiohttp.ClientError: The URL could not be reached.
         """
         headers = {**self._headers, "Idempotency-Key": delivery.key}
         async with self._session().post(self._url, json=asdict(delivery), headers=headers, **self._options) as response:

@@ -1,7 +1,7 @@
 """Any provider that litellm knows, as `provider/model`.
 
-litellm takes seconds to import, so that is done in a worker thread when the first reply is asked for. Its
-retries are switched off in favour of ours; what it says of a failure becomes a ModelError.
+litellm takes seconds to import, so a worker thread imports it for the first request. Its retries are switched off in
+favour of ours. Its errors become ModelErrors.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)
 class _Arriving:
     """An answer that arrives in chunks.
 
-    litellm keeps the reason for its end back until then, and makes one up for a stream that had none.
+    litellm gives the finish reason only at the end, and invents one for a stream without it.
     """
 
     def __init__(self, answer: AsyncIterator[Any], mode: Mode, *, tools: bool) -> None:
@@ -62,7 +62,7 @@ class _Arriving:
             self._first = await self._next()
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """Yield the pieces of the reply's text; TimeoutError where none comes for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for `idle_timeout` seconds."""
         piece = self._first
         while True:
             if piece:
@@ -74,13 +74,13 @@ class _Arriving:
                     piece = await self._next()
             except ModelError:
                 raise
-            except Exception:  # of whatever kind litellm makes it: a reply that is over does not need what follows
+            except Exception:  # any error of litellm: a complete reply does not need the rest
                 if self._reason is None:
                     raise
                 piece = self.chunks.end(self._reason)
 
     async def close(self) -> None:
-        """Let go of the connection of an answer that was not read to its end, which litellm keeps open otherwise."""
+        """Close the connection of an answer that was not read to its end, which litellm would keep open."""
         close = getattr(self._answer, "aclose", None)
         if not self.chunks.done and close is not None:
             await close()
@@ -88,7 +88,7 @@ class _Arriving:
     async def _next(self) -> str:
         try:
             return self.chunks.take((await anext(self._answer)).model_dump())
-        except Exception as error:  # litellm may raise another one instead of an end without a reason
+        except Exception as error:  # litellm may raise another error instead of ending without a reason
             if any(isinstance(one, StopAsyncIteration) for one in _chain(error)):
                 return self.chunks.end(self._reason)
             raise
@@ -104,9 +104,9 @@ class _Arriving:
 class LiteLLM:
     """A model of a provider; for the protocol see `llm_fsm.llm.base.LLM`.
 
-    `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's environment
-    variable. `api_base`: another address of the provider. Both are for this provider alone: where a request names a
-    model of another one, they stay here. `timeout`: seconds for one request, else what `retry` says.
+    `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's environment variable.
+    `api_base`: another URL of the provider. Both are only for this provider. A request for a model of another one does
+    not get them. `timeout`: seconds for one request; None: the limit of `retry`.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class LiteLLM:
         self._modes: dict[str, ReplyModes] = {}
 
     def reply_form(self, model: str | None) -> ReplyForm:
-        """Return the form that the provider's strict schemas take, as far as it is known."""
+        """Return the form that the provider's strict schemas take, if it is known."""
         provider = direct(provider_of(model or self._model))
         return "object" if provider is not None and provider.optional_keys else "list"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
-        """Ask the provider: again where that may help, in a plainer form where it rejects the form."""
+        """Ask the provider. It is asked again if that may help, and in a simpler form if it rejects the form."""
         model = request.model or self._model
         retries = Retries(self._retry, request.timeout, self._pacing)
         litellm, modes = await self._ready(model)
@@ -149,7 +149,7 @@ class LiteLLM:
         return await modes.settle(model, request.schema, ask, tools=tools)
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Ask the provider for its reply while it makes it; again only as long as nothing of it has come."""
+        """Yield the reply while it arrives. The request is only repeated before the first piece."""
         model = request.model or self._model
         retries = Retries(self._retry, request.timeout, self._pacing)
         litellm, modes = await self._ready(model)
@@ -182,7 +182,7 @@ class LiteLLM:
             finally:
                 await arriving.close()
             gathered = None if arriving.chunks.empty else arriving.chunks.completion()
-        if gathered is None:  # which litellm makes of an answer that is no stream
+        if gathered is None:  # litellm raises this for an answer that is no stream
             yield await whole()
             return
         reply = read_completion(
@@ -194,7 +194,7 @@ class LiteLLM:
         return self._options if owner_of(model) == owner_of(self._model) else {}
 
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
-        """litellm, and what is known of the model's provider. Raises ModelError."""
+        """Return litellm, and the facts about the model's provider. Raises ModelError."""
         provider, options = provider_of(model), self._options_for(model)
         if "api_key" not in options and "litellm" not in sys.modules and not has_key(provider, os.environ):
             raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
@@ -212,7 +212,7 @@ class LiteLLM:
         return litellm, modes
 
     async def aclose(self) -> None:
-        """Nothing to free: litellm keeps its clients for the whole process and closes them at its end."""
+        """Do nothing, because litellm keeps its clients for the whole process and closes them at its end."""
 
     async def _send(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> ModelReply:
         model = fields["model"]
@@ -224,21 +224,21 @@ class LiteLLM:
         return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
     async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
-        """Return a reply of which the first piece has come."""
+        """Return a reply whose first piece has arrived."""
         with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
                 arriving = _Arriving(aiter(answer), mode, tools=tools)
                 try:
                     await arriving.begin()
-                except BaseException:  # whoever gives up on it, too, leaves no connection open
+                except BaseException:  # a cancelled caller must leave no connection open either
                     await arriving.close()
                     raise
                 return arriving
 
     @contextmanager
     def _told(self, model: str, mode: Mode, tools: bool, late: str) -> Iterator[None]:
-        """Raises ModelError for what litellm raises; `late`: what a time-out says of the model."""
+        """Translate errors of litellm to ModelError; `late`: the message for a time-out."""
         try:
             yield
         except TimeoutError as error:
@@ -249,7 +249,7 @@ class LiteLLM:
             raise self._failure(error, model, mode, tools) from error
 
     def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
-        """Return an error of litellm as one that says who must act, and if another attempt may help."""
+        """Translate an error of litellm, with its cause and with `retryable`."""
         away = _unreached(error)
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)
@@ -294,15 +294,15 @@ class LiteLLM:
 
 
 def _unreached(error: Exception) -> str | None:
-    """Return which server cannot be connected to, and why; None for any other error.
+    """Describe a server that cannot be connected to, and the reason; None for any other error.
 
-    litellm keeps that of httpx among the causes, and its own words often leave the address out.
+    litellm keeps the error of httpx among the causes, and its own message often lacks the URL.
     """
     chain = _chain(error)
     url: Any = None
     for one in chain:
         if type(one).__name__ == "ConnectError":
-            with suppress(AttributeError, RuntimeError):  # httpx's, where it knows no request
+            with suppress(AttributeError, RuntimeError):  # httpx raises this if it knows no request
                 url = one.request.url  # type: ignore[attr-defined]
     if url is None:
         return None
@@ -311,7 +311,7 @@ def _unreached(error: Exception) -> str | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return the error, what it came from, and so on."""
+    """Yield the error and its causes."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)

@@ -1,4 +1,4 @@
-"""litellm, imported without what its import does besides."""
+"""Import litellm without the side effects of its import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-"""Without these the import fetches a price list and loads `.env` of the working folder."""
+"""Without these settings, the import fetches a price list and loads `.env` of the working folder."""
 
 _OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
@@ -21,7 +21,7 @@ _import_lock = threading.Lock()
 
 
 def import_litellm() -> Any:
-    """Import litellm without its network access, `.env` loading, prints and log lines; all else is as before."""
+    """Import litellm without its network access, `.env` loading, prints and log lines. The rest stays as it was."""
     with _import_lock:
         if "litellm" in sys.modules:
             return sys.modules["litellm"]
@@ -32,7 +32,7 @@ def import_litellm() -> Any:
             for name in _OWN_LOGGERS:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             litellm.types.utils.ModelResponseStream()
-            litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
+            litellm.ModelResponse()  # builds the models that pydantic would build with the first answer, with warnings
             with suppress(ImportError):  # the first call would import it, with a warning
                 import_module("litellm.llms.github_copilot.per_user_auth")
         return litellm
@@ -40,7 +40,7 @@ def import_litellm() -> Any:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Yield the environment for the import, but for what the user has set."""
+    """Set the environment for the import, except for variables that the user has set."""
     added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -52,7 +52,7 @@ def _settings() -> Iterator[None]:
 
 @contextmanager
 def _loggers() -> Iterator[None]:
-    """Puts back the levels of loggers that litellm changes."""
+    """Restores the levels of loggers that litellm changes."""
     levels = {name: logging.getLogger(name).level for name in _CHANGED_LOGGERS}
     try:
         yield

@@ -1,7 +1,7 @@
-"""Values that a message certainly gives: the message as a whole, or typed words in it.
+"""Find values that a message certainly gives: the whole message, or typed words in it.
 
-Typed words are e-mail addresses, dates, times of day, numbers, words with a digit, and choices of an enum. What the
-schema of a key refuses is no value of it. Nothing is read from a question.
+Typed words are e-mail addresses, dates, times of day, numbers, words with a digit, and choices of an enum. A value must
+fit the schema of its key. Nothing is read from a question.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llm_fsm.session.messages import TurnView
 Schema: TypeAlias = Mapping[str, Any]
 
 MAX_CHARS = 2000
-"""Characters of a message that are read."""
+"""The most characters of a message that are read."""
 YES = frozenset(
     ("yes", "yeah", "yep", "y", "ok", "okay", "sure", "correct", "right", "that's right", "yes please", "i agree")
 )
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def folded(text: str) -> str:
-    """Return words as they are compared: without case, outer marks, and the difference of blank, "-" and "_"."""
+    """Normalise words for comparison: without case and outer marks, and with "-" and "_" as blanks."""
     return re.sub(r"[\s_-]+", " ", text.casefold().replace("’", "'")).strip(" .!,;:")
 
 
@@ -68,7 +68,7 @@ def read_update(view: TurnView, closed: Sequence[str] = ()) -> dict[str, Any]:
 
     Args:
         view: The turn.
-        closed: Known keys that keep a way closed. A bare value corrects them where nothing else is asked for.
+        closed: Known keys that keep a transition closed. A bare value corrects them if nothing else is asked for.
     """
     text = (view.user or "")[:MAX_CHARS].strip()
     if not text or text.endswith("?"):
@@ -96,7 +96,7 @@ def is_free(schema: Schema) -> bool:
 
 
 def accepts(schema: Schema, value: Any) -> bool:
-    """Return true if the schema, as far as it can be compiled, lets the value pass."""
+    """Return true if the schema accepts the value, or cannot be compiled."""
     try:
         return compile_shape(schema).fault(value) is None
     except ShapeError:
@@ -104,7 +104,7 @@ def accepts(schema: Schema, value: Any) -> bool:
 
 
 def type_of(schema: Schema) -> str:
-    """Return the JSON type that is wanted; "" if the schema does not say."""
+    """Return the JSON type of a schema; "" if it has none."""
     kind = schema.get("type")
     kinds = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
     return kinds[0] if kinds and isinstance(kinds[0], str) else ""
@@ -117,7 +117,7 @@ def options_of(schema: Schema) -> list[Any]:
 
 
 def _whole(schema: Schema, text: str, shown: str) -> Any:
-    """Return the typed value that the whole message is; None if it is none."""
+    """Return the whole message as a typed value; None if it is none."""
     said, kind, options = folded(text), type_of(schema), options_of(schema)
     if options:
         named = {text: option for option in options for text in (str(option), folded(str(option)))}
@@ -134,7 +134,7 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
 
 
 def _numbered(said: str, options: Sequence[Any], shown: str) -> Any:
-    """Return the choice whose number, as it was shown, is all that the message says."""
+    """Return the choice whose shown number is the whole message."""
     match = re.fullmatch(rf"(?:the |number |option )*(\d+|{'|'.join((*_COUNTS, *_PLACES))})(?: one)?", said)
     if match is None:
         return None
@@ -152,9 +152,9 @@ def _numbered(said: str, options: Sequence[Any], shown: str) -> Any:
 
 
 def _in_sentence(view: TurnView, asked: Mapping[str, Schema], text: str) -> tuple[dict[str, Any], str]:
-    """Read typed words: first those of keys that the message names, then those that fit one asked key alone.
+    """Read typed words: first those of keys that the message names, then those that fit only one asked key.
 
-    Returns the values, and the message without them.
+    Return the values, and the message without them.
     """
     update: dict[str, Any] = {}
     for key, schema in {**view.writable, **view.wanted}.items():
@@ -212,7 +212,7 @@ def _typed(schema: Schema, text: str) -> list[Found]:
 
 
 def _options(schema: Schema, text: str) -> list[Found]:
-    """Return the choices that a message names by whole words, the longest first, but for those after "not"."""
+    """Return the choices that a message names by whole words, the longest first, except after "not"."""
     found: list[Found] = []
     for option in sorted(options_of(schema), key=lambda option: -len(str(option))):
         words = re.sub(r"(?:\\?[\s_-])+", r"[\\s_-]+", re.escape(str(option)))
@@ -224,7 +224,7 @@ def _options(schema: Schema, text: str) -> list[Found]:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    """Yield the typed words of a message as (start, end, values that they may be); the surest kinds come first."""
+    """Yield the typed words of a message as (start, end, possible values), the most certain kinds first."""
     for match in _EMAIL.finditer(text):
         yield *match.span(), (match.group(),)
     for pattern, order in _DATES:

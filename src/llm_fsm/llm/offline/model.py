@@ -1,8 +1,8 @@
-"""A partner without a language model: it takes what is certain, and says what it did not understand.
+"""A model without a provider: it accepts certain values, and says what it did not understand.
 
-Values come from the message as a whole, or from typed words in it (see `extract`). A move is taken if the values open
-it, or if the message is nothing but its name. A mere yes, no or word of leaving takes the one move whose description
-answers it. The words are the definition's own (see `wording`). It understands English only.
+Values come from the whole message, or from typed words in it (see `extract`). A move is taken if the values open it, or
+if the message is just its name. A mere yes, no or word of leaving takes the only move whose description matches it. The
+texts are the definition's own (see `wording`). It only understands English.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _DENIES = re.compile(r"\b(?:no|not|nothing|never|cannot|declines?|refuses?|rejec
 
 
 class OfflineLLM:
-    """The adapter around `answer`; it needs the request's view."""
+    """The adapter around `answer`. It needs the request's view."""
 
     reads_view = True
     notice = NOTICE
-    """A line for whoever talks to it, beside its words."""
+    """A line that the terminal shows to the user."""
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
-        """Take values as an object."""
+        """Return the form that takes values as an object."""
         return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
@@ -56,12 +56,12 @@ class OfflineLLM:
 
 
 def output(view: TurnView) -> str:
-    """Return the output of a task: that nothing works on it here, and its purpose. Tools are never called."""
+    """Return the output of a task: a note that nothing works on it here, and its purpose. It never calls tools."""
     return wording.join(wording.NO_WORK, view.purpose or view.description or view.state.replace("_", " "))
 
 
 def answer(view: TurnView) -> dict[str, Any]:
-    """Return a reply in the form that is asked of models: {"transition": {…}, "message": …}."""
+    """Return a reply in the form of models: {"transition": {…}, "message": …}."""
     if view.speak or view.user is None:
         return _reply(view.state, {}, wording.opening(view.own_words, view.wanted) or "Please go on.")
     if view.refused:
@@ -78,14 +78,14 @@ def answer(view: TurnView) -> dict[str, Any]:
 
 
 def _pattern(view: TurnView) -> str | None:
-    """Return the repair pattern that is all that the message names, unless a way of the definition's own does."""
+    """Return the repair pattern that the whole message names, unless a transition of the definition matches."""
     said = folded(view.user or "")
     name = next((name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None)
     return None if name == "cancel" and _leaving(view) is not None else name
 
 
 def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
-    """Return the first way that an update opens, else the only one, if the update is all that it asks for."""
+    """Return the first transition that an update opens, else the only one, if the update has all its keys."""
     after = {**view.context, **update, **view.system}
     before = {**view.context, **view.system}
     standing = [choice for choice in view.choices if _holds(choice, after)]
@@ -96,7 +96,7 @@ def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
 
 
 def _named(view: TurnView) -> Choice | None:
-    """Return the one way that the message names, agrees to or declines; None if it says anything else."""
+    """Return the only transition that the message names, agrees to or declines; None for other messages."""
     said, data = folded(view.user or ""), {**view.context, **view.system}
     standing = [choice for choice in view.choices if _holds(choice, data)]
     named = [choice for choice in standing if said in (folded(choice.target_state), folded(choice.description))]
@@ -113,7 +113,7 @@ def _named(view: TurnView) -> Choice | None:
 
 
 def _leaving(view: TurnView) -> Choice | None:
-    """Return the one way out that a word of leaving names; a global one, if there is one."""
+    """Return the only way out that a word of leaving names; a global one, if there is one."""
     data = {**view.context, **view.system}
     told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in view.choices]
     found = [choice for choice, words in told if _LEAVES.search(words) and _holds(choice, data)]
@@ -127,7 +127,7 @@ def _only(choices: Iterable[Choice]) -> Choice | None:
 
 
 def _closing(view: TurnView) -> list[str]:
-    """Return the known keys on which the state's closed ways depend."""
+    """Return the known keys on which the state's closed transitions depend."""
     data = {**view.context, **view.system}
     closed = (choice for choice in view.choices if choice.own and not _holds(choice, data))
     rules = [json.dumps(choice.logic, default=str) for choice in closed]
@@ -158,7 +158,7 @@ def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
 
 
 def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
-    """Return what keeps the state's first closed way closed, in the definition's words."""
+    """Return the reason why the state's first transition is closed, in the definition's words."""
     data = {**view.context, **update, **view.system}
     for choice in view.choices:
         if choice.own and all(has(data, key) for key in choice.requires):

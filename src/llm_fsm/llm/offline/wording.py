@@ -1,4 +1,4 @@
-"""The words of an adapter without a model: the definition's own, and plain requests for what is missing."""
+"""The texts of the adapter without a model: the definition's own, and plain requests for missing keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sentence(text: str) -> str:
 
 
 def join(*parts: str) -> str:
-    """Join the parts that say something, as sentences."""
+    """Join the parts that are not empty, as sentences."""
     return " ".join(sentence(part) for part in parts if part.strip())
 
 
@@ -54,23 +54,23 @@ def request(wanted: Mapping[str, Schema]) -> str:
 
 
 def opening(words: str, wanted: Mapping[str, Schema]) -> str:
-    """Return a state's own words, and a request for what is missing if they ask nothing themselves."""
+    """Return a state's own text, and a request for missing keys if the text asks nothing."""
     return join(words, "" if asks(words) else request(wanted))
 
 
 def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
-    """Say in one line what was understood."""
+    """List the understood values in one line."""
     said = [f"{label(key, schemas.get(key, {}))}: {_plain(value)}" for key, value in update.items()]
     return f"Noted – {'; '.join(said)}." if said else ""
 
 
 def not_found(wanted: Mapping[str, Schema]) -> str:
-    """Say that the message did not hold what was asked for."""
+    """Say that the message did not have the requested value."""
     return next((f"I did not find {label(key, schema)} in that." for key, schema in wanted.items()), "")
 
 
 def menu(choices: Iterable[Choice]) -> str:
-    """List what can be chosen: the name of each way, and when it is taken."""
+    """List the choices: the name and the description of each transition."""
     named = dict.fromkeys(
         f"{choice.target_state.replace('_', ' ')}{f' ({told})' if (told := choice.description.strip(' .')) else ''}"
         for choice in choices

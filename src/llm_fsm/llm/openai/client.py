@@ -1,7 +1,7 @@
-"""Any server that speaks OpenAI's chat completions, directly over HTTP.
+"""Any server with OpenAI's chat completions API, directly over HTTP.
 
-One request is `POST {base_url}/chat/completions`. The key goes to this address only, and redirects are not
-followed. Nothing about the conversation but its messages is sent. The environment names the proxy.
+One request is `POST {base_url}/chat/completions`. The key only goes to this URL, and redirects are not followed. Of the
+conversation, only its messages are sent. The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -43,24 +43,23 @@ from llm_fsm.llm.structured_output import (
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 MAX_ERROR = 2**16
-"""Bytes that are read of an error's body."""
+"""The most bytes of an error's body that are read."""
 
 T = TypeVar("T")
 _PATH = "/chat/completions"
 _LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
-"""What requests and reading their answers raise; a time-out is an OSError."""
+"""The errors of requests and of reading their answers. A time-out is an OSError."""
 
 
 class CompatLLM:
-    """A model behind an OpenAI-compatible address; for the protocol see `llm_fsm.llm.base.LLM`.
+    """A model behind an OpenAI-compatible URL; for the protocol see `llm_fsm.llm.base.LLM`.
 
-    `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none.
-    `headers`: further headers of each request. `timeout`: seconds for one request, else what `retry` says.
-    `cache_marks`: mark what is to be cached (`cache_control`), for servers that pass that on to Claude's providers.
-    `provider`: the name of one in `llm_fsm.llm.providers`, whose habits and prices are known.
-    There is one session per event loop: `aclose` is to be awaited in each.
-    Raises ConfigurationError when the address, its proxy or the key cannot be used.
+    `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none. `headers`:
+    further headers of each request. `timeout`: seconds for one request; None: the limit of `retry`. `cache_marks`: mark
+    the parts to cache (`cache_control`), for servers that forward that to Claude's providers. `provider`: a name in
+    `llm_fsm.llm.providers`, whose features and prices are known. There is one session for each event loop, so await
+    `aclose` in each. Raises ConfigurationError if the URL, its proxy or the key cannot be used.
     """
 
     keeps_time = True
@@ -94,7 +93,7 @@ class CompatLLM:
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
         self._renamed: set[str] = set()
-        """The models that want the limit of tokens under its newer name: OpenAI's that reason."""
+        """The models that take the limit of tokens by its newer name, such as OpenAI's reasoning models."""
         both = self._habits.schema_beside_tools or self._url.host == "api.openai.com"
         self._modes = ReplyModes(self._habits.first_mode, both=both)
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
@@ -104,7 +103,7 @@ class CompatLLM:
         return "object" if self._habits.optional_keys else "list"
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
-        """Ask the server: again where that may help, in a plainer form where it rejects the form."""
+        """Ask the server. It is asked again if that may help, and in a simpler form if it rejects the form."""
         model = self._name(request)
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
@@ -147,22 +146,22 @@ class CompatLLM:
         return rest if slash and provider_of(name) == (self._provider or "openai") else name
 
     def _priced(self, reply: ModelReply, model: str) -> ModelReply:
-        """Return the reply with its cost by the price list, where the provider reports none."""
+        """Return the reply with its cost by the price list, if the provider reports none."""
         if reply.cost or not self._habits.prices:
             return reply
         cost = cost_of(self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
         return structs.replace(reply, cost=cost) if cost else reply
 
     def _limit(self, request: LLMRequest, model: str) -> str:
-        """Return the name under which the limit of tokens is sent; "" where there is none."""
+        """Return the name under which the limit of tokens is sent; "" if there is none."""
         if request.max_tokens is None:
             return ""
         return _NEWER_LIMIT if model in self._renamed else _LIMIT
 
     def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool) -> bool:
-        """Return true if an error says how else to ask for the same, and remember it.
+        """Return true if an error names a better setting, and remember that.
 
-        `limit`, `counts`: how this request asked, whatever others have learnt meanwhile.
+        `limit`, `counts`: the settings of this request, because other requests may have changed them since.
         """
         if error.status not in FORM_STATUS:
             return False
@@ -175,7 +174,7 @@ class CompatLLM:
         return False
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Ask the server for its reply while it makes it; again only as long as nothing of it has come."""
+        """Yield the reply while it arrives. The request is only repeated before the first piece."""
         model = self._name(request)
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
@@ -205,7 +204,7 @@ class CompatLLM:
         yield reply
 
     async def _open(self, asked: Asked, body: bytes, seconds: float) -> Arrival:
-        """Return a reply of which the first piece has come."""
+        """Return a reply whose first piece has arrived."""
         arriving: Arrival | None = None
         try:
             async with asyncio.timeout(seconds):
@@ -267,7 +266,7 @@ class CompatLLM:
         return post
 
     async def _rejected(self, response: Answer, asked: Asked) -> Any:
-        """Return the completion in an answer whose status says that it has none. Raises ModelError where that is so."""
+        """Return the completion in an answer with an error status. Raises ModelError if there is none."""
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         found = rejected_words(body) if response.status == 400 else None
         if found is None:
@@ -301,7 +300,7 @@ class CompatLLM:
         )
 
     def _broken(self, error: Exception, late: str, arriving: Arrival | None = None) -> ModelError:
-        """Return the error for an answer that did not arrive whole; `late` is what a time-out says of the server."""
+        """Return the error for an incomplete answer; `late` is the message for a time-out."""
         told = None if arriving is None else arriving.complaint
         if told is not None:
             return self._named(told)
@@ -315,20 +314,20 @@ class CompatLLM:
         if isinstance(error, aiohttp.ClientConnectorError):
             said = f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
             return ModelError(said, retryable=True)
-        cause = error.__cause__  # whose own form has a status in it that nobody answered
+        cause = error.__cause__  # its own text has a status that no server sent
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
     def _named(self, error: ModelError, status: int = 200, asked: Asked | None = None) -> ModelError:
-        """Return an error of what an answer holds, with the address that gave it, its status, and what it rejects."""
+        """Return the error of an answer, with its URL, its status, and the rejected feature."""
         said = str(error)
         if said.startswith(SOMEBODY):
             said = said.removeprefix(SOMEBODY)
             if status != 200:
                 said = said.replace(" answered 200 with", f" answered {status} with", 1)
             error.args = (self.where + self._hide(said),)
-            if asked is not None and error.status is not None:  # a gateway that had begun its answer by then
+            if asked is not None and error.status is not None:  # a gateway that had already begun its answer
                 error.format_rejected = rejects_form(error.status, said, asked.mode)
                 error.stream_rejected = rejects_stream(error.status, said)
         return error
@@ -338,7 +337,7 @@ class CompatLLM:
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:
-    """Return the address to post to, and the one to show."""
+    """Return the URL to post to, and the one to show."""
     fault = f"base_url {base_url!r} is no http:// or https:// address, such as http://localhost:11434/v1"
     try:
         parts = urlsplit(base_url.strip())
@@ -354,7 +353,7 @@ def _endpoint(base_url: str) -> tuple[URL, str]:
 
 
 def _is_good(status: int) -> bool:
-    """Return true if an answer should hold a completion; servers answer POST with 201, too."""
+    """Return true if an answer should hold a completion. Some servers answer POST with 201."""
     return 200 <= status < 300 and status != 204
 
 

@@ -1,7 +1,7 @@
-"""Reading a chat completion, in OpenAI's JSON shape and the odd shapes that compatible servers send.
+"""Read a chat completion, in OpenAI's JSON shape and the variants of compatible servers.
 
-Whatever text a model wrote is a reply, an empty one too; that is for the engine to judge. An answer that is
-no chat completion at all is a ModelError.
+Any text of a model is a reply, also an empty one, and the engine judges it. An answer that is no chat completion raises
+ModelError.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from llm_fsm.llm.structured_output import TOOL_NAME, Mode
 from llm_fsm.session.messages import ModelReply, ToolCall
 
 _LARGEST = 10**12
-"""Token counts above this are nonsense and count as 0."""
+"""Token counts above this are wrong and count as 0."""
 _NUMBERS = (int, float)
 _ERROR_CHARS = 300
 _SEEN = 4096
 SOMEBODY = "the provider"
-"""How errors of what is read here begin; who knows whose answer it is can name it instead."""
+"""The beginning of error messages here. Callers that know the server replace it."""
 _REASONS = ("error", "errors", "detail", "message", "msg", "error_message")
-"""Where servers say what went wrong."""
+"""The keys in which servers describe an error."""
 _CODES = ("code", "status", "status_code", "statusCode")
 _STATUS = re.compile("[45][0-9][0-9]")
 MALFORMED = "malformed_call"
-"""The name given to a call that names no function; its arguments are the call as it came."""
+"""The name of a call that names no function. Its arguments are the original call."""
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Where servers put what a model thought."""
+"""The keys in which servers put a model's thoughts."""
 
 
 def parse_payload(body: bytes) -> Any:
@@ -52,7 +52,7 @@ def read_completion(
 ) -> ModelReply:
     """Return the reply in a chat completion. Raises ModelError if it is none.
 
-    `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
+    `tools`: tools were offered, so that calls are real calls, and not the reply in the form of one.
     """
     choice = _first_choice(payload)
     message = choice.get("message")
@@ -85,8 +85,8 @@ def read_completion(
 def read_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls in the message of a completion, the old form `function_call` included.
 
-    Ids that are missing or used twice are made; arguments given as an object become its text. A call that names
-    no function is called `MALFORMED`.
+    Missing or repeated ids are replaced. Arguments that are an object become its text. A call that names no function is
+    called `MALFORMED`.
     """
     listed = message.get("tool_calls")
     found = listed if isinstance(listed, list) else []
@@ -117,14 +117,14 @@ def _call(item: Any) -> ToolCall:
 
 
 def no_completion(what: str) -> ModelError:
-    """Return the error for an answer that is no chat completion: the server may be starting, or be another one."""
+    """Return the error for an answer that is no chat completion, because the server is starting or is another one."""
     return ModelError(
         f"{SOMEBODY} answered 200 with {what}, not a chat completion", retryable=True, status=200
     )
 
 
 def provider_fault(fault: object) -> ModelError:
-    """Return the error for what stands under "error" in an answer with status 200."""
+    """Return the error for the member "error" in an answer with status 200."""
     if isinstance(fault, dict) and isinstance(fault.get("error"), dict):
         fault = fault["error"]
     named = [fault.get(name) for name in _CODES] if isinstance(fault, dict) else []
@@ -137,12 +137,12 @@ def provider_fault(fault: object) -> ModelError:
 
 
 def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> ModelError:
-    """Return the error for a choice that ends with one, wherever that is told."""
+    """Return the error for a choice that ends with one, at any of its places."""
     return provider_fault(choice.get("error") or fault_in(payload) or "the reply broke off")
 
 
 def fault_in(payload: Mapping[str, Any]) -> object:
-    """Return what an answer without choices says went wrong; "" if it says nothing."""
+    """Return the error message of an answer without choices; "" if there is none."""
     if payload.get("error"):
         return payload["error"]
     if any(payload.get(name) for name in _REASONS if name != "message" or isinstance(payload.get(name), str)):
@@ -152,7 +152,7 @@ def fault_in(payload: Mapping[str, Any]) -> object:
 
 
 def rejected_words(said: str) -> dict[str, Any] | None:
-    """Return a completion of what a model wrote, where its provider finds no JSON in that and answers with an error.
+    """Return a completion from an error in which a provider reports that the model's text is no JSON.
 
     None for any other error.
     """
@@ -167,17 +167,17 @@ def rejected_words(said: str) -> dict[str, Any] | None:
 
 
 def error_line(body: str) -> str:
-    """Return what an error body says, in one line."""
+    """Return the message of an error body, in one line."""
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
         payload = body
     more: Any = None
     for key in _REASONS:
-        if isinstance(payload, list) and len(payload) == 1:  # as Google answers
+        if isinstance(payload, list) and len(payload) == 1:  # Google's form of answers
             payload = payload[0]
         if isinstance(payload, dict) and payload.get(key):
-            about = payload.get("metadata")  # where OpenRouter says what a provider said
+            about = payload.get("metadata")  # OpenRouter has the provider's message here
             more = about.get("raw") if isinstance(about, dict) else more
             payload = payload[key]
     text = payload if isinstance(payload, str) else json.dumps(payload)
@@ -191,7 +191,7 @@ def error_line(body: str) -> str:
 
 def _first_choice(payload: Any) -> dict[str, Any]:
     if not isinstance(payload, dict):
-        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None  # as Google tells errors
+        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None  # Google's form of errors
         if isinstance(told, dict) and told.get("error"):
             raise provider_fault(told)
         raise no_completion(f"a JSON {_KINDS.get(type(payload), 'value')}")
@@ -215,7 +215,7 @@ def _text(message: Mapping[str, Any], mode: Mode) -> str:
 
 
 def _words(message: Mapping[str, Any]) -> str:
-    """Return the content, or what a model says when it declines."""
+    """Return the content, or a model's refusal."""
     content = content_text(message.get("content"))
     if content:
         return content
@@ -224,7 +224,7 @@ def _words(message: Mapping[str, Any]) -> str:
 
 
 def _thought_aloud(message: Mapping[str, Any]) -> str:
-    """Return the thought that is one object, and so can only be the reply; "" if there is none."""
+    """Return the thought that is one object, and so must be the reply; "" if there is none."""
     for name in THOUGHTS:
         text = message.get(name)
         if isinstance(text, str) and text.strip()[:1] == "{" and text.rstrip()[-1] == "}":
@@ -233,7 +233,7 @@ def _thought_aloud(message: Mapping[str, Any]) -> str:
 
 
 def content_text(content: Any) -> str:
-    """Return the words of a message's content: a text, or parts of which some are words."""
+    """Return the text of a message's content, which is a text or a list of parts."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -244,7 +244,7 @@ def content_text(content: Any) -> str:
 
 
 def _part(part: Any) -> str:
-    """Return the words of one content part; thoughts, images and the like have none."""
+    """Return the text of one content part; thoughts, images and the like have none."""
     if isinstance(part, str):
         return part
     if isinstance(part, dict) and part.get("type", "text") in {"text", "output_text"}:
@@ -270,7 +270,7 @@ def _count(value: Any) -> int:
 
 
 def _cached(usage: Mapping[str, Any]) -> int:
-    """Return the tokens from a cache, by the name of OpenAI and most others, of DeepSeek, or of Moonshot."""
+    """Return the cached tokens, by the key of OpenAI and most others, of DeepSeek, or of Moonshot."""
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     if isinstance(details, dict) and details.get("cached_tokens") is not None:
         return _count(details["cached_tokens"])
@@ -296,5 +296,5 @@ def _describe(body: bytes) -> str:
 
 
 def is_text(said: str) -> bool:
-    """Return true if these are words that somebody can read."""
+    """Return true if this is readable text."""
     return "\ufffd" not in said and " ".join(said.split()).isprintable()

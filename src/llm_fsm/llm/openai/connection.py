@@ -1,7 +1,7 @@
-"""POST requests to one address, over connections that are kept.
+"""POST requests to one URL, over connections that are reused.
 
 aiohttp's `TCPConnector` resolves names, connects and does TLS, and its parser reads the answers. The head of all
-requests is written once. An aiohttp session would write it anew for each, and handle cookies, redirects and traces.
+requests is written once. An aiohttp session would write it for each request, and handle cookies, redirects and traces.
 That takes a quarter of the time of a turn.
 
 A proxy is read from the environment once. `trust_env` of an aiohttp session would read it in a thread for each
@@ -28,14 +28,14 @@ from llm_fsm.errors import ConfigurationError
 
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _IDLE = 15.0
-"""Seconds after which a connection that nobody used is closed."""
+"""Seconds after which an unused connection is closed."""
 _GONE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError)
-"""What a request meets whose connection ended before the head of an answer came."""
+"""The errors of a request whose connection ended before the head of an answer arrived."""
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
 class Closed(aiohttp.ClientConnectionError):
-    """The connection was closed on this side, before the answer was whole."""
+    """This side closed the connection before the answer was complete."""
 
 
 class Answer:
@@ -59,11 +59,11 @@ class Answer:
 
     @property
     def content_type(self) -> str:
-        """The media type, in lower case and without parameters; "" where there is none."""
+        """The media type, in lower case and without parameters; "" if there is none."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     async def read(self, limit: int) -> bytes:
-        """Return the body, or its beginning of at least `limit` bytes when it is longer."""
+        """Return the body, or its beginning of at least `limit` bytes if it is longer."""
         body = await self.content.readany()
         if self.content.at_eof():
             return body
@@ -74,14 +74,14 @@ class Answer:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Give the connection back, or close it where the answer was not read to its end. Twice is the same as once."""
+        """Return the connection, or close it if the answer was not read to its end. May be called twice."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._over(self, connection)
 
 
 class Post:
-    """Requests to `url` with these headers, for one event loop; `proxy`: through it.
+    """Requests to `url` with these headers, for one event loop, through `proxy` if given.
 
     Raises ConfigurationError for an impossible header.
     """
@@ -96,7 +96,7 @@ class Post:
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
         place = url.raw_path_qs
-        if proxy is not None and url.scheme == "http":  # it reads the request, and passes it on
+        if proxy is not None and url.scheme == "http":  # the proxy reads the request, and passes it on
             place = str(url)
             if proxy.user is not None:
                 who = b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
@@ -109,8 +109,8 @@ class Post:
     async def send(self, body: bytes) -> Answer:
         """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError.
 
-        A server may close a connection that was kept just as it is used again. Then the same is sent once more, over a
-        new one and at once. It did not fail, so nothing is to be waited for.
+        A server may close a kept connection just as it is reused. Then the request is sent once more, over a new
+        connection and without a wait, because the server did not fail.
         """
         connection = self._taken()
         while True:
@@ -126,7 +126,7 @@ class Post:
                     message, content = await protocol.read()
                 break
             except BaseException as error:
-                if connection is not None:  # whoever gives up in the middle leaves one that nobody can use
+                if connection is not None:  # a cancelled caller leaves a connection that cannot be reused
                     connection.close()
                     connection = None
                 if isinstance(error, HttpProcessingError):
@@ -135,7 +135,7 @@ class Post:
                     raise Closed from error
                 if not (is_kept and isinstance(error, _GONE)):
                     raise
-        if self._closed:  # since the head came: aiohttp would raise RuntimeError for the rest
+        if self._closed:  # after the head, because aiohttp would raise RuntimeError for the rest
             connection.close()
             raise Closed
         answer = Answer(connection, self._end, message.code, message.headers, content)
@@ -143,7 +143,9 @@ class Post:
         return answer
 
     async def close(self) -> None:
-        """Close all connections. Whoever waits for one, or for an answer, is given `Closed`: aiohttp lets them wait."""
+        """Close all connections. Callers that wait for a connection or an answer get `Closed`, which aiohttp does not
+        do.
+        """
         self._closed = True
         self._drop(len(self._kept))
         for waiting in self._connecting:
@@ -162,7 +164,7 @@ class Post:
                 self._connecting.discard(waiting)
 
     def _end(self, answer: Answer, connection: Connection) -> None:
-        """Let go of an answer, and keep its connection if the answer was read to its end."""
+        """Release an answer, and keep its connection if the answer was read to its end."""
         self._arriving.discard(answer)
         if answer.content.at_eof():
             self._keep(connection)
@@ -170,7 +172,7 @@ class Post:
             connection.close()
 
     def _taken(self) -> Connection | None:
-        """Return the connection that was used last, if it can be used again: an older one has likely been closed."""
+        """Return the last used connection, if it can be reused. Older ones are likely closed."""
         while self._kept:
             since, connection = self._kept.pop()
             if _is_good(connection) and self._time() - since < _IDLE:
@@ -179,7 +181,7 @@ class Post:
         return None
 
     def _keep(self, connection: Connection) -> None:
-        """Have a connection for the next request, and close those that have waited for one too long."""
+        """Keep a connection for the next request, and close those that were unused for too long."""
         if not _is_good(connection):
             connection.close()
             return
@@ -207,10 +209,10 @@ def _ends(connection: Connection) -> tuple[ResponseHandler, asyncio.Transport]:
 
 
 def proxy_for(url: URL) -> URL | None:
-    """Return the proxy that the environment names for an address; None if it is asked directly.
+    """Return the proxy that the environment names for a URL; None if it is called directly.
 
-    `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy` count, and the settings of macOS and Windows. Addresses of
-    this machine are always asked directly. Raises ConfigurationError for a proxy that cannot be used.
+    It reads `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, and the settings of macOS and Windows. Addresses
+    of this machine are always called directly. Raises ConfigurationError for an unusable proxy.
     """
     host, named = (url.host or "").rstrip("."), getproxies()
     if is_local(str(url)) or proxy_bypass(host) or proxy_bypass(f"{host}:{url.port}"):
@@ -232,7 +234,7 @@ def proxy_for(url: URL) -> URL | None:
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Headers that can be sent as they are. Raises ConfigurationError."""
+    """Check headers. Raises ConfigurationError."""
     for name, value in headers.items():
         if not (name.isascii() and name.isprintable() and name) or any(sign in name for sign in " :"):
             raise ConfigurationError(f"{name!r} is no name of a header")

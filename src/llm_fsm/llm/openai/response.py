@@ -1,4 +1,4 @@
-"""An answer over HTTP while it arrives, in chunks or as a whole; its headers do not decide which."""
+"""An arriving HTTP answer, in chunks or as a whole, which its headers do not decide."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from llm_fsm.llm.structured_output import Mode
 from llm_fsm.session.messages import ModelReply
 
 MAX_ANSWER = 2 * 2**20
-"""Bytes that are read of an answer's body."""
+"""The most bytes of an answer's body that are read."""
 
 MAX_STREAM = 32 * 2**20
-"""Bytes that are read of an answer in chunks, each of which repeats names and ids."""
+"""The most bytes of an answer in chunks, because each chunk repeats names and ids."""
 
 _PARTING = 0.05
-"""Seconds that an answer may take to end after its last chunk."""
+"""Seconds for an answer to end after its last chunk."""
 
 
 class Asked(NamedTuple):
-    """The way in which a reply is asked for."""
+    """The settings of a request for a reply."""
 
     model: str
     mode: Mode
@@ -56,12 +56,12 @@ class Arrival:
         self._first: list[str] = []
         self._over = False
         self._told = False
-        """Whether anything but what keeps a connection open came with the last piece of the answer."""
+        """True if the last piece of the answer had more than keep-alive data."""
         self._whole: Any = None
         self._size = 0
 
     async def begin(self) -> None:
-        """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
+        """Wait for the first piece of the reply's text. Raises ModelError if the answer has none."""
         received = await self._response.content.readany()
         if not received.startswith(b"data:"):
             while len(received) < BEGINNING and not is_told(received) and not self._response.content.at_eof():
@@ -78,16 +78,16 @@ class Arrival:
 
     @property
     def complaint(self) -> ModelError | None:
-        """The error that the server told; None if it told none."""
+        """The error that the server sent; None if there is none."""
         return self._chunks.complaint
 
     def take(self, payload: Any) -> None:
-        """Take a whole completion. Raises ModelError where it is none."""
+        """Take a whole completion. Raises ModelError if it is none."""
         self._whole = payload
         self.reply(attempts=0, seconds=0.0)
 
     async def pieces(self, idle_timeout: float) -> AsyncIterator[str]:
-        """Yield the pieces of the reply's text; TimeoutError where nothing of it comes for `idle_timeout` seconds."""
+        """Yield the pieces of the reply's text. Raises TimeoutError if none arrives for `idle_timeout` seconds."""
         pieces, until = self._first, math.inf
         now = asyncio.get_running_loop().time
         silent = now()
@@ -99,7 +99,7 @@ class Arrival:
             if self._over or self._whole is not None:
                 return
             if self._chunks.whole:
-                until = min(until, now() + LAST)  # what keeps a connection open for ever may follow, too
+                until = min(until, now() + LAST)  # endless keep-alive data may follow
             try:
                 async with asyncio.timeout_at(min(until, silent + idle_timeout)):
                     pieces = await self._more()
@@ -109,14 +109,14 @@ class Arrival:
                 return
 
     async def _drain(self) -> None:
-        """Read what ends the answer, so that its connection can serve again."""
+        """Read the end of the answer, so that its connection can be reused."""
         with suppress(aiohttp.ClientError, OSError):  # a timeout among them
             async with asyncio.timeout(_PARTING):
                 while not self._response.content.at_eof() and await self._response.content.readany():
                     pass
 
     async def _more(self) -> list[str]:
-        """Further pieces of text; with the last of them the answer is over."""
+        """Return further pieces of text; after the last one the answer is complete."""
         try:
             received = await self._response.content.readany()
         except (aiohttp.ClientError, OSError):
@@ -127,7 +127,7 @@ class Arrival:
         return await self._read(received)
 
     async def _read(self, received: bytes) -> list[str]:
-        """Return the pieces of text in what was received."""
+        """Return the pieces of text in received bytes."""
         self._size += len(received)
         if self._size > MAX_STREAM:
             raise no_completion(f"more than {MAX_STREAM} bytes")
@@ -152,5 +152,5 @@ class Arrival:
         )
 
     def close(self) -> None:
-        """Give the connection back, or close it where the answer was not read to its end."""
+        """Return the connection, or close it if the answer was not read to its end."""
         self._response.close()

@@ -1,7 +1,7 @@
 """A chat completion that arrives in chunks, as server-sent events.
 
-Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html; chunks in OpenAI's shape. Put
-together they make the JSON of a completion, which `llm_fsm.llm.openai.completion` reads as any other.
+Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html. Chunks have OpenAI's shape. Joined,
+they make the JSON of a completion, which `llm_fsm.llm.openai.completion` reads.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from llm_fsm.llm.structured_output import Mode
 
 _DONE = "[DONE]"
 _JSON = ("{", "[{")
-"""How what is broken may be a part of the reply, and is not shown."""
+"""The beginning of data that may be a part of the reply, and so is not shown."""
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
-"""A carriage return that came last may be half of an end."""
+"""A line end. A carriage return at the end may be half of one."""
 
 _EVENTS = re.compile(rb"(?:data|event|id|retry|error)?:")
 _FIELD = re.compile(rb"(?:data|event|id|retry)?(?::|\Z)")
 DOCUMENTS = (b"{", b"<")
-"""What JSON and HTML begin with, and no line of an event."""
+"""The beginnings of JSON and HTML, with which no line of an event begins."""
 _LONGEST = len(b"event:")
 BEGINNING = 4096
-"""Bytes that tell what an answer is."""
+"""Bytes that are enough to recognise an answer."""
 
 LAST = 5.0
-"""Seconds that what follows a complete reply may take: its end, and what it cost."""
+"""Seconds for the data after a complete reply: its end, and its cost."""
 
 
 class EventLines:
     """The data of server-sent events, from bytes in pieces of any size.
 
-    An error that a server tells in another way is given as data, too. It may be an event or a field of that name
-    (llama.cpp), or stand in lines that are no field (Ollama).
+    Errors in other forms are also returned as data. An error may be an event or a field of that name (llama.cpp), or
+    lines that are no field (Ollama).
     """
 
     __slots__ = ("_data", "_failed", "_odd", "_rest")
@@ -62,7 +62,7 @@ class EventLines:
         self._failed = False
 
     def feed(self, received: bytes) -> Iterator[str]:
-        """Yield the data of each event that is complete now."""
+        """Yield the data of each event that is now complete."""
         self._rest.append(received)
         if b"\n" not in received and b"\r" not in b"".join(self._rest[-2:]):
             return
@@ -99,7 +99,7 @@ class EventLines:
             self._odd.append(line.decode("utf-8", "replace"))
 
     def _aside(self) -> Iterator[str]:
-        """Yield what came in lines that are no field: JSON in one or several of them, or words."""
+        """Yield the lines that are no field: JSON in one or several lines, or text."""
         lines, self._odd = self._odd, []
         for said in _apart(lines) if lines else ():
             if said == _DONE or _is_object(said):
@@ -109,7 +109,7 @@ class EventLines:
 
 
 class Chunks:
-    """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
+    """The chunks of one completion. `tools`: tools were offered, so that calls are real calls and not the reply."""
 
     __slots__ = (
         *("_aside", "_by_index", "_calls", "_choice", "_content", "_fault", "_finish", "_from_calls", "_model"),
@@ -119,7 +119,7 @@ class Chunks:
     def __init__(self, mode: Mode, *, tools: bool) -> None:
         self.done = False
         self.taken = 0
-        """How many chunks held something of the reply; a ping that has data holds none."""
+        """The number of chunks with a part of the reply; a ping with data has none."""
         self._from_calls = mode == "tool" and not tools
         self._choice: Any = None
         self._content: list[str] = []
@@ -128,17 +128,18 @@ class Chunks:
         self._thinks = False
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[int, int] = {}
-        """A server's index to the number of the call that was begun last under it."""
+        """A server's index to the number of its latest call."""
         self._finish: str | None = None
         self._model: str | None = None
         self._usage: Mapping[str, Any] | None = None
         self._fault: object = None
-        """An error that stands in a chunk beside choices, which may be of no consequence."""
+        """An error in a chunk beside choices, which may be harmless."""
         self._aside: object = None
-        """What stands in the place of a chunk, and may say why nothing more came."""
+        """Data in place of a chunk, which may explain the end of the stream."""
 
     def read(self, data: str) -> str:
-        """Take the data of one event: the piece of the reply's text in it; none after the end. Raises ModelError."""
+        """Take the data of one event, and return its piece of the reply's text; none after the end. Raises ModelError.
+        """
         if self.done:
             return ""
         if data.strip() == _DONE:
@@ -154,11 +155,11 @@ class Chunks:
         return self.take(payload)
 
     def take(self, payload: Any) -> str:
-        """Take one chunk: the piece of the reply's text in it. Raises ModelError."""
+        """Take one chunk, and return its piece of the reply's text. Raises ModelError."""
         if not isinstance(payload, dict):
             if self._finish is not None:
                 return ""
-            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload  # as Google tells errors
+            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload  # Google's errors
             if isinstance(found, dict):
                 return self.take(found)
             raise provider_fault(found) if isinstance(found, str) else no_completion("a chunk that is no object")
@@ -181,7 +182,7 @@ class Chunks:
             return ""
         self.taken += 1
         self._aside = None
-        delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
+        delta = choice.get("delta", choice.get("message"))  # a server without streaming may send a whole message
         if isinstance(choice.get("finish_reason"), str):
             if choice["finish_reason"] == "error" and self._finish is None:
                 raise choice_fault(payload, choice)
@@ -190,13 +191,14 @@ class Chunks:
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _is_ours(self, index: Any) -> bool:
-        """Return true if a choice is the one that came first; a server may give several unasked."""
+        """Return true if a choice is the first one. A server may send several unasked."""
         if self._choice is None:
             self._choice = index
         return index is None or index == self._choice
 
     def _count(self, *places: Any) -> None:
-        """Take the token counts of servers that have them elsewhere: Groq beside the choices, Moonshot in one."""
+        """Take the token counts of servers with another place for them: Groq beside the choices, Moonshot in a choice.
+        """
         for place in places:
             if self._usage is None and isinstance(place, dict) and isinstance(place.get("usage"), dict):
                 self._usage = place["usage"]
@@ -213,7 +215,7 @@ class Chunks:
         return called if self._from_calls else piece
 
     def _called(self, delta: Mapping[str, Any]) -> str:
-        """Take the parts of calls: the new arguments of the first one."""
+        """Take the parts of calls, and return the new arguments of the first one."""
         listed = delta.get("tool_calls")
         old = delta.get("function_call")
         parts = listed if isinstance(listed, list) else [{"function": old}] if isinstance(old, dict) else []
@@ -253,10 +255,10 @@ class Chunks:
         return key
 
     def _begins(self, key: int, part: Mapping[str, Any], *, listed: bool) -> bool:
-        """Return true if a part begins another call than the one that it would go on with.
+        """Return true if a part begins another call than the one that it would continue.
 
-        `listed`: both stand in one delta, and have no index. Some servers repeat the name, or make a new id, with
-        each part. As long as the arguments are not whole, that is the same call.
+        `listed`: both are in one delta, and have no index. Some servers repeat the name, or make a new id, with each
+        part. If the arguments are incomplete, that is the same call.
         """
         known, id = self._calls[key], part.get("id")
         name, arguments = _name_and_arguments(part)
@@ -280,23 +282,23 @@ class Chunks:
                 return
 
     def end(self, reason: str | None) -> str:
-        """Nothing comes any more; None: nobody said why, whatever stood in the chunks. There is no text in that."""
+        """Note the end of the stream. None: without a reason, in spite of the chunks. It adds no text."""
         self.done = True
         self._finish = reason
         return ""
 
     @property
     def empty(self) -> bool:
-        """True if nothing was said, not even why."""
+        """True if nothing arrived, not even an error."""
         return not (self._content or self._calls or self._refusal or self._thought or self._finish)
 
     @property
     def whole(self) -> bool:
-        """True once the reply is complete, whatever else may come."""
+        """True if the reply is complete, although more data may arrive."""
         return self.done or self._finish is not None
 
     def completion(self) -> dict[str, Any]:
-        """Return what came as a completion that was not streamed. Raises ModelError for one that never ended."""
+        """Return the stream as a whole completion. Raises ModelError if it never ended."""
         if self._finish is None and (self._is_cut() if self.done else not self._is_object()):
             raise self.complaint or no_completion("a stream that breaks off")
         fault = self._fault or (self._aside if self._finish is None else None)
@@ -319,12 +321,12 @@ class Chunks:
 
     @property
     def complaint(self) -> ModelError | None:
-        """The error that the server told, or None: the reason for a stream that breaks off."""
+        """The error that the server sent, which explains a broken stream; None if there is none."""
         fault = self._fault or self._aside
         return provider_fault(fault) if fault else None
 
     def _is_lost(self) -> bool:
-        """Return true if nothing came that can be a reply, or an object without its end."""
+        """Return true if nothing arrived that can be a reply, or only an object without its end."""
         if not (self._content or self._calls):
             return not (self._refusal or self._thought)
         return (self._said().startswith("{") or self._calls != []) and not self._is_object()
@@ -335,7 +337,7 @@ class Chunks:
         return text.startswith("{") and not text.endswith("}")
 
     def _is_object(self) -> bool:
-        """Return true if the reply is a whole object, so that nothing is missing of a stream without an end."""
+        """Return true if the reply is a whole object, so that a stream without an end is complete."""
         calls = [call["function"]["arguments"].strip() for call in self._calls]
         return all(text.startswith("{") and _is_whole(text) for text in (self._said(), *calls))
 
@@ -354,7 +356,7 @@ def _name_and_arguments(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _apart(lines: list[str]) -> list[str]:
-    """Return the data in lines: of one event, or of one in each from a server that closes none."""
+    """Return the data in lines, from one event, or one in each line from a server without event ends."""
     said = "\n".join(lines)
     if _is_object(said) or not all(line == _DONE or _is_object(line) for line in lines):
         return [said]
@@ -362,7 +364,7 @@ def _apart(lines: list[str]) -> list[str]:
 
 
 def _is_object(said: str) -> bool:
-    """Return true for an object in JSON, and for a list of one, in which Google tells errors."""
+    """Return true for an object in JSON, and for a list of one, which is Google's form of errors."""
     found = _read(said)
     return isinstance(found[0] if isinstance(found, list) and len(found) == 1 else found, dict)
 
@@ -385,18 +387,18 @@ def _is_whole(text: str) -> bool:
 
 
 def is_events(received: bytes) -> bool:
-    """Return true where an answer begins as server-sent events do, whatever its headers say."""
+    """Return true if an answer begins like server-sent events, in spite of its headers."""
     return _EVENTS.match(received[:BEGINNING].lstrip().removeprefix(BOM_UTF8).lstrip()) is not None
 
 
 def is_told(received: bytes) -> bool:
-    """Return true if `received`, which may be cut anywhere, is enough of an answer for `is_events`."""
+    """Return true if `received`, which may be cut anywhere, is enough for `is_events`."""
     begun = received.lstrip().removeprefix(BOM_UTF8).lstrip()
     return begun[:1] in DOCUMENTS or b":" in begun or len(begun) >= _LONGEST
 
 
 def gathered(body: bytes) -> Any:
-    """Return the JSON of a completion, one in chunks that nobody asked for included. Raises ModelError."""
+    """Return the JSON of a completion, also of one in unrequested chunks. Raises ModelError."""
     if body.startswith(b"{") or not is_events(body):
         try:
             return parse_payload(body)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 FORMAT = 1
 _PATIENCE = 5.0
 _DEFINITIONS = ""
-"""The name of the folder of definitions. No conversation has this id."""
+"""The name of the folder of definitions. The name of the folder of definitions. No conversation has this id."""
 
 
 class _Format(msgspec.Struct):

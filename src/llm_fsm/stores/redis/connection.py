@@ -93,7 +93,7 @@ class Link:
         run = self.client.register_script(scripts.LOCK)
         try:
             answer = await self.call(lambda _: run(args=[self.prefix, name, holder, milliseconds]))
-        except StoreError:  # the server may still grant it
+        except StoreError:  # the server may still grant the lock
             self._doubt(name, holder)
             raise
         if not answer.value:

@@ -24,13 +24,13 @@ from llm_fsm.tools.executor import GRACE, CallFault
 from llm_fsm.tools.mcp.messages import UNREADABLE, tidy_result, unread
 
 CONNECT = 30.0
-"""Seconds in which a server must answer when it is connected to."""
+"""Seconds for a server to answer a new connection."""
 
 CLOSE = 10.0
-"""Seconds that a session is given to close."""
+"""Seconds for a session to close."""
 
 MAX_PAGES = 100
-"""Pages of a server's list of tools that are read."""
+"""The most pages of a server's list of tools that are read."""
 
 _NOWHERE = logging.NullHandler()
 _LAST_WORDS = 0.1  # seconds that a failed start waits for the rest of it
@@ -77,7 +77,7 @@ def load_sdk() -> Sdk:
     """Import the SDK.
 
     Raises:
-        ConfigurationError: It is not installed; the message says how to install it.
+        ConfigurationError: It is not installed. The message says how to install it.
     """
     try:
         sdk = Sdk(
@@ -91,20 +91,20 @@ def load_sdk() -> Sdk:
             f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3', "
             "or this package with its extra: pip install '.[mcp]'"
         ) from error
-    for name in ("mcp", "client"):  # its loggers; where nobody listens, tracebacks would go to standard error
+    for name in ("mcp", "client"):  # its loggers; without a handler, tracebacks would go to standard error
         logging.getLogger(name).addHandler(_NOWHERE)
     return sdk
 
 
 class Link:
-    """One session. The SDK's connection must be entered and left by the same task, so it has one of its own."""
+    """One session. The SDK's connection must be entered and left by the same task, so it has its own."""
 
     def __init__(self, server: Server, sdk: Sdk) -> None:
         self.closed = False
         self.is_listed = False
-        """Its tools were asked for since it began, and since it last said that they have changed."""
+        """True if its tools were listed since it began, and since it last reported a change."""
         self.faults: dict[str, str] = {}
-        """Tools of its list that cannot be called, with what is wrong with them."""
+        """Tools of its list that cannot be called, with their faults."""
         self._server = server
         self._sdk = sdk
         self._client: Any = None
@@ -135,15 +135,15 @@ class Link:
 
     @property
     def over(self) -> bool:
-        """True if the session has ended and nothing of it is left."""
+        """True if the session has ended completely."""
         return self._task.done()
 
     def stop(self) -> None:
-        """Let the session end by itself."""
+        """Tell the session to end."""
         self._stop.set()
 
     async def close(self) -> None:
-        """End the session and the task that holds it."""
+        """End the session and its task."""
         self._stop.set()
         if not self._ready.is_set():
             self._task.cancel()
@@ -152,13 +152,13 @@ class Link:
             task.cancel()
 
     async def tools(self, limit: float) -> dict[str, ToolSpec]:
-        """Ask for all tools of the server; a page that cannot be had ends the list.
+        """List all tools of the server. A page that fails ends the list.
 
         Returns:
             Name to tool, without those in `faults`.
 
         Raises:
-            CallFault: The first page cannot be had.
+            CallFault: The first page failed.
         """
         found: dict[str, ToolSpec] = {}
         cursor: str | None = None
@@ -180,13 +180,13 @@ class Link:
     def _spec(self, tool: Any) -> ToolSpec | None:
         try:
             schema = {"type": "object", "properties": {}, **flattened(tool.input_schema)}
-        except Exception as error:  # whatever a schema holds that is none
+        except Exception as error:  # any error of a wrong schema
             self.faults[tool.name] = f"its inputSchema cannot be read: {_words(error)}"
             return None
         return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
 
     def tidied(self, item: Any) -> Any:
-        """Return an item of the stream from the server as the SDK is given it; None if it is none for it."""
+        """Return an item of the server's stream for the SDK; None if the SDK must not get it."""
         if isinstance(item, Exception):
             found = unread(item)
             if found is None:
@@ -213,7 +213,7 @@ class Link:
             The answer as a JSON value.
 
         Raises:
-            CallFault: The tool or the connection failed; the message says why.
+            CallFault: The tool or the connection failed. The message gives the reason.
         """
         if limit <= 0:
             raise CallFault("no time was left for this call; it was not made", refused=True)
@@ -258,7 +258,7 @@ class Link:
             self.closed = True
             raise self._lost(str(error)) from error
         self.closed = str(error) == "Session terminated"
-        lost = error.code in (types.INTERNAL_ERROR, types.PARSE_ERROR)  # a gateway's status of 502 or 504, too
+        lost = error.code in (types.INTERNAL_ERROR, types.PARSE_ERROR)  # also a gateway's status of 502 or 504
         raise CallFault(f"{self._server.where} refused: {error}", lost=lost) from error
 
     def _lost(self, fault: str) -> CallFault:
@@ -269,7 +269,7 @@ class Link:
         )
 
     async def _hold(self) -> None:
-        """Connect, keep the session until it is closed, and note why it ended otherwise."""
+        """Connect, keep the session until it is closed, and note the reason for any other end."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(CONNECT):
@@ -302,20 +302,20 @@ class Link:
         )
         read, write = os.pipe()
         errors = stack.enter_context(os.fdopen(write, "w", encoding="utf-8"))
-        # A thread, because not every event loop can watch a pipe: that of Windows cannot.
+        # A thread, because not every event loop can watch a pipe, for example on Windows.
         self._listening = threading.Thread(target=self._listen, args=(read,), name="llm_fsm mcp stderr", daemon=True)
         self._listening.start()
         return self._sdk.stdio.stdio_client(parameters, errlog=errors)
 
     def _listen(self, read: int) -> None:
-        """Keep the end of what the server writes to stderr: it says why a server does not start."""
+        """Keep the end of the server's stderr, which has the reason if a server does not start."""
         with os.fdopen(read, "rb", buffering=0) as errors:
             while data := errors.read(65536):
                 self._said = (self._said + data)[-_SAID:]
 
     def _last_words(self) -> str:
         if self._listening is not None:
-            self._listening.join(_LAST_WORDS)  # a server that ended has written all that it had to say
+            self._listening.join(_LAST_WORDS)  # an ended server has written all its output
         said = " ".join(self._said.decode("utf-8", "replace").split())
         return f"; it said: {said}" if said else ""
 
@@ -325,7 +325,7 @@ def _late(seconds: float) -> str:
 
 
 class _Watched:
-    """The read side of a transport: its messages are tidied, and the link hears when the server is gone."""
+    """The read side of a transport. It cleans messages, and tells the link when the server is gone."""
 
     def __init__(self, stream: Any, link: Link) -> None:
         self._stream = stream
@@ -333,7 +333,7 @@ class _Watched:
 
     @property
     def last_context(self) -> Any:
-        """The context of the last message, which the SDK reads of its own streams."""
+        """The context of the last message, which the SDK reads from its own streams."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -373,7 +373,7 @@ async def _watched(transport: Any, link: Link) -> AsyncIterator[tuple[_Watched, 
 
 
 def _words(error: BaseException | None) -> str:
-    """Return the words of an error, or those of all members of a group."""
+    """Return the message of an error, or those of all members of a group."""
     if error is None:
         return ""
     if isinstance(error, BaseExceptionGroup):

@@ -1,7 +1,7 @@
-"""Messages of MCP servers, tidied before the SDK reads them.
+"""Clean the messages of MCP servers before the SDK reads them.
 
-The SDK checks a message as a whole, so that one malformed tool or part of an answer would take away all others. Here
-each is read by itself: what can be used is kept, and what cannot is named.
+The SDK checks a message as a whole, so that one malformed tool or part of an answer would remove all others. Here each
+is read alone. Usable ones are kept, and the others are named.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _TEXT_TYPE = re.compile(r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml|x-yam
 
 
 def unread(error: Exception) -> dict[str, Any] | None:
-    """Read what a transport could not, from its error.
+    """Recover a message that a transport could not read, from its error.
 
     Returns:
-        The message, with half characters mended; an error in the place of an answer that nobody can read; None for
-        what is no message, such as a line that a server prints.
+        The message, with half characters repaired. An error in place of an unreadable answer. None for text that is no
+        message, such as a printed line.
     """
     errors = getattr(error, "errors", None)
     text = errors()[0].get("input") if callable(errors) else None
@@ -48,11 +48,11 @@ def _no_answer(id: object) -> dict[str, Any] | None:
 
 
 def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, Any]:
-    """Return the result of a request with only what is read of it.
+    """Return the result of a request, reduced to the used parts.
 
     Args:
         result: A list of tools, the answer of a tool, or any other result, which is returned as it is.
-        faults: Receives the names of malformed tools, with what is wrong with them.
+        faults: Receives the names of malformed tools, with their faults.
     """
     if isinstance(result.get("tools"), list):
         tools = [tool for item in result["tools"] if (tool := _tool(item, faults)) is not None]
@@ -78,7 +78,7 @@ def tidy_result(result: Mapping[str, Any], faults: dict[str, str]) -> dict[str, 
 def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
     """Return a tool with its name, description and schema; None, with its fault noted, if it cannot be called.
 
-    What it declares of its results is left out: a result that does not fit that is a result all the same.
+    Its output schema is dropped, because a result that does not fit it is still a result.
     """
     name = item.get("name") if isinstance(item, Mapping) else None
     if not isinstance(item, Mapping) or not isinstance(name, str) or not name:
@@ -95,7 +95,7 @@ def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
 
 
 def _words(part: object) -> str:
-    """Return the words of one part of an answer; what has none is named with its type and size."""
+    """Return the text of one part of an answer. A part without text is described by its type and size."""
     if not isinstance(part, Mapping):
         return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
     inner = part.get("resource")

@@ -3,9 +3,9 @@
     servers = McpServers({"files": {"command": ["uvx", "mcp-server-files"], "env": {"ROOT": "/srv"}},
                           "shop": {"url": "https://shop.example/mcp", "headers": {"Authorization": "…"}}})
 
-There is one session per event loop and server, opened when it is needed. When a server dies, the calls under
-way become errors and the next call connects once more. The tools of a server are asked for with each new session, and
-again when the server says that they have changed.
+There is one session per event loop and server, opened when it is needed. If a server dies, the running calls become
+errors and the next call connects again. The tools of a server are listed with each new session, and again after the
+server reports a change.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _KEYS = {
 }
 _TYPES = {"command": ("stdio",), "url": ("http", "streamable-http", "streamable_http", "streamableHttp")}
 _WRAPPERS = ("mcpServers", "servers")
-"""Keys under which other programs keep their servers."""
+"""Keys under which other programs configure their servers."""
 _REFRESH = 5.0
-"""Seconds that a turn waits for a server whose session has ended, before it goes on with the tools that it knows."""
+"""Seconds that a turn waits for a server whose session has ended, before it continues with the known tools."""
 
 
 def read_server(alias: str, given: object) -> Server:
-    """Read one server of the host's configuration, in our form or that of other programs.
+    """Read one server of the host's configuration, in our form or in that of other programs.
 
     Args:
         alias: Its name.
@@ -44,7 +44,7 @@ def read_server(alias: str, given: object) -> Server:
         The server.
 
     Raises:
-        ConfigurationError: It cannot be used; the message says what would be right.
+        ConfigurationError: It cannot be used. The message says what would be right.
     """
     where = f"mcp server {alias!r}"
     right = '{"command": ["program", "argument"], "env": {…}} or {"url": "https://…", "headers": {…}}'
@@ -113,11 +113,11 @@ class McpServers:
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._faults: dict[str, Mapping[str, str]] = {}
         self.listed = 0
-        """Number of times that a list of tools was asked for."""
+        """The number of requests for a list of tools."""
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
 
     async def tools(self, alias: str) -> Mapping[str, ToolSpec]:
-        """Return the tools of a server by name: as they are known, or asked for where they may have changed.
+        """Return the tools of a server by name, and list them again if they may have changed.
 
         Raises:
             ConfigurationError: The alias is not configured.
@@ -138,7 +138,7 @@ class McpServers:
         return self._specs[alias]
 
     def fault(self, alias: str, tool: str) -> str | None:
-        """Say why a tool that a server lists cannot be called.
+        """Return the reason why a tool that a server lists cannot be called.
 
         Args:
             alias: The server.
@@ -151,7 +151,9 @@ class McpServers:
 
     @property
     def is_stale(self) -> bool:
-        """True if the tools of a server are known and may have changed: its session is new, over, or told so."""
+        """Return true if the tools of a server are known and may have changed: its session is new, over, or reported
+        it.
+        """
         return any(map(self._is_stale, self._specs))
 
     def _is_stale(self, alias: str) -> bool:
@@ -173,7 +175,7 @@ class McpServers:
             The structured content of the answer, or its text. A text that is a JSON object or list is read as one.
 
         Raises:
-            CallFault: The server or the connection failed; the message says how.
+            CallFault: The server or the connection failed. The message says how.
             ConfigurationError: The alias is not configured.
         """
         server = self._server(alias)
@@ -210,7 +212,7 @@ class McpServers:
             slot.leave()
         if slot.link is None:
             sdk = await asyncio.to_thread(load_sdk)
-            slot.link = slot.link or Link(server, sdk)  # somebody else may have been quicker
+            slot.link = slot.link or Link(server, sdk)  # another task may have been faster
             slot.is_left_alone = False
         link = slot.link
         await link.opened(timeout)
@@ -225,12 +227,12 @@ class _Slot:
     def __init__(self) -> None:
         self.link: Link | None = None
         self.is_left_alone = False
-        """The session has ended and could not be opened again for the list of tools; the next call tries."""
+        """The session has ended and could not be reopened for the list of tools. The next call tries again."""
         self.left: list[Link] = []
-        """Sessions that are over, while their processes are being ended."""
+        """Ended sessions whose processes are still stopping."""
 
     def leave(self) -> None:
-        """Give up the session; nobody waits until it is closed."""
+        """Drop the session, without waiting until it is closed."""
         if self.link is not None:
             self.link.stop()
             self.left = [link for link in (*self.left, self.link) if not link.over]
@@ -238,7 +240,7 @@ class _Slot:
 
 
 def unwrapped(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the servers by alias, also of a file that keeps them under a key of its own."""
+    """Return the servers by alias, also from a file that has them under its own key."""
     for name in _WRAPPERS:
         inner = config.get(name)
         if isinstance(inner, Mapping) and not {"command", "url"} & inner.keys():
