@@ -87,43 +87,17 @@ def _reads(names: list[str] | None, place: Place) -> dict[str, Any]:
 
 
 def _variable(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
-    name: str | None
-    if nodes and nodes[0].literal.__class__ is str:
-        name = nodes[0].literal
-    else:
-        names = _names(nodes[0]) if nodes else [""]
-        name = None if names is None else ",".join(names)
+    names = _names(nodes[0]) if nodes else [""]
+    name = None if names is None else ",".join(names)
     default = nodes[1].run if len(nodes) > 1 else NULL.run
-    if name is None:
-        computed = nodes[0].run
+    computed = nodes[0].run if nodes else NULL.run
 
-        def run_computed(data: Any, meter: Meter) -> Any:
-            value = look_up(data, _name(computed(data, meter), meter), ABSENT)
-            return default(data, meter) if value is ABSENT else value
+    def run(data: Any, meter: Meter) -> Any:
+        value = look_up(data, _name(computed(data, meter), meter) if name is None else name, ABSENT)
+        return default(data, meter) if value is ABSENT else value
 
-        run = guarded(run_computed, operator, place)
-    elif len(nodes) > 1:
-
-        def run(data: Any, meter: Meter) -> Any:
-            value = look_up(data, name, ABSENT)
-            return default(data, meter) if value is ABSENT else value
-
-    elif name == "":
-
-        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
-            return data
-
-    elif "." in name:
-
-        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
-            return look_up(data, name)
-
-    else:
-
-        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
-            return data.get(name) if type(data) is dict else look_up(data, name)
-
-    return joined(run, operator, nodes, name=name, **_reads(None if name is None else [name], place))
+    reads = _reads(None if name is None else [name], place)
+    return joined(guarded(run, operator, place), operator, nodes, name=name, **reads)
 
 
 def _is_missing(data: Any, key: Any, meter: Meter) -> bool:

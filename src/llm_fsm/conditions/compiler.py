@@ -65,10 +65,6 @@ _LEAST: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Operator to the least number of its arguments."""
 
-_SCALARS: Final = frozenset({str, bool, int, type(None)})
-
-_LOOKED_INTO: Final = frozenset({"!", "!!", "and", "or", "if", "?:"})
-
 _HOLDS, _FAILS, _BREAKS = 1, 2, 4
 """Bits of the set of outcomes that a part of a rule can have: truthy, falsy, error."""
 
@@ -276,24 +272,14 @@ class _Compiler:
             return self._fault(f"the rule has more than {MAX_STEPS:,} values", place) if too_large else NULL
         if place.depth > MAX_DEPTH:
             return self._fault(f"the rule nests deeper than {MAX_DEPTH}", place)
-        if rule.__class__ is dict and len(rule) == 1:
-            [(operator, written)] = rule.items()
-            if operator.__class__ is str:
-                return self._operation(operator, written, place)
         if rule is None or isinstance(rule, (str, bool)):
             return constant(rule)
         if isinstance(rule, (int, float)):
             finite = isinstance(rule, int) or math.isfinite(rule)
             return constant(rule) if finite else self._fault("the number is not finite", place)
         if isinstance(rule, (list, tuple)):
-            if all(item is None or isinstance(item, (str, bool)) for item in rule):
-                self.values += len(rule)
-                if self.values <= MAX_STEPS:
-                    return constant(list(rule))
-                self.values -= len(rule)
-            return list_of(
-                tuple(self._node(item, place.under(index)) for index, item in enumerate(rule)), place
-            )
+            items = [self._node(item, place.under(index)) for index, item in enumerate(rule)]
+            return list_of(tuple(items), place)
         if isinstance(rule, Mapping) and all(isinstance(key, str) for key in rule):
             return self._object(rule, place)
         return self._fault(f"{kind_of(rule)} is no JSON value", place)
@@ -330,16 +316,10 @@ class _Compiler:
         arguments: Sequence[Any] = written if listed else (written,)
         usable = self._accepts(operator, len(arguments), at)
         loop = LOOPS.get(operator)
-        shallow = at.depth <= MAX_DEPTH
-        parts: list[Node] = []
-        for index, argument in enumerate(arguments):
-            if argument.__class__ in _SCALARS and shallow and self.values < MAX_STEPS:
-                self.values += 1
-                parts.append(constant(argument))
-            else:
-                below = at.argument(index if listed else None, inside=loop is not None and index == 1)
-                parts.append(self._node(argument, below))
-        nodes = tuple(parts)
+        nodes = tuple(
+            self._node(argument, at.argument(index if listed else None, inside=loop is not None and index == 1))
+            for index, argument in enumerate(arguments)
+        )
         if not usable:
             return NULL
         try:

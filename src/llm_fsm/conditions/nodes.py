@@ -142,30 +142,9 @@ def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
 def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
     """Make the node of an operator of the table."""
     operation = OPERATIONS[operator]
-    return joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
+    runs = [node.run for node in nodes[: operation.most]]
 
+    def run(data: Any, meter: Meter) -> Any:
+        return operation.call(meter, *[part(data, meter) for part in runs])
 
-def _applied(call: Callable[..., Any], nodes: tuple[Node, ...], operator: str, place: Place) -> Run:
-    runs = [node.run for node in nodes]
-    if len(nodes) == 2:
-        first, second = runs
-        fixed = nodes[1].literal
-
-        def run(data: Any, meter: Meter) -> Any:
-            try:
-                return call(meter, first(data, meter), second(data, meter))
-            except Fault as fault:
-                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
-
-        def run_fixed(data: Any, meter: Meter) -> Any:
-            try:
-                return call(meter, first(data, meter), fixed)
-            except Fault as fault:
-                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
-
-        return run if fixed is ABSENT else run_fixed
-
-    def run_any(data: Any, meter: Meter) -> Any:
-        return call(meter, *[part(data, meter) for part in runs])
-
-    return guarded(run_any, operator, place)
+    return joined(guarded(run, operator, place), operator, nodes)
