@@ -76,16 +76,15 @@ class Functions:
                 self._check_state(plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}")
 
     def _check_state(self, plan: CompiledState, pointer: str) -> None:
-        execute = plan.definition.execute
-        if execute is not None and plan.kind == "task" and execute not in self._functions:
-            raise ConfigurationError(self._missing(execute, f"{pointer}/execute: "))
-        route = plan.definition.route
-        if route is not None and plan.kind == "task" and route not in self._functions:
-            raise ConfigurationError(self._missing(route, f"{pointer}/route: "))
+        named: dict[str, str | None] = {}
+        if plan.kind == "task":
+            named = {"execute": plan.definition.execute, "route": plan.definition.route}
         for number, check in enumerate(plan.checks):
-            if check.by == "registered" and check.function not in self._functions:
-                where = f"{pointer}/key_results/{number}/check: "
-                raise ConfigurationError(self._missing(check.function, where))
+            if check.by == "registered":
+                named[f"key_results/{number}/check"] = check.function
+        for place, name in named.items():
+            if name is not None and name not in self._functions:
+                raise ConfigurationError(self._missing(name, f"{pointer}/{place}: "))
 
     def _missing(self, name: str, where: str) -> str:
         guess = nearest(name, list(self._functions))
@@ -135,40 +134,47 @@ class Functions:
             LLMFSMError: The function raised it.
         """
         function = self.get(name)
-        try:
-            pick = partial(function, **_arguments(function, deepcopy(data)))
-            label = await called(timeout, pick, thread_of(function))
-        except LLMFSMError:
-            raise
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return None, f"{name} was cancelled"
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # its message is the reason
-            return None, readable(f"{name} failed: {told(error)}")
+        label, fault = await _called(function, data, timeout)
+        if isinstance(fault, LLMFSMError):
+            raise fault
+        if fault is not None:
+            return None, _why(name, fault)
         if label is None or isinstance(label, str):
             return label, None
         return None, f"{name} returned {label!r:.100} instead of a label, a state, or None"
 
     async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
-        try:
-            check = partial(function, **_arguments(function, deepcopy(data)))
-            said = await called(timeout, check, thread_of(function))
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return False, "the check itself was cancelled"
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # its message is the reason
-            return False, readable(f"the check itself failed: {told(error)}")
+        said, fault = await _called(function, data, timeout)
+        if fault is not None:
+            return False, _why("the check itself", fault)
         if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
             return said[0], readable(str(said[1] or ""))
         if isinstance(said, bool):
             return said, ""
         return False, f"the check returned {said!r:.100} instead of True, False or (passed, reason)"
+
+
+async def _called(
+    function: Function, data: Mapping[str, Any], timeout: float
+) -> tuple[Any, None] | tuple[None, BaseException]:
+    """Return what a function gives for a copy of the data, or what it raises."""
+    try:
+        work = partial(function, **_arguments(function, deepcopy(data)))
+        return await called(timeout, work, thread_of(function)), None
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        return None, error
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # its message is the reason
+        return None, error
+
+
+def _why(name: str, fault: BaseException) -> str:
+    if isinstance(fault, asyncio.CancelledError):
+        return f"{name} was cancelled"
+    return readable(f"{name} failed: {told(fault)}")
 
 
 def _arguments(function: Function, data: Mapping[str, Any]) -> dict[str, Any]:
