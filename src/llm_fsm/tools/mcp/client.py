@@ -336,27 +336,12 @@ class _Watched:
         """The context of the last message, which the SDK reads from its own streams."""
         return getattr(self._stream, "last_context", None)
 
-    async def receive(self) -> Any:
-        while True:
-            item = self._link.tidied(await self._stream.receive())
-            if item is not None:
-                return item
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> _Watched:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            while True:
-                item = self._link.tidied(await self._stream.__anext__())
-                if item is not None:
-                    return item
-        except StopAsyncIteration:
-            self._link.closed = True
-            raise
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for item in self._stream:
+            tidied = self._link.tidied(item)
+            if tidied is not None:
+                yield tidied
+        self._link.closed = True
 
     async def __aenter__(self) -> _Watched:
         await self._stream.__aenter__()
