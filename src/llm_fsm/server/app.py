@@ -29,7 +29,7 @@ from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_reque
 from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Tokens
-from llm_fsm.server.upkeep import Upkeep
+from llm_fsm.server.upkeep import upkeep
 
 _ABOUT = """Conversations and runs of machines that are written as JSON files.
 
@@ -88,7 +88,6 @@ def create_app(
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
     metrics = Metrics(service)
-    upkeep = Upkeep(service, due_seconds, changed)
     mcp: Any = import_module("llm_fsm.server.mcp_server").Door(service) if find_spec("mcp") else None
 
     @asynccontextmanager
@@ -98,7 +97,7 @@ def create_app(
                 for machine in service.machines.every():
                     stack.push_async_callback(machine.close)
             stack.callback(metrics.start())
-            await stack.enter_async_context(upkeep)
+            await stack.enter_async_context(upkeep(service, due_seconds, changed))
             if mcp is not None:
                 await stack.enter_async_context(mcp.opened())
             service.is_closing = False

@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -42,6 +42,10 @@ class Token(BaseModel):
     definitions: frozenset[str] | None = None
     own: bool = True
     rate: int | None = Field(default=None, ge=1)
+
+    def caller(self) -> Caller:
+        """Return the client that has this token."""
+        return Caller(self.name, self.name + MARK if self.own else "", self.definitions, self.rate)
 
 
 class _File(BaseModel):
@@ -90,16 +94,12 @@ class Tokens:
     """
 
     known: tuple[Token, ...] = ()
-    _callers: dict[str, Caller] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [token.name for token in self.known]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigurationError(f"two tokens have the name {name!r}; give one of them another name")
-        for token in self.known:
-            prefix = token.name + MARK if token.own else ""
-            self._callers[token.name] = Caller(token.name, prefix, token.definitions, token.rate)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Tokens:
@@ -137,7 +137,7 @@ class Tokens:
         for token in self.known:
             if hmac.compare_digest(token.sha256, digest):
                 found = token
-        return None if found is None else self._callers[found.name]
+        return None if found is None else found.caller()
 
 
 def add_token(

@@ -55,6 +55,14 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     return _to_json_structure(value, depth)
 
 
+def to_json_or_text(value: object) -> Any:
+    """Convert a Python value to JSON; one without a JSON form to its text."""
+    try:
+        return to_json_value(value)
+    except ValueFault:
+        return str(value)
+
+
 def to_json_key(key: object) -> str:
     """Convert a key of an object to text, as its value would be: numbers, dates, enums and paths have an evident form.
 

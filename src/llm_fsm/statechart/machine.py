@@ -29,7 +29,8 @@ from llm_fsm.llm.clients.messages import AnyMessage, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMRequest
-from llm_fsm.statechart.memory import PersistentMemory, plain
+from llm_fsm.session.values import to_json_or_text
+from llm_fsm.statechart.memory import PersistentMemory
 from llm_fsm.statechart.refinement import judged, refine
 from llm_fsm.statechart.tools import get_global_registry
 from llm_fsm.stores.registry import resolve as resolve_store
@@ -365,7 +366,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             elif asked.resumes is not None:
                 with suppress(ConversationConflict):  # this machine's own store has it
                     await machine.take_in(json.dumps(asked.resumes["run"]), asked.id)
-                turn = await machine.answer(asked.id, result_value(plain(asked.given)))
+                turn = await machine.answer(asked.id, result_value(to_json_or_text(asked.given)))
             else:
                 turn = await machine.run(**self._begin(asked))
         except ModelError:
@@ -418,7 +419,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         return asked
 
     def _place(self, state: str, given: Any, raw: bool) -> str:
-        return json.dumps([state, plain(given), raw], sort_keys=True)
+        return json.dumps([state, to_json_or_text(given), raw], sort_keys=True)
 
     def _park(self, asked: _Asked) -> None:
         if asked.resumes is None:
@@ -427,7 +428,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def _begin(self, asked: _Asked) -> dict[str, Any]:
         ids = self._ids()
         return {
-            "input": plain(asked.given),
+            "input": to_json_or_text(asked.given),
             "conversation_id": asked.id,
             "state": ids[asked.state],
             "memory": self.memory.working_memory.to_dict(),
@@ -498,7 +499,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             "id": asked.id,
             "run": json.loads(run),
             "seen": _document(self.memory),
-            "configuration": [plain(value) for value in self.configuration_values],
+            "configuration": [to_json_or_text(value) for value in self.configuration_values],
         }
         raise ExecutionBreak(paused.what, call.get("result"), state=asked.state, call=call or None)
 
@@ -670,7 +671,7 @@ def _bound(machine: Callable[[], Any], state: str, body: Callable[..., Any]) -> 
 def _kept(asked: _Asked | None, output: Any) -> Any:
     if asked is not None:
         asked.returned, asked.done = output, True
-    return plain(text_of(output))
+    return to_json_or_text(text_of(output))
 
 
 def _scope(tool: Any, ids: Mapping[str, str]) -> list[str] | None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from llm_fsm._text import escaped
 from llm_fsm.session.memory import Background, Memory
-from llm_fsm.session.values import ValueFault, to_json_value
+from llm_fsm.session.values import to_json_or_text
 
 
 class WorkingMemory:
@@ -69,7 +69,7 @@ class BackgroundContext:
     def to_context(self) -> str:
         """Return the background, as lines for a prompt."""
         named = {"Vision and mission": self.vision_mission, "Goals": self.goals, "To do": self.todo_list}
-        lines = [f"{name}: {escaped(plain(value))}" for name, value in {**named, **self.custom_fields}.items() if value]
+        lines = [f"{name}: {_quoted(value)}" for name, value in {**named, **self.custom_fields}.items() if value]
         return "\n".join(["## Background", *lines]) if lines else ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class BackgroundContext:
             "vision_mission": self.vision_mission,
             "goals": self.goals,
             "todo_list": self.todo_list,
-            "custom_fields": plain(self.custom_fields),
+            "custom_fields": to_json_or_text(self.custom_fields),
         }
 
     def to_engine(self) -> dict[str, Any]:
@@ -114,9 +114,9 @@ class StateHistory:
             {
                 "state": state_name,
                 "timestamp": datetime.now(UTC).isoformat(),
-                "input": plain(input_data),
-                "output": plain(output_data),
-                "custom_fields": plain(dict(custom_fields or {})),
+                "input": to_json_or_text(input_data),
+                "output": to_json_or_text(output_data),
+                "custom_fields": to_json_or_text(dict(custom_fields or {})),
             }
         )
 
@@ -127,7 +127,7 @@ class StateHistory:
     def to_context(self, n: int = 5) -> str:
         """Return the newest `n` entries, as lines for a prompt."""
         lines = [
-            f"[{entry['state']}] input: {escaped(plain(entry['input']))}; output: {escaped(plain(entry['output']))}"
+            f"[{entry['state']}] input: {_quoted(entry['input'])}; output: {_quoted(entry['output'])}"
             for entry in self.get_recent(n)
         ]
         return "\n".join(["## Recent history", *lines]) if lines else ""
@@ -276,12 +276,8 @@ class PersistentMemory:
 _FIELDS = ("vision_mission", "goals", "todo_list", "custom_fields")
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON data. Values without a JSON form become their text."""
-    try:
-        return to_json_value(value)
-    except ValueFault:
-        return str(value)
+def _quoted(value: Any) -> str:
+    return escaped(to_json_or_text(value))
 
 
 def _lines(text: Any) -> list[str]:

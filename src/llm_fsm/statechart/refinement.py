@@ -8,6 +8,7 @@ from typing import Any, Self
 from llm_fsm._text import escaped
 from llm_fsm.errors import LLMFSMError, ReplyError
 from llm_fsm.llm.clients.messages import Message, text_of
+from llm_fsm.session.values import to_json_or_text
 from llm_fsm.turn.reply.parser import document
 
 _VERDICT = ("valid", "is_valid", "passed")
@@ -74,11 +75,7 @@ def judged(llm: Any, objective: str, output: Any, context: str) -> Generator[Any
 
 
 def _messages(objective: str, output: Any, context: str) -> list[Message]:
-    shown = text_of(output)
-    try:
-        text = escaped(shown)
-    except (TypeError, ValueError):
-        text = escaped(str(shown))
+    text = escaped(to_json_or_text(text_of(output)))
     system = (
         "You judge whether an output meets its objective. Be strict but fair. Answer with one JSON object: "
         '{"valid": true or false, "advice": "what to do better", "score": 0 to 10}.'

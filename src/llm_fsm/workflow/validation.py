@@ -10,6 +10,7 @@ from llm_fsm._text import escaped
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import ReplyError, told
 from llm_fsm.llm.clients.messages import Message
+from llm_fsm.session.values import to_json_or_text
 from llm_fsm.turn.reply.parser import document
 from llm_fsm.workflow.state import KeyResult, StateSpec
 
@@ -105,7 +106,8 @@ class LLMValidator:
         prompt = (
             "Judge whether the output meets each criterion. Answer with one JSON object: the name of each criterion, "
             f"and true or false, such as {example}.\n\n"
-            f"Objective: {escaped(state.objective)}\nCriteria: {escaped(wanted)}\nOutput: {escaped(_shown(output))}"
+            f"Objective: {escaped(state.objective)}\nCriteria: {escaped(wanted)}\n"
+            f"Output: {escaped(to_json_or_text(output))}"
         )
         answer = self.llm.chat([Message(role="user", content=prompt)], temperature=0.0)
         try:
@@ -141,11 +143,3 @@ def _result(found: Mapping[str, tuple[bool, str]], results: Sequence[KeyResult])
     failed = [f"{one.name}: {found[one.name][1]}" for one in results if not found[one.name][0]]
     met = {name: passed for name, (passed, _) in found.items()}
     return ValidationResult(not failed, "; ".join(failed) or None, met)
-
-
-def _shown(output: Any) -> Any:
-    try:
-        escaped(output)
-    except (TypeError, ValueError):
-        return str(output)
-    return output

@@ -66,7 +66,7 @@ async def _serve(fleet: Fleet) -> None:
     upkeep: Any = import_module("llm_fsm.server.upkeep")
     made = service.Service(machines.Machines(fleet.machines()), limits.Limits())
     try:
-        async with upkeep.Upkeep(made, 5.0, fleet.changed):
+        async with upkeep.upkeep(made, 5.0, fleet.changed):
             await import_module("llm_fsm.server.mcp_server").mcp_server(made).run_stdio_async()
             await made.turns.drain(limits.Limits().shutdown_seconds)
     finally:
