@@ -85,7 +85,7 @@ class ProbedSQLite(SQLiteStore):
 
     def _new_parts(self) -> Any:
         parts = super()._new_parts()
-        serve = parts._database.serve
+        serve = parts.files.serve
 
         def served(together: Any, values: Any, *, writes: bool) -> Any:
             def passing(*given: Any) -> Any:
@@ -95,5 +95,5 @@ class ProbedSQLite(SQLiteStore):
 
             return serve(passing if writes else together, values, writes=writes)
 
-        parts._database.serve = served
+        parts.files.serve = served
         return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from llm_fsm import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, StoreError
 from llm_fsm.stores.base import Commit, ListQuery, Loaded, storable
-from llm_fsm.stores.file.store import FileStore
+from llm_fsm.stores.file import FileStore
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import default_path, resolve
 from llm_fsm.stores.sqlite.store import SQLiteStore
@@ -267,6 +268,15 @@ async def test_a_closed_memory_store_is_a_store_error():
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.load("c")
+
+
+def test_a_commit_answers_each_request_once():
+    whole = Commit(conversation_id="c", expected=0, session="{}", record="{}", earlier=(("{}", "r"), ("{}", None)))
+    assert [number for number, *_ in whole.numbered] == [1, 2, 3]
+    with pytest.raises(ConversationConflict, match="a request id stands in it twice"):
+        replace(whole, request_id="r")
+    with pytest.raises(ValueError, match="does not exist yet"):
+        replace(whole, expected=1)
 
 
 def test_names_for_listings_can_be_kept_everywhere():

@@ -30,7 +30,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from llm_fsm.errors import UnreadableError
+from llm_fsm.errors import ConversationConflict, UnreadableError
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -103,6 +103,10 @@ class Commit:
             keeps one copy of each definition until no conversation is pinned to it.
         earlier: Records before `record`, each with its request id or None.
         created: The time at which the conversation began, in seconds since the epoch; None: `time`.
+
+    Raises:
+        ValueError: `earlier` records are given for a conversation that exists.
+        ConversationConflict: Two records have the same request id.
     """
 
     conversation_id: str
@@ -120,6 +124,17 @@ class Commit:
     definition_text: str | None = None
     earlier: tuple[tuple[str, str | None], ...] = ()
     created: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.earlier:
+            return
+        if self.expected:
+            raise ValueError("earlier records are for a conversation that does not exist yet")
+        answered = [request_id for *_, request_id in self.numbered if request_id is not None]
+        if len(set(answered)) < len(answered):
+            raise ConversationConflict(
+                f'conversation "{self.conversation_id}" cannot be taken in: a request id stands in it twice'
+            )
 
     @property
     def number(self) -> int:

@@ -138,24 +138,6 @@ def busy(conversation_id: str, waited: float, where: str = "") -> StoreError:
     )
 
 
-def check_appended(commit: Commit) -> None:
-    """Check the earlier records of an imported conversation.
-
-    Raises:
-        ValueError: The conversation exists already.
-        ConversationConflict: Two records have the same request id.
-    """
-    if not commit.earlier:
-        return
-    if commit.expected:
-        raise ValueError("earlier records are for a conversation that does not exist yet")
-    seen = [request_id for *_, request_id in commit.numbered if request_id is not None]
-    if len(set(seen)) < len(seen):
-        raise ConversationConflict(
-            f'conversation "{commit.conversation_id}" cannot be taken in: a request id stands in it twice'
-        )
-
-
 def disk_full(path: Path) -> StoreError:
     """Return the error that nothing more can be written there."""
     return StoreError(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
-from llm_fsm.stores.errors import check_appended
 
 T = TypeVar("T")
 
@@ -27,7 +26,6 @@ class ForwardingStore(ABC):
         return await self._read(lambda kept: kept.load(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
-        check_appended(commit)
         await self._write(lambda kept: kept.save(commit))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:

@@ -18,7 +18,6 @@ from operator import attrgetter
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
-    check_appended,
     closed,
     step_exists,
     unknown_definition,
@@ -70,7 +69,6 @@ class MemoryStore:
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
         self._check_open()
-        check_appended(commit)
         name = commit.conversation_id
         with self._guard:
             found = self._conversations.get(name)

@@ -158,7 +158,7 @@ def _folder(path: str) -> Store:
         raise ConfigurationError(
             f'store "file://{path}": name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'
         )
-    module: Any = import_module("llm_fsm.stores.file.store")
+    module: Any = import_module("llm_fsm.stores.file")
     return cast(Store, module.FileStore(os.path.expanduser(path)))
 
 

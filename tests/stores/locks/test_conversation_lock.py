@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.file.store import FileStore
+from llm_fsm.stores.file import FileStore
 from llm_fsm.stores.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,7 @@ from psycopg import ProgrammingError, conninfo
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.batching import BatchQueue, rounds
-from llm_fsm.stores.errors import Unreachable, check_appended
+from llm_fsm.stores.errors import Unreachable
 from llm_fsm.stores.forwarding import ForwardingStore
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
@@ -70,7 +70,6 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
-        check_appended(commit)
         parts = self._own()
         await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
 

@@ -20,7 +20,6 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
-    check_appended,
     lock_lost,
     step_exists,
     unknown_definition,
@@ -73,7 +72,6 @@ class RedisStore(PerLoop[Link]):
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
-        check_appended(commit)
         name = commit.conversation_id
         answer = await self._write(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
         said, *more = answer.value

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.locks.forks import around_forks
+from llm_fsm.stores.sqlite import statements
 from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettled
 from llm_fsm.stores.sqlite.schema import MEMORY, inode, open_database, transaction
 
@@ -33,6 +35,18 @@ class Database:
         self._inode: tuple[int, int] | None = None
         if path != MEMORY:
             around_forks(self, Database._closed_in_forks)
+
+    def load(self, asked: Sequence[tuple[str, str | None]]) -> Sequence[Loaded | None]:
+        return self.serve(statements.load, asked, writes=False)
+
+    def save(self, commits: Sequence[Commit]) -> Sequence[Exception | None]:
+        return self.serve(statements.save, commits, writes=True)
+
+    def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+        return self.serve(statements.each, calls, writes=False)
+
+    def write(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+        return self.serve(statements.each, calls, writes=True)
 
     def serve(self, together: Together, values: Sequence[Any], *, writes: bool) -> Sequence[Any]:
         """Serve requests of one kind. Requests that write share one transaction.

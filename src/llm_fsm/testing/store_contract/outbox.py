@@ -163,9 +163,6 @@ async def a_conversation_can_come_whole(store: Store) -> None:
     await expect_conflict("once more", store.save(whole))
     await store.save(turn("c", 4))
     expect("the version after a turn", await store.load("c"), Loaded(session="{}", version=4))
-    twice = replace(whole, conversation_id="d", request_id="r2")
-    await expect_conflict("a request id twice", store.save(twice))
-    expect("nothing of it", await store.load("d"), None)
 
 
 async def nothing_outlives_its_conversation(store: Store) -> None:

@@ -1,6 +1,10 @@
-"""The folder of the file store, for one thread. A crash leaves the complete old or new state of a conversation.
+"""Conversations as files in one folder, for a few hundred that should be readable and backed up as files.
 
-A conversation has these files, named by the SHA-256 of its id:
+Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500. Listings, due rows and
+the outbox read the last commit of every conversation. Operating-system locks ensure one writer per conversation across
+processes (see `locks.file_locks`), as with SQLite. It is not for network file systems.
+
+A crash leaves the complete old or new state of a conversation. It has these files, named by the SHA-256 of its id:
 
 | file | is |
 |---|---|
@@ -16,19 +20,20 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import answered_already, os_fault, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.local import LocalStore, each
 from llm_fsm.stores.locks.file_locks import locks_beside
 
 T = TypeVar("T")
@@ -78,8 +83,26 @@ class _Step(msgspec.Struct, array_like=True):
     text: str
 
 
-class Folder:
-    """The methods of a store. Two of them, in one process or in two, may use the same folder."""
+class FileStore(LocalStore["_Folder"]):
+    """A `Store` in the folder `path`. Construction touches nothing. The folder is made on first use.
+
+    May be used from several event loops and threads.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        place = os.path.abspath(os.fspath(path))
+        super().__init__(place, "a file", locked=Path(place, "conversations"))
+
+    async def unlisted(self) -> Sequence[str]:
+        """Find faults of conversations that listings leave out, in sentences."""
+        return await self.faults()
+
+    def _files(self) -> _Folder:
+        return _Folder(Path(self._path))
+
+
+class _Folder:
+    """The methods of a store, for one thread. Two folders, in one process or in two, may be the same."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -87,6 +110,11 @@ class Folder:
         self._definitions = root / "definitions"
         self._locks = locks_beside(root / "writing")
         self._prepared = False
+
+    def read(self, calls: Sequence[Callable[[Any], Any]]) -> Sequence[Any]:
+        return each(calls, self)
+
+    write = read
 
     def close(self) -> None:
         self._locks.close()
