@@ -18,7 +18,7 @@ from bot import TURNS, machine, message
 from ledger import Ledger
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import OutboxQuery
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from probes import Probe
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -9,7 +9,7 @@ import os
 import signal
 from typing import Any
 
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 
 
 class Probe:

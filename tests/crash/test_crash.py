@@ -16,7 +16,7 @@ import pytest
 from audit import faults
 from bot import SHOP, TURNS, message
 from ledger import Ledger
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from naive import IllegalError, Replayed
 from probes import Probe
 from worker import work

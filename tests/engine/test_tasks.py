@@ -21,7 +21,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.tools.schema import CallInfo
 from machines import calls, reply
 

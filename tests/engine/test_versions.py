@@ -17,7 +17,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session import events as ev
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.turn.migration import check_change, read_change
 from machines import reply
 

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 TIMEOUT = 1.0
 PLACES = {"postgresql": "schema", "redis": "prefix"}
 STORES = {
-    "postgresql": ("llm_fsm.stores.postgresql.store", "PostgreSQLStore"),
-    "redis": ("llm_fsm.stores.redis.store", "RedisStore"),
+    "postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore"),
+    "redis": ("llm_fsm.stores.redis", "RedisStore"),
 }
 
 

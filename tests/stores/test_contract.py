@@ -16,7 +16,7 @@ from llm_fsm.stores.base import Commit, ListQuery, Loaded, storable
 from llm_fsm.stores.file import FileStore
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import default_path, resolve
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.testing.store_contract.suite import store_suite
 from paths import TESTS
 

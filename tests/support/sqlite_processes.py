@@ -12,7 +12,7 @@ from pathlib import Path
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 
 NOBODY = 65534
 

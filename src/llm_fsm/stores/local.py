@@ -15,9 +15,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from llm_fsm.stores.errors import closed
 from llm_fsm.stores.forwarding import ForwardingStore
-from llm_fsm.stores.locks.conversation_lock import finished, local_lock
+from llm_fsm.stores.locks.conversation_lock import KeyedQueue, finished, local_lock
 from llm_fsm.stores.locks.file_locks import NoLocks, locks_beside
-from llm_fsm.stores.locks.keyed_queue import KeyedQueue
 
 T = TypeVar("T")
 

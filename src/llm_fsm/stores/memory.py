@@ -23,7 +23,7 @@ from llm_fsm.stores.errors import (
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.locks.keyed_queue import KeyedQueue
+from llm_fsm.stores.locks.conversation_lock import KeyedQueue
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.locks.conversation_lock import LockServer, remote_lock
-from llm_fsm.stores.locks.keyed_queue import KeyedQueue
+from llm_fsm.stores.locks.conversation_lock import KeyedQueue, LockServer, remote_lock
 
 
 class Parts(LockServer[Any], Protocol):

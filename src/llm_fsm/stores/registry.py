@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote_plus
 
+from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Store
 
@@ -42,15 +43,20 @@ _FORMS = {
     "mongodb": '"mongodb://host/database"',
     "file": '"file:///folder"',
 }
-_SERVERS = {
-    "postgresql": ("llm_fsm.stores.postgresql.store", "PostgreSQLStore", "postgres"),
-    "postgres": ("llm_fsm.stores.postgresql.store", "PostgreSQLStore", "postgres"),
-    "redis": ("llm_fsm.stores.redis.store", "RedisStore", "redis"),
-    "rediss": ("llm_fsm.stores.redis.store", "RedisStore", "redis"),
-    "mongodb": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
-    "mongodb+srv": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
+_CLASSES = {
+    "memory": ("MemoryStore", ""),
+    "sqlite": ("SQLiteStore", ""),
+    "file": ("FileStore", ""),
+    "postgresql": ("PostgreSQLStore", "postgres"),
+    "redis": ("RedisStore", "redis"),
+    "mongodb": ("MongoDBStore", "mongo"),
 }
-"""Scheme to module, class and the extra with its packages."""
+"""Module to class, and the extra with its packages."""
+_SERVERS = {
+    **{"postgresql": "postgresql", "postgres": "postgresql", "redis": "redis", "rediss": "redis"},
+    **{"mongodb": "mongodb", "mongodb+srv": "mongodb"},
+}
+"""Scheme to module."""
 _PORT = (
     *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
     *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
@@ -70,7 +76,7 @@ def resolve(store: str | Store | None) -> Store:
         ConfigurationError: The form is unknown, or its package is not installed.
     """
     if store is None:
-        return _memory()
+        return _made("memory")
     if not isinstance(store, str):
         return _checked(store)
     scheme, separator, rest = store.partition("://")
@@ -78,13 +84,13 @@ def resolve(store: str | Store | None) -> Store:
     if not separator:
         return _bare(store)
     if scheme == "sqlite":
-        return _sqlite(_path_in(rest))
+        return _made("sqlite", _path_in(rest))
     if scheme == "memory":
-        return _memory()
+        return _made("memory")
     if scheme == "file":
-        return _folder(rest)
+        return _made("file", _folder_in(rest))
     if scheme in _SERVERS:
-        return _server(scheme, store)
+        return _made(_SERVERS[scheme], store)
     return _third_party(scheme, store)
 
 
@@ -105,13 +111,28 @@ def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
     return (Path(data) if os.path.isabs(data) else home / ".local" / "share") / "llm-fsm" / name
 
 
+def _made(kind: str, *place: str) -> Store:
+    """Make a store of this package. Its module is imported only now."""
+    name, extra = _CLASSES[kind]
+    try:
+        module: Any = import_module(f"llm_fsm.stores.{kind}")
+    except ImportError as error:
+        if not extra:
+            raise
+        raise ConfigurationError(
+            f'store "{kind}://…" needs the package {error.name}: pip install "llm-fsm[{extra}]"'
+        ) from error
+    store: Store = getattr(module, name)(*place)
+    return store
+
+
 def _bare(text: str) -> Store:
     if text.lower() == "memory":
-        return _memory()
+        return _made("memory")
     if text.lower().startswith("sqlite:"):
         raise _slashes(text, text[len("sqlite:") :])
     if PurePath(text).suffix.lower() in _SUFFIXES:
-        return _sqlite(text)
+        return _made("sqlite", os.path.expanduser(text))
     raise _unknown(f'"{text}"', text)
 
 
@@ -127,7 +148,7 @@ def _path_in(rest: str) -> str:
             f'store "sqlite:///{path}": parameters after "?" are not supported; '
             f'write "sqlite:///{path.partition("?")[0]}"'
         )
-    return path
+    return os.path.expanduser(path)
 
 
 def _slashes(text: str, path: str) -> ConfigurationError:
@@ -137,60 +158,30 @@ def _slashes(text: str, path: str) -> ConfigurationError:
     )
 
 
-def _sqlite(path: str) -> Store:
-    module: Any = import_module("llm_fsm.stores.sqlite.store")
-    return cast(Store, module.SQLiteStore(os.path.expanduser(path)))
-
-
-def _server(scheme: str, url: str) -> Store:
-    name, kind, extra = _SERVERS[scheme]
-    try:
-        module: Any = import_module(name)
-    except ImportError as error:
-        raise ConfigurationError(
-            f'store "{scheme}://…" needs the package {error.name}: pip install "llm-fsm[{extra}]"'
-        ) from error
-    return cast(Store, getattr(module, kind)(url))
-
-
-def _folder(path: str) -> Store:
+def _folder_in(path: str) -> str:
+    """Return the path after `file://`."""
     if not path.startswith(("/", "./", "../", "~")):
         raise ConfigurationError(
             f'store "file://{path}": name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'
         )
-    module: Any = import_module("llm_fsm.stores.file")
-    return cast(Store, module.FileStore(os.path.expanduser(path)))
-
-
-def _memory() -> Store:
-    module: Any = import_module("llm_fsm.stores.memory")
-    return cast(Store, module.MemoryStore())
+    return os.path.expanduser(path)
 
 
 def _third_party(scheme: str, url: str) -> Store:
     """Make the store of an entry point. Errors show only the scheme, because the URL may have a password."""
-    for point in _entry_points():
-        if point.name == scheme:
-            return _checked(point.load()(url))
-    raise _unknown(f'"{scheme}://…"', scheme)
-
-
-def _entry_points() -> Any:
-    # Searching installed packages takes tens of milliseconds, which only third-party stores pay.
-    metadata: Any = import_module("importlib.metadata")
-    return metadata.entry_points(group=GROUP)
-
-
-def _available() -> str:
-    others = sorted({f'"{point.name}://…"' for point in _entry_points()})
-    return ", ".join([*_FORMS.values(), 'a file name that ends in ".db"', *others])
+    point = next(iter(entry_points(group=GROUP, name=scheme)), None)
+    if point is None:
+        raise _unknown(f'"{scheme}://…"', scheme)
+    return _checked(point.load()(url))
 
 
 def _unknown(shown: str, name: str) -> ConfigurationError:
-    known = {**_FORMS, **{point.name: f'"{point.name}://…"' for point in _entry_points()}}
-    close = get_close_matches(name.lower(), known, n=1)
-    hint = f"; did you mean {known[close[0]]}?" if close else "."
-    return ConfigurationError(f"unknown store {shown}{hint} Available: {_available()}")
+    others = {scheme: f'"{scheme}://…"' for scheme in sorted(entry_points(group=GROUP).names)}
+    known = {**_FORMS, **others}
+    close = nearest(name, known)
+    hint = f"; did you mean {known[close]}?" if close else "."
+    available = ", ".join([*_FORMS.values(), 'a file name that ends in ".db"', *others.values()])
+    return ConfigurationError(f"unknown store {shown}{hint} Available: {available}")
 
 
 def _checked(store: Any) -> Store:
@@ -200,7 +191,8 @@ def _checked(store: Any) -> Store:
             f"a store is a text such as {_FORMS['sqlite']} or an object with the methods of "
             f"llm_fsm.stores.base.Store; {type(store).__name__} has no {', '.join(missing)}"
         )
-    return cast(Store, store)
+    found: Store = store
+    return found
 
 
 def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:

@@ -19,7 +19,7 @@ from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.stores.base import OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.turn.effects import Point
 from machines import GREETER, reply
 

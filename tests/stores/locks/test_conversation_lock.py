@@ -9,7 +9,7 @@ import pytest
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.file import FileStore
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.locks.keyed_queue import KeyedQueue
+from llm_fsm.stores.locks.conversation_lock import KeyedQueue
 
 
 async def settle():

@@ -11,9 +11,9 @@ import pytest
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, ListQuery
+from llm_fsm.stores.mongodb import MongoDBStore
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
-from llm_fsm.stores.mongodb.store import MongoDBStore
 from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio

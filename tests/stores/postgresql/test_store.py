@@ -11,7 +11,7 @@ import pytest
 
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, ListQuery
-from llm_fsm.stores.postgresql.store import PostgreSQLStore
+from llm_fsm.stores.postgresql import PostgreSQLStore
 from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio

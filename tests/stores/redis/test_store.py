@@ -14,8 +14,7 @@ import pytest
 import services
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
-from llm_fsm.stores.redis import scripts
-from llm_fsm.stores.redis.store import RedisStore
+from llm_fsm.stores.redis import RedisStore, scripts
 from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio

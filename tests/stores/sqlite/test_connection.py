@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from llm_fsm.errors import ConversationConflict, StoreError
-from llm_fsm.stores.sqlite.store import SQLiteStore
+from llm_fsm.stores.sqlite import SQLiteStore
 from sqlite_processes import turn
 
 pytestmark = pytest.mark.anyio

@@ -26,9 +26,8 @@ from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock
 from llm_fsm.stores.locks.file_locks import FolderLocks, NoLocks, RangeLocks, locks_beside
-from llm_fsm.stores.sqlite import connection
+from llm_fsm.stores.sqlite import SQLiteStore, connection
 from llm_fsm.stores.sqlite.schema import transaction
-from llm_fsm.stores.sqlite.store import SQLiteStore
 from paths import SUPPORT, TESTS
 from sqlite_processes import turn
 

@@ -1,5 +1,5 @@
 """One writer per conversation.
 
-Open `conversation_lock.py` first: it joins a queue inside the process with a lock between processes. `keyed_queue.py`
-is the queue, and `file_locks.py` the lock of the operating system. `forks.py` keeps both correct when a process forks.
+Open `conversation_lock.py` first: it joins a queue inside the process with a lock between processes. `file_locks.py` is
+the lock of the operating system. `forks.py` keeps both correct when a process forks.
 """

@@ -24,8 +24,7 @@ from pymongo import errors as faults
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.errors import closed
 from llm_fsm.stores.forwarding import ForwardingStore
-from llm_fsm.stores.locks.conversation_lock import finished, remote_lock
-from llm_fsm.stores.locks.keyed_queue import KeyedQueue
+from llm_fsm.stores.locks.conversation_lock import KeyedQueue, finished, remote_lock
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
 

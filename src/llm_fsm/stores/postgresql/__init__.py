@@ -2,3 +2,7 @@
 
 `connection.py` keeps a connection open and limits the time of every call. `errors.py` is the table of faults.
 """
+
+from llm_fsm.stores.postgresql.store import PostgreSQLStore
+
+__all__ = ["PostgreSQLStore"]

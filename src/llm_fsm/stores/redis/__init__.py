@@ -2,3 +2,7 @@
 
 `connection.py` keeps the connections of one event loop, and the lease of its locks.
 """
+
+from llm_fsm.stores.redis.store import RedisStore
+
+__all__ = ["RedisStore"]

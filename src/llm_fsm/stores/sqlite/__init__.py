@@ -2,3 +2,7 @@
 
 `connection.py` serves batches of requests on one connection. `errors.py` is the table of faults.
 """
+
+from llm_fsm.stores.sqlite.store import SQLiteStore
+
+__all__ = ["SQLiteStore"]
