@@ -23,13 +23,14 @@ from llm_fsm.definition.compat.legacy import Upgraded, upgrade
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
 from llm_fsm.errors import DefinitionError, Finding, Place
+from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Called, Document, FlowReader, Placed
 from llm_fsm.lint.registry import BY_NAME, RULES
 from llm_fsm.lint.suppressions import read_suppressions
 
 
 class CheckOptions(NamedTuple):
-    """Options of a check. With `loading`, rules that find no errors may be skipped."""
+    """Options of a check. With `loading`, only the rules run that keep a machine from running."""
 
     file: str | None = None
     token_budget: int | None = None
@@ -133,28 +134,17 @@ def _check(value: object, options: CheckOptions) -> Checked:
     subject = Document(Placed("", judged), options.file, options.token_budget, options.flow, formed.unread)
     document = formed.document if formed.sound else None
     suppressions = read_suppressions(written)
+    rules = [rule for rule in (BLOCKING if options.loading else RULES) if formed.sound or not rule.needs_form]
     with closing(subject):
-        found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
-        if options.loading and not any(blocking(one) for one in found):
-            return Checked(document, suppressions.kept(found))
-        if options.loading and formed.renamed:
-            whole = _check(value, options._replace(loading=False))  # reports content under misspelt keys too
-            if any(map(blocking, whole.findings)):
-                return whole
-        found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
-        return Checked(document, [*suppressions.kept(found), *suppressions.remarks(found)])
+        judgements = (one for rule in rules for one in rule.check(subject))
+        found += _written(_stated(judgements, formed), upgraded)
+    remarks = () if options.loading else suppressions.remarks(found)
+    return Checked(document, [*suppressions.kept(found), *remarks])
 
 
 def blocking(found: Finding) -> bool:
     """Return true if a machine with this finding cannot run."""
     return found.level == "error" and BY_NAME[found.name].blocks
-
-
-def _found(subject: Document, sound: bool, *, blocks: bool) -> Iterator[Finding]:
-    """Return the findings of the rules that block, or of the others. `sound`: the form is right."""
-    for rule in RULES:
-        if (rule.level == "error" and rule.blocks) == blocks and (sound or not rule.needs_form):
-            yield from rule.check(subject)
 
 
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:

@@ -120,10 +120,13 @@ def _judged(what: object, file: str | None) -> Loaded:
     Raises:
         DefinitionError: An error was found.
     """
-    from llm_fsm.documents.check import CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
+    from llm_fsm.documents.check import Checked, CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
 
-    options = CheckOptions(file=file, loading=True)
-    document, findings = check_text(what, options) if isinstance(what, str) else check_value(what, options)
-    if document is None or any(blocking(found) for found in findings):
-        raise DefinitionError(findings)
+    def checked(options: CheckOptions) -> Checked:
+        return check_text(what, options) if isinstance(what, str) else check_value(what, options)
+
+    document, findings = checked(CheckOptions(file=file, loading=True))
+    if document is None or any(map(blocking, findings)):
+        whole = checked(CheckOptions(file=file)).findings  # reports content under misspelt keys too
+        raise DefinitionError(whole if any(map(blocking, whole)) else findings)
     return Loaded(Definition.model_validate(document), tuple(findings))
