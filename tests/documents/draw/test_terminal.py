@@ -5,10 +5,11 @@ from collections import Counter
 from typing import Any
 
 from hypothesis import given
+from rich.cells import cell_len
 
 from drawn import documents
 from llm_fsm.documents.draw.extract import extract, light
-from llm_fsm.documents.draw.terminal import boxes, cells, fitted
+from llm_fsm.documents.draw.terminal import boxes, fitted
 
 MACHINE: dict[str, Any] = {
     "name": "order",
@@ -59,16 +60,17 @@ def test_highlighted_states_have_double_borders() -> None:
 
 
 def test_wide_characters_take_two_cells() -> None:
-    assert [cells("日本"), cells("é"), cells("🎉")] == [4, 1, 2]
     assert fitted("日本語", 5) == "日本…"
-    assert fitted("日本語", 4) == "日… "
+    assert fitted("日本語", 4) == "日 …"
+    assert fitted("é 🎉", 5) == "é 🎉 "
+    assert fitted("日本", 5, right=True) == " 日本"
 
 
 def columns(line: str) -> list[str]:
     """The line cell by cell: a wide character takes two."""
     found: list[str] = []
-    for char in line:
-        width = cells(char)
+    for at, char in enumerate(line):
+        width = cell_len(line[: at + 1]) - cell_len(line[:at])
         found += [char, ""][: max(width, 0)]
     return found
 

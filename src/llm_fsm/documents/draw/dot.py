@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
 
-from llm_fsm.documents.draw.extract import EVERYWHERE, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, Edge, Node, Picture
 
 START_ID = "[*]"
 """The point from which an arrow leads to the initial state."""
@@ -25,9 +25,6 @@ _COLOURS: Mapping[str, str] = {
     "info": "#2f5fb3", "warning": "#d97700", "error": "#c62828", "covered": "#2e7d32", "missed": "#c62828",
 }  # fmt: skip
 _FILLS: Mapping[str, str] = {"covered": "#dff2df", "missed": "#ffd9d6"}
-_MARKS: Mapping[str | None, str] = {
-    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
-}  # fmt: skip
 _LIT = "#b36b00"
 
 
@@ -73,7 +70,7 @@ def _wrapped(text: str) -> str:
 
 
 def _node(node: Node, shaped: Callable[[str], str]) -> str:
-    parts = [_MARKS[node.level] + node.id]
+    parts = [SIGNS[node.level] + node.id]
     if node.label:
         parts.append(shaped(node.label))
     if node.keys:
@@ -109,7 +106,7 @@ def _edge_attributes(edge: Edge, shaped: Callable[[str], str]) -> Iterator[str]:
     if shaped is _whole:
         label = quoted(_said(edge).strip())
     else:
-        label = _shown(shaped(f"{_MARKS[edge.level]}{edge.text}".strip()))
+        label = _shown(shaped(f"{SIGNS[edge.level]}{edge.text}".strip()))
     if label != '""':
         yield f"label={label}"
     if edge.everywhere or edge.how in ("timeout", "exhausted"):

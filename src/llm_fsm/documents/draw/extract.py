@@ -19,6 +19,10 @@ from llm_fsm.lint.document import Document, Placed
 
 Mark = Level | Literal["covered", "missed"]
 """The mark of a node or an edge: the level of its worst finding, or its coverage by tests."""
+SIGNS: Mapping[Mark | None, str] = {
+    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
+}  # fmt: skip
+"""A character for each mark, for pictures that have no other place for it."""
 UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
 EVERYWHERE = "*"

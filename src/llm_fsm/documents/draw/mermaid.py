@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from llm_fsm.documents.draw.extract import EVERYWHERE, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, Edge, Node, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
 """The comment with the state id of a substitute."""
@@ -44,9 +44,6 @@ _STYLES: Mapping[str, str] = {
     "covered": "fill:#dff2df,stroke:#2e7d32,stroke-width:3px",
     "missed": "fill:#ffd9d6,stroke:#c62828,stroke-width:3px",
 }
-_MARKS: Mapping[str | None, str] = {
-    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
-}  # fmt: skip
 
 
 def mermaid(picture: Picture) -> str:
@@ -110,7 +107,7 @@ def _node(node: Node, name: str) -> Iterator[str]:
         parts.append(f"needs {', '.join(node.keys)}")
     if node.tools:
         parts.append(f"tools {', '.join(node.tools)}")
-    yield f"    {name} : {_MARKS[node.level]}{label(node.id)}"
+    yield f"    {name} : {SIGNS[node.level]}{label(node.id)}"
     yield from (f"    {name} : {label(part)}" for part in parts)
 
 
@@ -121,7 +118,7 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
     words = _said(edge)
     guards = f"[{label(' && '.join(edge.guards))}]" if edge.guards else ""
     text = " ".join(part for part in (words, guards) if part)
-    shown = f"{_MARKS[edge.level]}{lit}{auto}{text}".rstrip()
+    shown = f"{SIGNS[edge.level]}{lit}{auto}{text}".rstrip()
     return f"    {source} --> {ids[edge.target]}" + (f" : {shown}" if shown else "")
 
 

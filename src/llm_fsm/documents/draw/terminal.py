@@ -7,11 +7,12 @@ not meet share a column (greedy colouring of intervals).
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+from rich.cells import cell_len, set_cell_size
 
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
 
@@ -25,7 +26,7 @@ _LINES: Mapping[int, str] = {
     _UP | _DOWN | _LEFT | _RIGHT: "┼", _DOWN | _LEFT | _RIGHT: "┬", _UP | _LEFT | _RIGHT: "┴",
 }  # fmt: skip
 _NO_RAIL = " " * _RAIL
-_RAIL_ALONE = " " * (_RAIL - 1) + "│"
+_FLAT = "─"
 _MARKS: Mapping[str | None, str] = {
     None: "", "info": " (i)", "warning": " (!)", "error": " (✖)", "covered": " (✓)", "missed": " (✗)",
 }  # fmt: skip
@@ -109,8 +110,8 @@ def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict
 
 def _wanted(picture: Picture, moves: Mapping[str, Sequence[Edge]]) -> int:
     texts = [len(node.id) + len(node.kind) + 14 for node in picture.nodes]
-    texts += [cells(node.label) + 4 for node in picture.nodes]
-    texts += [cells(_said(edge)) + 6 for edges in moves.values() for edge in edges]
+    texts += [cell_len(node.label) + 4 for node in picture.nodes]
+    texts += [cell_len(_said(edge)) + 6 for edges in moves.values() for edge in edges]
     return max(texts, default=_MIN_WIDTH)
 
 
@@ -164,46 +165,21 @@ def _with_rails(sheet: _Sheet) -> list[str]:
         spans[port.target] = (min(low, port.row), max(high, port.row))
         ends[port.row] = ends[row] = port.target
     columns = _columns(spans)
-    rails = _Rails(max(columns.values(), default=-1) + 1)
+    count = max(columns.values(), default=-1) + 1
+    alone, crossed = [_NO_RAIL] * count, [_FLAT * _RAIL] * count
     drawn: list[str] = []
     for row, line in enumerate(sheet.lines):
         target = ends.get(row)
         if target is None:
-            drawn.append(line + rails.passing())
-        else:
-            meeting = rails.meeting(columns[target], row, spans[target])
-            drawn.append(line + ("◀" + meeting[1:] if row == sheet.entries[target] else meeting))
-    return drawn
-
-
-class _Rails:
-    """The rails beside one line after the other: for each column a filler and the current character.
-
-    Each column is kept in two forms, which are joined: alone, and crossed by a move.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self._alone = [_NO_RAIL] * columns
-        self._crossed = ["─" * _RAIL] * columns
-        self._all: str | None = None
-
-    def passing(self) -> str:
-        """Return a line at which no move leaves or arrives."""
-        if self._all is None:
-            self._all = "".join(self._alone)
-        return self._all
-
-    def meeting(self, at: int, row: int, span: tuple[int, int]) -> str:
-        """Return a line that joins the rail in the column `at`. The rail covers the lines of its span."""
-        low, high = span
+            drawn.append(line + "".join(alone))
+            continue
+        at, (low, high) = columns[target], spans[target]
         sign = _LINES[_LEFT | (_UP if row > low else 0) | (_DOWN if row < high else 0)]
-        text = "".join((*self._crossed[:at], "─" * (_RAIL - 1), sign, *self._alone[at + 1 :]))
-        if row in span:
-            goes_on = row < high
-            self._alone[at] = _RAIL_ALONE if goes_on else _NO_RAIL
-            self._crossed[at] = "─" * (_RAIL - 1) + ("┼" if goes_on else "─")
-            self._all = None
-        return text
+        meeting = "".join((*crossed[:at], _FLAT * (_RAIL - 1), sign, *alone[at + 1 :]))
+        drawn.append(line + ("◀" + meeting[1:] if row == sheet.entries[target] else meeting))
+        alone[at] = " " * (_RAIL - 1) + "│" if row < high else _NO_RAIL
+        crossed[at] = _FLAT * (_RAIL - 1) + ("┼" if row < high else _FLAT)
+    return drawn
 
 
 def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
@@ -226,27 +202,9 @@ def _gap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int | None:
     return place if place == 0 or taken[place - 1][1] < low else None
 
 
-def cells(text: str) -> int:
-    """Return the number of terminal cells that a text takes (Unicode standard annex 11)."""
-    return sum(_cells(char) for char in text)
-
-
-def _cells(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Me", "Mn"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
 def fitted(text: str, width: int, *, right: bool = False) -> str:
-    """Return a text cut or padded to exactly `width` cells."""
-    total = cells(text)
-    if total > width:
-        kept, total = "", 0
-        for char in text:
-            if total + _cells(char) > width - 1:
-                break
-            kept += char
-            total += _cells(char)
-        text, total = kept + "…", total + 1
-    pad = " " * (width - total)
+    """Cut or pad a text to exactly `width` cells of a terminal."""
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    pad = " " * (width - cell_len(text))
     return pad + text if right else text + pad
