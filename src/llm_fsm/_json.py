@@ -42,6 +42,12 @@ def places_of(pointer: str) -> Iterator[str]:
     yield ""
 
 
+def object_at(value: object, key: str) -> Mapping[str, Any]:
+    """Return the object that a member of a JSON value holds; an empty one if there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 def value_at(value: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer in a document; None if there is none."""
     for part in steps(pointer):

@@ -13,7 +13,7 @@ from functools import cached_property, wraps
 from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from llm_fsm._json import step, steps
+from llm_fsm._json import object_at, step, steps
 from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.graph import path_in, reachable, search_tree
@@ -53,28 +53,31 @@ class Placed(NamedTuple):
         """Its key in the object that holds it."""
         return steps(self.pointer)[-1]
 
-    def items(self, key: str) -> Iterator[Placed]:
+    def at(self, key: str) -> Placed:
+        """Return the object at `key`, which needs no escaping; an empty one if there is none."""
+        return Placed(f"{self.pointer}/{key}", object_at(self.value, key))
+
+    def items(self, key: str) -> Sequence[Placed]:
         """Return the objects in the list at `key`, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
-            return iter(())
+            return ()
         place = f"{self.pointer}/{key}/"
-        return iter([Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)])
+        return [Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)]
 
     def members(self, key: str) -> Iterator[Placed]:
         """Yield the objects that are members of the object at `key`."""
-        inner = self.value.get(key)
-        for name, item in inner.items() if isinstance(inner, dict) else ():
+        for name, item in object_at(self.value, key).items():
             if isinstance(item, dict):
                 yield Placed(self.pointer + step(key) + step(name), item)
 
-    def texts(self, key: str) -> Iterator[tuple[str, str]]:
+    def texts(self, key: str) -> Sequence[tuple[str, str]]:
         """Return (pointer, text) for the texts in the list at `key`, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
-            return iter(())
+            return ()
         place = f"{self.pointer}/{key}/"
-        return iter([(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)])
+        return [(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)]
 
     def text(self, key: str) -> str:
         """Return the text at `key`, with lines joined; "" if there is none."""
@@ -101,9 +104,9 @@ class Arc(NamedTuple):
     auto: bool
 
     @property
-    def conditions(self) -> tuple[Placed, ...]:
+    def conditions(self) -> Sequence[Placed]:
         """The condition objects."""
-        return tuple(self.placed.items("conditions"))
+        return self.placed.items("conditions")
 
 
 class Assigned(NamedTuple):
@@ -144,11 +147,6 @@ class GlobalTransitions(Generic[T]):
             return mine + items
         every, priorities = mine + items, [priority for priority, _ in own] + ranks
         return [every[place] for place in sorted(range(len(every)), key=priorities.__getitem__)]
-
-
-def _members(placed: Placed, key: str) -> Mapping[str, Any]:
-    inner = placed.value.get(key)
-    return inner if isinstance(inner, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -194,8 +192,7 @@ class Document:
     @cached_property
     def ids(self) -> Mapping[str, Any]:
         """Every key under `states`, in order of the file, with any value."""
-        states = self.root.value.get("states")
-        return states if isinstance(states, dict) else {}
+        return object_at(self.root.value, "states")
 
     @property
     def initial(self) -> str | None:
@@ -348,7 +345,7 @@ class Document:
         """Pointer of a condition's `logic` to the compiled rule; faulty ones are left out."""
         found: dict[str, Rule] = {}
         known: dict[str, Rule | None] = {}
-        for pointer, logic in self.logics():
+        for pointer, logic in self.logics:
             text = repr(logic)
             if text not in known:
                 known[text] = _compiled(logic)
@@ -358,43 +355,38 @@ class Document:
         return found
 
     @cached_property
-    def _transitions(self) -> tuple[tuple[str | None, Placed], ...]:
+    def transitions(self) -> Sequence[tuple[str | None, Placed]]:
+        """(state id or None for a global one, transition object) of every transition."""
         own = [(name, placed) for name, state in self.states.items() for placed in state.items("transitions")]
-        return (*own, *((None, placed) for placed in self.root.items("global_transitions")))
-
-    def transitions(self) -> Iterator[tuple[str | None, Placed]]:
-        """Return (state id or None for a global one, transition object) for every transition."""
-        return iter(self._transitions)
-
-    def logics(self) -> Iterator[tuple[str, Any]]:
-        """Return (pointer, rule as written) for every condition that has logic, and for every key that is set."""
-        return iter(self._logics)
+        return [*own, *((None, placed) for placed in self.root.items("global_transitions"))]
 
     @cached_property
-    def _logics(self) -> tuple[tuple[str, Any], ...]:
-        found = []
-        for _, transition in self.transitions():
-            for condition in transition.items("conditions"):
-                logic = condition.value.get("logic")
-                if logic is not None:
-                    found.append((condition.pointer + "/logic", logic))
-        return (*found, *((given.pointer, given.logic) for given in self.assignments))
+    def conditions(self) -> Sequence[Placed]:
+        """The condition objects of all transitions."""
+        return [condition for _, transition in self.transitions for condition in transition.items("conditions")]
+
+    @cached_property
+    def logics(self) -> Sequence[tuple[str, Any]]:
+        """(pointer, rule as written) of every condition that has logic, and of every key that is set."""
+        found = [(condition.pointer + "/logic", condition.value.get("logic")) for condition in self.conditions]
+        assigned = [(given.pointer, given.logic) for given in self.assignments]
+        return [*(one for one in found if one[1] is not None), *assigned]
 
     @cached_property
     def assigned(self) -> frozenset[str]:
         """The keys that the definition itself sets or clears."""
-        owners = (*self.states.values(), *(placed for _, placed in self.transitions()))
+        owners = (*self.states.values(), *(placed for _, placed in self.transitions))
         cleared = (key for owner in owners for _, key in owner.texts("clear"))
         return frozenset((*(given.key for given in self.assignments), *cleared))
 
     @cached_property
     def assignments(self) -> tuple[Assigned, ...]:
         """Every rule under a `set`, as written."""
-        owners = (*((name, state) for name, state in self.states.items()), *self.transitions())
+        owners = (*((name, state) for name, state in self.states.items()), *self.transitions)
         return tuple(
             Assigned(state, placed, key, f"{placed.pointer}/set{step(key)}", logic)
             for state, placed in owners
-            for key, logic in _members(placed, "set").items()
+            for key, logic in object_at(placed.value, "set").items()
         )
 
 

@@ -303,7 +303,7 @@ class DataFlow:
     def read(self) -> frozenset[str]:
         """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
         found: set[str] = set()
-        for _, transition in self.document.transitions():
+        for _, transition in self.document.transitions:
             found.update(self.condition_names(transition))
             found.update(_split(transition.text("description")))
         for names in self.replies.values():
@@ -317,8 +317,7 @@ class DataFlow:
         found.update(_split(self.document.root.text("persona")), _split(self.document.root.text("description")))
         for state in self.document.states.values():
             found.update(_words(state))
-            scope = state.value.get("context_scope")
-            found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(scope, dict) else None
+            found.update(key for _, key in state.at("context_scope").texts("read"))
             found.update(_strings(state.value.get("key_results")))
             found.update(_strings(state.value.get("example_dialogue")))
         found.update(_strings(self.document.root.value.get("properties")))
@@ -368,16 +367,14 @@ class _Without(Mapping[str, Sequence[str]]):
 def inputs(document: Document) -> Iterator[Use]:
     """Yield the keys that are passed to called machines."""
     for name, state in document.states.items():
-        mapping = state.value.get("input")
-        for key, value in mapping.items() if isinstance(mapping, dict) else ():
+        for key, value in state.at("input").value.items():
             if isinstance(value, str):
                 yield Use(name, value, f"{state.pointer}/input{step(key)}")
 
 
 def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
     """Yield (context key, pointer) for every key that an `output` mapping sets."""
-    mapping = placed.value.get("output")
-    for key in mapping if isinstance(mapping, dict) else ():
+    for key in placed.at("output").value:
         yield key, f"{placed.pointer}/output{step(key)}"
 
 
@@ -388,8 +385,7 @@ def _keys_of(placed: Placed) -> dict[str, None]:
 
 def _set_by(placed: Placed) -> frozenset[str]:
     """Return the keys that a transition or a state sets by its `set`."""
-    rules = placed.value.get("set")
-    return frozenset(key for key, rule in rules.items() if rule is not None) if isinstance(rules, dict) else frozenset()
+    return frozenset(key for key, rule in placed.at("set").value.items() if rule is not None)
 
 
 def _words(state: Placed) -> Iterator[str]:

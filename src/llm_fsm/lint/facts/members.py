@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.definition.json_schema.validator import types_of
@@ -32,7 +32,7 @@ def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
     for part in inner:
         if any(word in schema for word in OPEN):
             return None
-        found = _members(schema).get(part)
+        found = object_at(schema, "properties").get(part)
         if not isinstance(found, dict):
             return missing_member(flow, schema, path, part)
         schema, path = found, f"{path}.{part}"
@@ -48,8 +48,8 @@ def missing_member(flow: DataFlow, schema: Mapping[str, Any], path: str, part: s
         return (f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member {quoted(part)}", None)
     if "object" not in types:
         return None if part.isdecimal() else (f"{quoted(path)} is a list and has no member {quoted(part)}", None)
-    members = schema.get("properties")
-    if not isinstance(members, dict) or part in members or not members:
+    members = object_at(schema, "properties")
+    if part in members or not members:
         return None
     meant = nearest(part, members)
     if meant is None and schema.get("additionalProperties") is not False:
@@ -76,7 +76,7 @@ def reads(document: Document) -> Iterator[Read]:
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             name = variable({operator: arguments})
-            if name is not None and schema.get("type") == "object" and name not in _members(schema):
+            if name is not None and schema.get("type") == "object" and name not in object_at(schema, "properties"):
                 yield Read(f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema)
 
 
@@ -86,7 +86,7 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             for name, literal, place in _compared(operator, arguments):
-                found = schema if name == "" else _members(schema).get(name)
+                found = schema if name == "" else object_at(schema, "properties").get(name)
                 if not isinstance(found, dict) or not math.isnan(number_of(Meter(None), literal)):
                     continue
                 why = refusal(Part("", found, key, known.keys.definitions), literal)
@@ -105,11 +105,6 @@ def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, s
             items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
             if key is not None and isinstance(items, dict):
                 yield key, items, arguments[1], f"{pointer}/{operator}/1"
-
-
-def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
 
 
 def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._json import object_at
 from llm_fsm._text import estimate
 from llm_fsm.lint.document import Arc, Document, Placed
 
@@ -29,8 +30,7 @@ _ITEM = 12
 
 def budget_of(document: Mapping[str, Any]) -> int | None:
     """Return the budget that a document sets for the prompt of each state, if it sets one."""
-    settings = document.get("x-lint")
-    value = settings.get("token_budget") if isinstance(settings, dict) else None
+    value = object_at(document, "x-lint").get("token_budget")
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
+from llm_fsm._json import object_at
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.definition.templates import is_plain, renderings, template_fault
 from llm_fsm.lint.document import Document, once
@@ -101,8 +102,7 @@ def _is_closed(schema: object, depth: int) -> bool:
     types = types_of(schema)
     if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
         return True
-    members = schema.get("properties")
-    inner = [schema.get("items")] if types == {"array"} else list(members.values()) if isinstance(members, dict) else []
+    inner = [schema.get("items")] if types == {"array"} else [*object_at(schema, "properties").values()]
     return bool(inner) and all(_is_closed(part, depth + 1) for part in inner)
 
 
@@ -134,9 +134,7 @@ def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
     if name in _SYSTEM:
         return (_SYSTEM[name],)
     keys = flow.document.keys or {}
-    whole = flow.document.root.value.get("context_schema")
-    inner = whole.get("$defs") if isinstance(whole, dict) else None
-    definitions = inner if isinstance(inner, dict) else {}
+    definitions = flow.known.keys.definitions
     if name not in keys:
         return (*_ANYTHING, *literals)
     whole_set = domain(keys[name], definitions)

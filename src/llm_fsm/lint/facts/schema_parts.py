@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import object_at, step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
@@ -40,18 +40,13 @@ def schema_parts(document: Document) -> tuple[Part, ...]:
     found: list[Part] = []
     whole = document.root.value.get("context_schema")
     if isinstance(whole, dict):
-        found += _parts(whole, "/context_schema", '"context_schema"', _defs(whole), 0)
+        found += _parts(whole, "/context_schema", '"context_schema"', object_at(whole, "$defs"), 0)
     for state in document.states.values():
         answer = state.value.get("answer_schema")
         if isinstance(answer, dict):
             place = state.pointer + "/answer_schema"
-            found += _parts(answer, place, '"answer_schema"', _defs(answer), 0)
+            found += _parts(answer, place, '"answer_schema"', object_at(answer, "$defs"), 0)
     return tuple(found)
-
-
-def _defs(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = schema.get("$defs")
-    return inner if isinstance(inner, dict) else {}
 
 
 def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int) -> Iterator[Part]:
@@ -65,28 +60,30 @@ def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, An
         for index, item in enumerate(inner if isinstance(inner, list) else ()):
             yield from _parts(item, f"{pointer}/{key}/{index}", name, definitions, depth + 1)
     for key in _NAMED:
-        inner = schema.get(key)
-        for member, item in inner.items() if isinstance(inner, dict) else ():
+        for member, item in object_at(schema, key).items():
             place = f"{pointer}/{key}{step(member)}"
             yield from _parts(item, place, f'"{member[:64]}"', definitions, depth + 1)
 
 
 def answers(state: Placed) -> Mapping[str, ValueSet]:
     """Return key to the values that the schema of an answer allows for it."""
-    schema, mapping = state.value.get("answer_schema"), state.value.get("output")
-    if not isinstance(schema, dict) or not isinstance(mapping, dict):
+    schema, mapping = state.value.get("answer_schema"), state.at("output").value
+    if not isinstance(schema, dict):
         return {}
-    members = {key: _member(schema, path) for key, path in mapping.items() if isinstance(path, str)}
-    return {key: domain(found, _defs(schema)) & SET for key, found in members.items() if found is not None}
+    members = {key: _answered(schema, path) for key, path in mapping.items() if isinstance(path, str)}
+    return {key: domain(found, object_at(schema, "$defs")) & SET for key, found in members.items() if found is not None}
 
 
-def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+def _answered(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
     """Return the schema at a path into an answer; None if the answer's schema does not describe it."""
-    found: object = schema
-    for name in filter(None, path.removeprefix("$").removeprefix(".").split(".")):
-        members = found.get("properties") if isinstance(found, dict) else None
-        found = members.get(name) if isinstance(members, dict) else None
-    return found if isinstance(found, dict) else None
+    return member_schema(schema, filter(None, path.removeprefix("$").removeprefix(".").split(".")))
+
+
+def member_schema(schema: object, names: Iterable[str]) -> Mapping[str, Any] | None:
+    """Return the schema of a member of a member …; None if the schema does not describe it."""
+    for name in names:
+        schema = object_at(schema, "properties").get(name)
+    return schema if isinstance(schema, dict) else None
 
 
 def unfolds(definitions: Mapping[str, Any]) -> bool:

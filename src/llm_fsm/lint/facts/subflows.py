@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._json import object_at
 from llm_fsm._text import nearest
 from llm_fsm.lint.document import Document, Placed, once
 
@@ -30,8 +31,7 @@ def leads_out(flow: str) -> bool:
 
 def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the relative paths that a document's states name under `flow`."""
-    states = (document or {}).get("states")
-    for state in states.values() if isinstance(states, dict) else ():
+    for state in object_at(document, "states").values():
         flow = state.get("flow") if isinstance(state, dict) else None
         if isinstance(flow, str) and is_path(flow) and not is_absolute(flow):
             yield flow

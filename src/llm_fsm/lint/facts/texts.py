@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import step
+from llm_fsm._json import object_at, step
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
 from llm_fsm.lint.facts.suggestions import Slips
 
@@ -34,7 +34,7 @@ def _read_texts(document: Document) -> Iterator[tuple[str, str]]:
         for key in _STATE_TEXTS:
             if text := state.text(key):
                 yield f"{state.pointer}/{key}", text
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         for placed in (transition, *transition.items("conditions")):
             if text := placed.text("description"):
                 yield f"{placed.pointer}/description", text
@@ -94,10 +94,10 @@ def replies(document: Document) -> Iterator[tuple[str, str]]:
 def failure_words(document: Document) -> Iterator[tuple[str, str]]:
     """Yield (pointer, text) for the replies to a model's failure."""
     for owner in (document.root, *document.states.values()):
-        settings = owner.value.get("model")
-        text = settings.get("on_failure") if isinstance(settings, dict) else None
+        model = owner.at("model")
+        text = model.value.get("on_failure")
         if isinstance(text, str) and text:
-            yield f"{owner.pointer}/model/on_failure", text
+            yield f"{model.pointer}/on_failure", text
 
 
 @once
@@ -105,20 +105,18 @@ def known_names(document: Document) -> Mapping[str, str]:
     """Return every name that texts may use, and its kind: keys, their fields and values, states, tools."""
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (document.keys or {}).items():
-        choices, fields = schema.get("enum"), schema.get("properties")
+        choices = schema.get("enum")
         values = choices if isinstance(choices, list) else ()
         names.update((value, "value") for value in values if isinstance(value, str))
-        names.update((field, "field") for field in (fields if isinstance(fields, dict) else ()))
+        names.update((field, "field") for field in object_at(schema, "properties"))
         names[key] = "key"
     for state in document.states.values():
         names.update((key, "key") for _, key in state.texts("required_context_keys"))
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
+    for condition in document.conditions:
+        names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
     for rule in document.rules.values():
         names.update((key, "key") for key in rule.reads)
-    tools = document.root.value.get("tools")
-    names.update((name, "tool") for name in (tools if isinstance(tools, dict) else ()))
+    names.update((name, "tool") for name in object_at(document.root.value, "tools"))
     names.update((name, "state") for name in document.states)
     return names
 

@@ -84,7 +84,7 @@ def _keys(flow: DataFlow) -> set[str]:
     if document.keys is not None:
         return set(document.keys)
     found = {*flow.collected, *flow.outputs, *(use.key for use in inputs(flow.document))}
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         found.update(flow.condition_names(transition))
     for names in flow.replies.values():
         found.update(mention.name for mention in names)

@@ -158,8 +158,7 @@ def flow_mapping(document: Document) -> Iterator[Finding]:
 
 
 def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:
-    mapping = state.value.get(option)
-    for key, source_key in mapping.items() if isinstance(mapping, dict) else ():
+    for key, source_key in state.at(option).value.items():
         if isinstance(source_key, str):
             yield key, source_key
 

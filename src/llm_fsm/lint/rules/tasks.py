@@ -35,19 +35,14 @@ def hopeless_setting(document: Document) -> Iterator[Finding]:
     yield from _limits(document)
     for owner in (document.root, *document.states.values()):
         yield from _model(owner)
-    history = document.root.value.get("history")
-    if isinstance(history, dict):
-        placed = Placed("/history", history)
-        yield from _below(placed, "max_exchanges", 1, "the model sees nothing of what was said before")
-        yield from _below(placed, "max_message_chars", 20, "the model sees hardly a word of each message")
-        yield from _below(placed, "max_tokens", 50, "the model sees hardly anything of what was said before")
+    history = document.root.at("history")
+    yield from _below(history, "max_exchanges", 1, "the model sees nothing of what was said before")
+    yield from _below(history, "max_message_chars", 20, "the model sees hardly a word of each message")
+    yield from _below(history, "max_tokens", 50, "the model sees hardly anything of what was said before")
 
 
 def _limits(document: Document) -> Iterator[Finding]:
-    written = document.root.value.get("limits")
-    if not isinstance(written, dict):
-        return
-    limits = Placed("/limits", written)
+    limits = document.root.at("limits")
     kinds = {name: document.kind_of(name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
     if speaking is not None:
@@ -61,11 +56,8 @@ def _limits(document: Document) -> Iterator[Finding]:
 
 
 def _model(owner: Placed) -> Iterator[Finding]:
-    written = owner.value.get("model")
-    if not isinstance(written, dict):
-        return
-    settings = Placed(owner.pointer + "/model", written)
-    heat = written.get("temperature")
+    settings = owner.at("model")
+    heat = settings.value.get("temperature")
     if is_number(heat) and heat > _HOTTEST:
         yield hopeless_setting.finding(
             f'"temperature" {heat:g}: providers take at most 2',
@@ -102,8 +94,8 @@ def missing_limit(document: Document) -> Iterator[Finding]:
     Fix:
     Set `limits`: `auto_steps`, `llm_calls`, `seconds`, `tokens` or `money`.
     """
-    limits = document.root.value.get("limits")
-    if isinstance(limits, dict) and any(limits.get(key) is not None for key in _LIMITS):
+    limits = document.root.at("limits").value
+    if any(limits.get(key) is not None for key in _LIMITS):
         return
     alone = {name for name in document.states if document.kind_of(name) in ("task", "decide", "subflow")}
     graph = {

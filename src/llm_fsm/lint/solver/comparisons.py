@@ -55,7 +55,7 @@ class Part(NamedTuple):
 def parts(document: Document) -> Mapping[str, list[Part]]:
     """Return the pointer of the logic of each condition to the operations in it, outer ones first."""
     found: dict[str, list[Part]] = {}
-    for pointer, logic in document.logics():
+    for pointer, logic in document.logics:
         if pointer in document.rules:
             found[pointer] = []
             _gather(logic, pointer, True, found[pointer])
@@ -93,16 +93,15 @@ def comparisons(document: Document) -> tuple[Comparison, ...]:
     found: list[Comparison] = []
     listed = 0
     every = parts(document)
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            for part in every.get(condition.pointer + "/logic", ()):
-                if part.operator not in _COMPARING:
+    for condition in document.conditions:
+        for part in every.get(condition.pointer + "/logic", ()):
+            if part.operator not in _COMPARING:
+                continue
+            if part.operator in ("in", "contains"):
+                listed += sum(len(side) for side in part.arguments if isinstance(side, list))
+                if listed > _LISTED:
                     continue
-                if part.operator in ("in", "contains"):
-                    listed += sum(len(side) for side in part.arguments if isinstance(side, list))
-                    if listed > _LISTED:
-                        continue
-                found.extend(_in_operation(condition, part))
+            found.extend(_in_operation(condition, part))
     return tuple(found)
 
 

@@ -8,10 +8,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from llm_fsm._json import object_at
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.schema_parts import unfolds
+from llm_fsm.lint.facts.schema_parts import member_schema, unfolds
 from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.samples import plain_text, samples
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, TEXTS, UNSET, ValueSet, domain, ordered
@@ -40,9 +41,8 @@ class KeyValues:
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
         """The schemas under `$defs`, to which keys may refer; empty if they are too much to reason about."""
-        schema = self.document.root.value.get("context_schema")
-        found = schema.get("$defs") if isinstance(schema, dict) else None
-        return found if isinstance(found, dict) and unfolds(found) else {}
+        found = object_at(self.document.root.at("context_schema").value, "$defs")
+        return found if unfolds(found) else {}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a key, or of the member that a dotted name means; None if there is none."""
@@ -50,11 +50,7 @@ class KeyValues:
         if name in keys:
             return keys[name]
         head, *inner = name.split(".")
-        found: object = keys.get(head)
-        for step in inner:
-            members = found.get("properties") if isinstance(found, dict) else None
-            found = members.get(step) if isinstance(members, dict) else None
-        return found if isinstance(found, dict) else None
+        return member_schema(keys.get(head), inner)
 
     def domain(self, name: str) -> ValueSet:
         """Return every value that a key may have, null for not set among them."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from llm_fsm._json import object_at
 from llm_fsm.lint.solver.value_sets import SET, domain
 
 _DEPTH = 4
@@ -28,8 +29,7 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
             inner = samples(items, definitions, depth + 1) if isinstance(items, dict) and depth < _DEPTH else iter(())
             yield list(islice(inner, 2)) or ["text"]
         elif isinstance(value, dict):
-            members = schema.get("properties")
-            named = members.items() if isinstance(members, dict) and depth < _DEPTH else ()
+            named = object_at(schema, "properties").items() if depth < _DEPTH else ()
             yield {
                 key: next(samples(member, definitions, depth + 1), "text")
                 for key, member in named

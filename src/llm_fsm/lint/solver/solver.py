@@ -98,7 +98,7 @@ class Reasoning:
     @cached_property
     def _never(self) -> frozenset[str]:
         """The pointers of the transitions that no context opens."""
-        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.document.transitions()]
+        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.document.transitions]
         return frozenset(pointer for pointer, guard in guards if guard is not None and guard.never)
 
     @cached_property

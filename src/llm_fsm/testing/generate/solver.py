@@ -109,7 +109,7 @@ class Solver:
         found: dict[str, list[Any]] = {}
         for comparison in comparisons(self.known.document):
             found.setdefault(comparison.key, []).append(comparison.literal)
-        for _, logic in self.known.document.logics():
+        for _, logic in self.known.document.logics:
             for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
         return found
@@ -118,7 +118,7 @@ class Solver:
     def _shaped(self) -> Mapping[str, list[Any]]:
         """Map each key to lists and texts with the lengths and members that conditions ask for."""
         found: dict[str, list[Any]] = {}
-        for _, logic in self.known.document.logics():
+        for _, logic in self.known.document.logics:
             for name, member in members(logic):
                 item = self._item(name)
                 whole = {**item, **member} if isinstance(item, dict) and isinstance(member, dict) else member

@@ -32,7 +32,7 @@ def bad_condition(document: Document) -> Iterator[Finding]:
     Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
     `matches`, `len`, `count`, `lower`, `now`, `date`.
     """
-    for pointer, logic in document.logics():
+    for pointer, logic in document.logics:
         if pointer in document.rules:
             continue
         for fault in collect_faults(logic):

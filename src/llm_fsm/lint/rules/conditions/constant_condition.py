@@ -46,7 +46,7 @@ def never_holds(document: Document) -> Iterator[Finding]:
     owners += [owner for owner, _, _ in constants(document)]
     owners += [found.pointer for found in (*impossible(document), *unknown_states(document))]
     explained = {owner.partition("/conditions/")[0] for owner in owners}
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         guard = known.guard(transition)
         if guard is None or transition.pointer in explained:
             continue
@@ -143,17 +143,16 @@ def always_holds(document: Document) -> Iterator[Finding]:
     explained = {mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()}
     explained |= {owner for owner, _, _ in constants(document)}
     explained |= {found.pointer.partition("/logic")[0] for found in (*impossible(document), *unknown_states(document))}
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            rule = document.rules.get(condition.pointer + "/logic")
-            if rule is None or condition.pointer in explained:
-                continue
-            guard = known.guard_of([condition])
-            if guard is not None and guard.always and rule.reads:
-                names = ", ".join(map(quoted, sorted(rule.reads)))
-                yield always_holds.finding(
-                    f"this holds in any case, whatever the value of {names}", pointer=condition.pointer + "/logic"
-                )
+    for condition in document.conditions:
+        rule = document.rules.get(condition.pointer + "/logic")
+        if rule is None or condition.pointer in explained:
+            continue
+        guard = known.guard_of([condition])
+        if guard is not None and guard.always and rule.reads:
+            names = ", ".join(map(quoted, sorted(rule.reads)))
+            yield always_holds.finding(
+                f"this holds in any case, whatever the value of {names}", pointer=condition.pointer + "/logic"
+            )
 
 
 _DECIDING = frozenset(
@@ -175,8 +174,7 @@ def constants(document: Document) -> tuple[Constant, ...]:
     """Return (pointer of the condition, pointer of the part, part) for each part that reads no key."""
     return tuple(
         (condition.pointer, pointer, rule)
-        for _, transition in document.transitions()
-        for condition in transition.items("conditions")
+        for condition in document.conditions
         if condition.pointer + "/logic" in document.rules
         for pointer, rule in _constant_parts(condition, document)
     )

@@ -198,7 +198,7 @@ def unknown_states(document: Document) -> tuple[Finding, ...]:
 
 
 def _unknown(document: Document) -> Iterator[Finding]:
-    owners = {placed.pointer: owner for owner, placed in document.transitions()}
+    owners = {placed.pointer: owner for owner, placed in document.transitions}
     for found in comparisons(document):
         if found.key not in ("_current_state", "_previous_state") or not isinstance(found.literal, str):
             continue

@@ -24,15 +24,14 @@ def empty_condition(document: Document) -> Iterator[Finding]:
     Fix:
     Write the condition, or take it out.
     """
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            said = condition.text("description").strip()
-            if not said and not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
-                yield empty_condition.finding(
-                    "this condition says nothing, so it always holds",
-                    pointer=condition.pointer,
-                    hint='write "requires_context_keys" or "logic", or take it out',
-                )
+    for condition in document.conditions:
+        said = condition.text("description").strip()
+        if not said and not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
+            yield empty_condition.finding(
+                "this condition says nothing, so it always holds",
+                pointer=condition.pointer,
+                hint='write "requires_context_keys" or "logic", or take it out',
+            )
 
 
 @lint_rule("C219", "warning")

@@ -73,8 +73,7 @@ def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
 
 def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
     for option, taker, giver in (("input", there, here), ("output", here, there)):
-        mapping = state.value.get(option)
-        for key, source_key in mapping.items() if isinstance(mapping, dict) else ():
+        for key, source_key in state.at(option).value.items():
             if isinstance(source_key, str) and taker.keys.schema(key) is not None:
                 pointer = f"{state.pointer}/{option}{step(key)}"
                 yield from _compared(giver.keys.domain(source_key), taker.keys.domain(key), key, pointer)
@@ -82,12 +81,11 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
 
 def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:
     """Find keys that the model may not write, and that the called definition takes from its model."""
-    given = state.value.get("input")
     for key, pointer in mapped(state):
         source_key = str(state.value["output"][key])
         owner = document.source_of(key) if key in (document.keys or {}) else "model"
         theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
-        if owner != "model" and theirs and source_key not in (given if isinstance(given, dict) else ()):
+        if owner != "model" and theirs and source_key not in state.at("input").value:
             yield mapping_never_fits.finding(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there the model writes '
                 f"{quoted(source_key)}",

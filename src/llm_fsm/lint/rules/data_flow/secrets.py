@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
@@ -49,9 +49,7 @@ def secret_in_prompt(document: Document) -> Iterator[Finding]:
 
 def _scopes(flow: DataFlow) -> Iterator[Finding]:
     for state in flow.document.states.values():
-        scope = state.value.get("context_scope")
-        inner = Placed(state.pointer + "/context_scope", scope if isinstance(scope, dict) else {})
-        for pointer, name in inner.texts("read"):
+        for pointer, name in state.at("context_scope").texts("read"):
             if flow.is_secret(name):
                 message = f"{quoted(name)} is secret: a scope cannot show it to the model"
                 yield secret_in_prompt.finding(message, pointer=pointer, hint="take it out")
@@ -72,10 +70,9 @@ def _texts(document: Document) -> Iterator[Text]:
             judge = result.value.get("check")
             if isinstance(judge, dict) and isinstance(judge.get("judge"), str):
                 yield result.pointer + "/check/judge", judge["judge"]
-    for _, transition in document.transitions():
-        yield transition.pointer + "/description", transition.text("description")
-        for condition in transition.items("conditions"):
-            yield condition.pointer + "/description", condition.text("description")
+    for _, transition in document.transitions:
+        for placed in (transition, *transition.items("conditions")):
+            yield placed.pointer + "/description", placed.text("description")
 
 
 @lint_rule("K312", "error", blocks=False)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
-from llm_fsm._json import step
+from llm_fsm._json import object_at, step
 from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
@@ -39,10 +39,9 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
     Correct the name, or declare the key (with `x-source` `host` if the program sets it).
     """
     flow = data_flow(document)
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            for pointer, name in _names(document, condition):
-                yield from _undeclared(flow, name, pointer, "condition")
+    for condition in document.conditions:
+        for pointer, name in _names(document, condition):
+            yield from _undeclared(flow, name, pointer, "condition")
     for given in document.assignments:
         rule = document.rules.get(given.pointer)
         for name in sorted(rule.reads) if rule is not None else ():
@@ -280,8 +279,7 @@ def _paths(document: Document) -> Iterator[Finding]:
     """Find paths in other notations, which never find anything."""
     waits = (state for name, state in document.states.items() if document.kind_of(name) == "wait")
     for placed in (*document.root.members("tools"), *waits):
-        mapping = placed.value.get("output")
-        for key, path in mapping.items() if isinstance(mapping, dict) else ():
+        for key, path in placed.at("output").value.items():
             if isinstance(path, str) and _FOREIGN.search(path):
                 names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
                 yield unknown_key_in_mapping.finding(
@@ -294,11 +292,8 @@ def _paths(document: Document) -> Iterator[Finding]:
 def _answers(document: Document) -> Iterator[Finding]:
     """Find members of an answer that its schema does not have."""
     for state in document.states.values():
-        schema, mapping = state.value.get("answer_schema"), state.value.get("output")
-        members = schema.get("properties") if isinstance(schema, dict) else None
-        if not isinstance(mapping, dict) or not isinstance(members, dict) or not members:
-            continue
-        for key, path in mapping.items():
+        members = object_at(state.at("answer_schema").value, "properties")
+        for key, path in state.at("output").value.items() if members else ():
             plain = path.removeprefix("$").removeprefix(".") if isinstance(path, str) else ""
             if plain and not _FOREIGN.search(plain) and plain not in members and plain.split(".", 1)[0] not in members:
                 yield unknown_key_in_mapping.finding(
@@ -316,9 +311,7 @@ def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
         yield use.pointer, use.key
     for given in flow.document.assignments:
         yield given.pointer, given.key
-    for owner in (*flow.document.states.values(), *(placed for _, placed in flow.document.transitions())):
+    for owner in (*flow.document.states.values(), *(placed for _, placed in flow.document.transitions)):
         yield from owner.texts("clear")
     for state in flow.document.states.values():
-        scope = state.value.get("context_scope")
-        if isinstance(scope, dict):
-            yield from Placed(state.pointer + "/context_scope", scope).texts("read")
+        yield from state.at("context_scope").texts("read")

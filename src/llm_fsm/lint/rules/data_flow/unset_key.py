@@ -133,10 +133,10 @@ def scope_hides_required(document: Document) -> Iterator[Finding]:
     """
     flow = data_flow(document)
     for name, state in document.states.items():
-        scope = state.value.get("context_scope")
-        if not isinstance(scope, dict) or not isinstance(scope.get("read"), list):
+        scope = state.at("context_scope")
+        if not isinstance(scope.value.get("read"), list):
             continue
-        shown = {root_of(key) for _, key in Placed("", scope).texts("read")}
+        shown = {root_of(key) for _, key in scope.texts("read")}
         wanted = [key for _, key in state.texts("required_context_keys")]
         for transition in state.items("transitions"):
             if transition.value.get("auto") is not True:

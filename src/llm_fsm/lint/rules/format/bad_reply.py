@@ -90,11 +90,8 @@ def blank_text(document: Document) -> Iterator[Finding]:
     """
     yield from _blank(document.root, "name", "a definition needs a name that says what it is")
     for owner in (document.root, *document.states.values()):
-        settings = owner.value.get("model")
-        if isinstance(settings, dict):
-            placed = Placed(owner.pointer + "/model", settings)
-            yield from _blank(placed, "name", "name a model, or leave the key out")
-            yield from _blank(placed, "on_failure", "write what users read when the model fails")
+        yield from _blank(owner.at("model"), "name", "name a model, or leave the key out")
+        yield from _blank(owner.at("model"), "on_failure", "write what users read when the model fails")
     for state in document.states.values():
         for key in _STATE_KEYS:
             yield from _blank(state, key, "name it, or leave the key out")

@@ -28,8 +28,7 @@ def seen_as(name: str) -> str:
 def _groups(document: Document) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
     """Yield the kind of each group, with its names and pointers."""
     yield "state", [(name, state.pointer) for name, state in document.states.items()]
-    tools = document.root.value.get("tools")
-    yield "tool", [(name, "/tools" + step(name)) for name in (tools if isinstance(tools, dict) else ())]
+    yield "tool", [(name, "/tools" + step(name)) for name in document.root.at("tools").value]
     yield "context key", _keys(document)
 
 
@@ -39,10 +38,9 @@ def _keys(document: Document) -> list[tuple[str, str]]:
     for state in document.states.values():
         for pointer, key in state.texts("required_context_keys"):
             places.setdefault(key, pointer)
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            for pointer, key in condition.texts("requires_context_keys"):
-                places.setdefault(key, pointer)
+    for condition in document.conditions:
+        for pointer, key in condition.texts("requires_context_keys"):
+            places.setdefault(key, pointer)
     return list(places.items())
 
 

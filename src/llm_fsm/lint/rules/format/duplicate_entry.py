@@ -41,7 +41,7 @@ def _found(document: Document) -> tuple[Finding, ...]:
 
 def _compared(document: Document) -> Iterator[Finding]:
     seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
-    for owner, transition in document.transitions():
+    for owner, transition in document.transitions:
         target = transition.value.get("target_state")
         if not isinstance(target, str):
             continue
@@ -98,12 +98,9 @@ def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
     for state in document.states.values():
         yield state, "required_context_keys"
         yield state, "tools"
-        scope = state.value.get("context_scope")
-        if isinstance(scope, dict):
-            yield Placed(state.pointer + "/context_scope", scope), "read"
-    for _, transition in document.transitions():
-        for condition in transition.items("conditions"):
-            yield condition, "requires_context_keys"
+        yield state.at("context_scope"), "read"
+    for condition in document.conditions:
+        yield condition, "requires_context_keys"
     for tool in document.root.members("tools"):
         yield tool, "scope"
     yield document.root, "patterns"
@@ -135,7 +132,7 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
 
 def _conditions(document: Document) -> Iterator[Finding]:
     """Find equal conditions in one transition."""
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         conditions = transition.value.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm._json import step, value_at
+from llm_fsm._json import object_at, step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
@@ -35,8 +35,7 @@ def bad_context_schema(document: Document) -> Iterator[Finding]:
     if not isinstance(whole, dict):
         return
     faulty: set[str] = set()
-    properties = whole.get("properties")
-    for name, schema in properties.items() if isinstance(properties, dict) else ():
+    for name, schema in object_at(whole, "properties").items():
         if isinstance(schema, dict):
             place = "/context_schema/properties" + step(name)
             for pointer, message, hint in schema_faults(schema, whole.get("$defs"), place):

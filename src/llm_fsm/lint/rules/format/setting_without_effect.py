@@ -53,7 +53,7 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
     Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression returns
     in a state without transitions, so let it reach one.
     """
-    for name, transition in document.transitions():
+    for name, transition in document.transitions:
         if name is not None and transition.value.get("return") is True:
             yield return_without_effect.finding(
                 '"return" has no effect on a transition of a state',
@@ -189,7 +189,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
                 pointer=f"{state.pointer}/{key}",
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
-    for owner, transition in document.transitions():
+    for owner, transition in document.transitions:
         if transition.value.get("on") is not None and (owner is None or document.kind_of(owner) not in _LABELLED):
             yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',

@@ -189,7 +189,7 @@ def self_transition(document: Document) -> Iterator[Finding]:
     Remove it, and say in the instructions when to stay.
     """
     # A task may repeat itself by a label.
-    for name, transition in document.transitions():
+    for name, transition in document.transitions:
         if name is None or transition.value.get("target_state") != name:
             continue
         if document.kind_of(name) in ("task", "wait", "subflow"):

@@ -13,7 +13,7 @@ from llm_fsm.lint.rule import lint_rule
 
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
     """Yield (pointer, value) for everything that names a target state."""
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         yield transition.pointer + "/target_state", transition.value.get("target_state")
     for state in document.states.values():
         yield state.pointer + "/on_timeout", state.value.get("on_timeout")
@@ -80,8 +80,7 @@ def unknown_tool(document: Document) -> Iterator[Finding]:
     Fix:
     Correct the name, or declare the tool.
     """
-    tools = document.root.value.get("tools")
-    known = frozenset(tools) if isinstance(tools, dict) else frozenset()
+    known = frozenset(document.root.at("tools").value)
     for state_id, state in document.states.items():
         for pointer, name in state.texts("tools"):
             if name not in known:

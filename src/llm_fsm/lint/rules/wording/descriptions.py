@@ -173,7 +173,7 @@ def missing_description(document: Document) -> Iterator[Finding]:
     # `missing-purpose` already reports a bare table of states.
     if not any(has_words(state) for state in document.states.values()):
         return
-    wordless = {placed.pointer for _, placed in document.transitions() if not _says_when(placed)}
+    wordless = {placed.pointer for _, placed in document.transitions if not _says_when(placed)}
     shared = [arc for arc in document.shared if not arc.auto]
     far = {arc.target for arc in shared}
     untold = [arc for arc in shared if arc.placed.pointer in wordless and arc.target in document.states]

@@ -33,7 +33,7 @@ def overlong_description(document: Document) -> Iterator[Finding]:
     Fix:
     Say in one sentence when to take it. Move instructions to the `instructions` of the state.
     """
-    for _, transition in document.transitions():
+    for _, transition in document.transitions:
         for placed in (transition, *transition.items("conditions")):
             size = len(placed.text("description"))
             if size > _CHARS:
