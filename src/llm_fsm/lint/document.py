@@ -27,6 +27,7 @@ SYSTEM_NAMES = frozenset(
     }
 )
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -149,6 +150,18 @@ class GlobalTransitions(Generic[T]):
         return [every[place] for place in sorted(range(len(every)), key=priorities.__getitem__)]
 
 
+class Computed(dict[K, T]):
+    """Key to what `make` computes for it, at the first use only."""
+
+    def __init__(self, make: Callable[[K], T]) -> None:
+        self.make = make
+
+    def __missing__(self, key: K) -> T:
+        """Compute a value."""
+        found = self[key] = self.make(key)
+        return found
+
+
 @dataclass(frozen=True)
 class Document:
     """A document, and facts about it. States, arcs and keys of the wrong shape are left out.
@@ -169,13 +182,11 @@ class Document:
         return Speller()
 
     @cached_property
-    def _made(self) -> dict[Callable[[Document], Any], Any]:
-        return {}
+    def _made(self) -> Computed[Callable[[Document], Any], Any]:
+        return Computed(lambda make: make(self))
 
     def once(self, make: Callable[[Document], T]) -> T:
         """Compute a fact of this document once."""
-        if make not in self._made:
-            self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
@@ -251,9 +262,16 @@ class Document:
         return tuple(arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True))
 
     @cached_property
-    def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
+    def arcs_from(self) -> Computed[str, tuple[Arc, ...]]:
         """State id to its arcs, global ones among them, in order of priority, as the engine tries them."""
-        return _Offered(self, {})
+        return Computed(self._offered)
+
+    def _offered(self, state: str) -> tuple[Arc, ...]:
+        own = self.own_from[state]
+        if not self.shared or not self.offers(state):
+            return own
+        every = self.global_transitions.beside(state, [(arc.priority, arc) for arc in own])
+        return tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
 
     @cached_property
     def shared_to(self) -> Mapping[str, tuple[Arc, ...]]:
@@ -398,29 +416,6 @@ def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
         return document.once(make)
 
     return known
-
-
-@dataclass(frozen=True, slots=True)
-class _Offered(Mapping[str, tuple[Arc, ...]]):
-    """State id to all of its arcs, computed on request."""
-
-    document: Document
-    known: dict[str, tuple[Arc, ...]]
-
-    def __getitem__(self, state: str) -> tuple[Arc, ...]:
-        if state not in self.known:
-            own = self.document.own_from[state]
-            if self.document.shared and self.document.offers(state):
-                every = self.document.global_transitions.beside(state, [(arc.priority, arc) for arc in own])
-                own = tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
-            self.known[state] = own
-        return self.known[state]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.document.states)
-
-    def __len__(self) -> int:
-        return len(self.document.states)
 
 
 def _compiled(logic: Any) -> Rule | None:

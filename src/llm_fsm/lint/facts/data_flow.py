@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, GlobalTransitions, Placed, once
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Computed, Document, GlobalTransitions, Placed, once
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 
@@ -169,7 +169,7 @@ class DataFlow:
         others = [arc for arc in self.document.arcs_from[state] if arc.placed.pointer != pointer]
         starts = {arc.target for arc in others if arc.target in self.document.states and key not in self.demands(arc)}
         starts.update(target for target, _ in self.asides(state))
-        return not self.setters(key).isdisjoint(reachable(_Without(self._demands, key), starts - {state}))
+        return not self.setters(key).isdisjoint(reachable(_Without(self, key), starts - {state}))
 
     @cached_property
     def _numbers(self) -> Mapping[str, int]:
@@ -226,8 +226,14 @@ class DataFlow:
         return {name: found.get(name, frozenset()) for name in self.document.states}
 
     @cached_property
-    def _demands(self) -> Mapping[str, Sequence[Way]]:
-        return _Demands(self, {})
+    def ways_from(self) -> Computed[str, Sequence[Way]]:
+        """State to its ways, in order of priority."""
+        return Computed(self._ways)
+
+    def _ways(self, state: str) -> Sequence[Way]:
+        own = self.own_ways(state)
+        ways = self.global_ways.beside(state, own) if self.shares(state) else [way for _, way in own]
+        return ways + self.asides(state)
 
     @cached_property
     def global_ways(self) -> GlobalTransitions[Way]:
@@ -276,7 +282,7 @@ class DataFlow:
         """
         initial = self.document.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
-            self._trees[key] = search_tree(_Without(self._demands, key), initial)
+            self._trees[key] = search_tree(_Without(self, key), initial)
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
@@ -289,7 +295,7 @@ class DataFlow:
         if initial is None or state in asking or initial in asking or len(self._unasked) >= _TREES:
             return ()
         self._unasked.append(None)
-        return path_in(search_tree(_Without(self._demands, key, asking), initial), state)
+        return path_in(search_tree(_Without(self, key, asking), initial), state)
 
     # -- readers of a key
 
@@ -325,43 +331,22 @@ class DataFlow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Demands(Mapping[str, Sequence[Way]]):
-    """State to its ways in order of priority, computed on request."""
+class _Without(Mapping[str, Sequence[str]]):
+    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed` state."""
 
     flow: DataFlow
-    known: dict[str, Sequence[Way]]
+    key: str
+    closed: frozenset[str] = frozenset()
 
-    def __getitem__(self, state: str) -> Sequence[Way]:
-        if state not in self.known:
-            own, flow = self.flow.own_ways(state), self.flow
-            ways = flow.global_ways.beside(state, own) if flow.shares(state) else [way for _, way in own]
-            self.known[state] = ways + flow.asides(state)
-        return self.known[state]
+    def __getitem__(self, state: str) -> Sequence[str]:
+        found = (target for target, gained in self.flow.ways_from[state] if self.key not in gained)
+        return [target for target in found if target not in self.closed]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.flow.document.states)
 
     def __len__(self) -> int:
         return len(self.flow.document.states)
-
-
-@dataclass(frozen=True, slots=True)
-class _Without(Mapping[str, Sequence[str]]):
-    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed` state."""
-
-    ways: Mapping[str, Sequence[Way]]
-    key: str
-    closed: frozenset[str] = frozenset()
-
-    def __getitem__(self, state: str) -> Sequence[str]:
-        found = (target for target, gained in self.ways[state] if self.key not in gained)
-        return [target for target in found if target not in self.closed]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ways)
-
-    def __len__(self) -> int:
-        return len(self.ways)
 
 
 def inputs(document: Document) -> Iterator[Use]:

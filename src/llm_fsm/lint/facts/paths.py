@@ -147,7 +147,7 @@ class Routes:
 
     def _shares(self, state: str) -> bool:
         document, known = self.flow.document, self.flow.known
-        return document.offers(state) and not known.decided(state) and state not in known.shadowed
+        return document.offers(state) and not known.decided[state] and state not in known.shadowed
 
     @cached_property
     def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
@@ -188,7 +188,7 @@ class Routes:
     def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
         """Return the steps from a state in which only conditions decide. Each step narrows the following ones."""
         known = self.flow.known
-        decided = {arc.placed.pointer for arc in known.decided(name)}
+        decided = {arc.placed.pointer for arc in known.decided[name]}
         covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
         ways: list[tuple[int, Way]] = []
         left: Cases | None = (ANY,)

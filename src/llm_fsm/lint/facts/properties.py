@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
-from llm_fsm.lint.document import Document, once
+from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
 from llm_fsm.lint.facts.paths import Routes, Step, routes, state_of
 
@@ -208,19 +208,16 @@ class Paths:
         """Return a path that continues from `before`, ending in `start`, until nothing of `what` is in reach."""
         if state_of(start) in what.states:
             return None
-        on = shortest_path(graph, start, self._hopeless(what))
+        on = shortest_path(graph, start, self._hopeless[what])
         path = _states((*before, *on[1:]))
         return Violation(path, f"after {path[-1]} there is no way to {what}") if on else None
 
-    def _hopeless(self, what: Places) -> set[str]:
+    def _hopeless_for(self, what: Places) -> set[str]:
         """Return the states from which no path enters one of the states or may set one of the keys."""
-        if what not in self._without_hope:
-            goals = set(self._stops_of(what.states))
-            for key in what.keys:
-                goals.update(self._stops_of(self._setting(key)))
-            goals |= self._setting_on_the_way(what.keys)
-            self._without_hope[what] = set(self.steps) - reachable(self._before, goals)
-        return self._without_hope[what]
+        goals = {*self._stops_of(what.states), *self._setting_on_the_way(what.keys)}
+        for key in what.keys:
+            goals.update(self._stops_of(self._setting(key)))
+        return set(self.steps) - reachable(self._before, goals)
 
     @cached_property
     def _tree(self) -> Mapping[str, str | None]:
@@ -228,8 +225,8 @@ class Paths:
         return {} if initial is None else search_tree(self._onward, initial)
 
     @cached_property
-    def _without_hope(self) -> dict[Places, set[str]]:
-        return {}
+    def _hopeless(self) -> Computed[Places, set[str]]:
+        return Computed(self._hopeless_for)
 
     def _missed_after(self, initial: str, what: Places, limit: Places) -> Violation | None:
         found: list[Violation] = []

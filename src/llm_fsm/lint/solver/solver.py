@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Computed, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.facts.transitions import arriving
@@ -36,12 +36,8 @@ class Reasoning:
     """Guards and decisions of one machine."""
 
     document: Document
-    _guards: dict[str, Guard | None] = field(default_factory=dict)
-    _by_place: dict[tuple[str, ...], Guard | None] = field(default_factory=dict)
     _by_text: dict[str, Guard | None] = field(default_factory=dict)
     _tests: Tests = field(default_factory=Tests)
-    _decided: dict[str, tuple[Arc, ...]] = field(default_factory=dict)
-    _entries: dict[str, Cases | None] = field(default_factory=dict)
     _for_guards: Effort = field(default_factory=lambda: Effort(_GUARDS))
     _for_decisions: Effort = field(default_factory=lambda: Effort(_DECISIONS))
 
@@ -54,19 +50,15 @@ class Reasoning:
 
     def guard(self, transition: Placed) -> Guard | None:
         """Return the guard of a transition object; None if one of its rules does not compile."""
-        found = self._guards.get(transition.pointer)
-        if found is None and transition.pointer not in self._guards:
-            found = self._guards[transition.pointer] = self.guard_of(list(transition.items("conditions")))
-        return found
+        return self._guards[transition.pointer]
+
+    @cached_property
+    def _guards(self) -> Mapping[str, Guard | None]:
+        """Pointer of each transition to its guard."""
+        return {placed.pointer: self.guard_of(placed.items("conditions")) for _, placed in self.document.transitions}
 
     def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         """Return the guard that these condition objects make up."""
-        place = tuple(condition.pointer for condition in conditions)
-        if place not in self._by_place:
-            self._by_place[place] = self._guard_of(conditions)
-        return self._by_place[place]
-
-    def _guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
         ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
         logics = [condition.value["logic"] for condition in ruled]
@@ -98,8 +90,7 @@ class Reasoning:
     @cached_property
     def _never(self) -> frozenset[str]:
         """The pointers of the transitions that no context opens."""
-        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.document.transitions]
-        return frozenset(pointer for pointer, guard in guards if guard is not None and guard.never)
+        return frozenset(pointer for pointer, guard in self._guards.items() if guard is not None and guard.never)
 
     @cached_property
     def live(self) -> Mapping[str, tuple[str, ...]]:
@@ -128,11 +119,10 @@ class Reasoning:
 
     # -- decisions
 
-    def decided(self, state: str) -> tuple[Arc, ...]:
-        """Return the arcs of a state that only conditions decide, in the order in which they are tried."""
-        if state not in self._decided:
-            self._decided[state] = self._decided_in(state)
-        return self._decided[state]
+    @cached_property
+    def decided(self) -> Computed[str, tuple[Arc, ...]]:
+        """State to the arcs that only conditions decide, in the order in which they are tried."""
+        return Computed(self._decided_in)
 
     def _decided_in(self, state: str) -> tuple[Arc, ...]:
         kind = self.document.kind_of(state)
@@ -155,7 +145,7 @@ class Reasoning:
     @cached_property
     def deciding(self) -> tuple[str, ...]:
         """The states in which only conditions decide."""
-        return tuple(state for state in self.document.states if self.decided(state))
+        return tuple(state for state in self.document.states if self.decided[state])
 
     @cached_property
     def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
@@ -169,7 +159,7 @@ class Reasoning:
 
     def _covered(self, state: str) -> Iterator[Arc]:
         left: Cases | None = (ANY,)
-        arcs = self.decided(state)
+        arcs = self.decided[state]
         for arc in arcs:
             guard = self.guard(arc.placed)
             if guard is None:
@@ -184,12 +174,14 @@ class Reasoning:
             if arc not in arcs and arc.target != state and guard and self.both(left, guard.holds) == ():
                 yield arc
 
-    def entries(self, state: str) -> Cases | None:
-        """Return the cases of the contexts in which a state decides; None if they are too many."""
-        if state not in self._entries:
-            waits = self.document.kind_of(state) == "wait"  # the answer changes the entered values
-            self._entries[state] = self._answered(state) if waits else self._entered(state, frozenset())
-        return self._entries[state]
+    @cached_property
+    def entries(self) -> Computed[str, Cases | None]:
+        """State to the cases of the contexts in which it decides; None if they are too many."""
+        return Computed(self._entries)
+
+    def _entries(self, state: str) -> Cases | None:
+        waits = self.document.kind_of(state) == "wait"  # the answer changes the entered values
+        return self._answered(state) if waits else self._entered(state, frozenset())
 
     def _answered(self, state: str) -> Cases:
         case: Case | None = ANY
@@ -212,7 +204,7 @@ class Reasoning:
         if self.document.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
             return guard.holds
         found = self.both(self._entered(arc.source, seen), guard.holds)
-        for earlier in self.decided(arc.source):
+        for earlier in self.decided[arc.source]:
             if earlier == arc:
                 break
             before = self.guard(earlier.placed)

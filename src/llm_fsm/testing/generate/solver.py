@@ -70,7 +70,7 @@ class Solver:
 
     def decided(self, arc: Arc, known: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return further values with which a deciding state takes this transition; None if none are found."""
-        arcs = [*takewhile(lambda one: one is not arc, self.known.decided(arc.source)), arc]
+        arcs = [*takewhile(lambda one: one is not arc, self.known.decided[arc.source]), arc]
         guards = [guard for one in arcs if (guard := self.known.guard(one.placed)) is not None]
         if len(guards) < len(arcs):
             return None

@@ -400,7 +400,7 @@ def left_at_once(document: Document) -> Iterator[Finding]:
         wanted = [key for _, key in state.texts("required_context_keys")]
         if document.kind_of(name) != "converse" or not wanted:
             continue
-        for arc in known.decided(name):
+        for arc in known.decided[name]:
             guard = known.guard(arc.placed)
             if guard is not None and guard.always and not arc.is_global:
                 yield left_at_once.finding(

@@ -41,13 +41,13 @@ def decide_gap(document: Document) -> Iterator[Finding]:
     for state in document.states:
         if document.kind_of(state) not in ("decide", "wait") or state not in document.reached:
             continue
-        guards = [known.guard(arc.placed) for arc in known.decided(state)]
+        guards = [known.guard(arc.placed) for arc in known.decided[state]]
         found = [guard for guard in guards if guard is not None]
         if not guards or _is_open(document, state) or len(found) < len(guards) or all(guard.never for guard in found):
             continue
         names = read_names(found)
         answered = {key for key, _ in mapped(document.states[state])}
-        cases = known.with_set(known.entries(state), (flow.must[state] | answered) & set(names))
+        cases = known.with_set(known.entries[state], (flow.must[state] | answered) & set(names))
         for guard in found:
             cases = known.both(cases, guard.fails)
         context = None if not cases else known.witness(cases, [], found)
@@ -101,7 +101,7 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
     """
     known = reasoning(document)
     for name, state in document.states.items():
-        arcs = known.decided(name)
+        arcs = known.decided[name]
         if document.kind_of(name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
             continue
         yield stuck_decide.finding(

@@ -39,7 +39,7 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
     """
     known = reasoning(document)
     for state in known.deciding:
-        arcs = known.decided(state)
+        arcs = known.decided[state]
         if state not in document.reached or len(arcs) > _MOST_ARCS:
             continue
         guards = [guard for arc in arcs if (guard := known.guard(arc.placed)) is not None]
@@ -59,7 +59,7 @@ def _compared(known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, s
         return
     specific = known.both(here.holds, there.fails) == ()
     earlier = [guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None]
-    cases = known.both(known.entries(state), common)
+    cases = known.both(known.entries[state], common)
     needed = data_flow(known.document).must[state] & set(read_names([here, there]))
     cases = known.with_set(cases, needed)
     witness = None if not cases else known.witness(cases, [here, there], earlier)
@@ -109,7 +109,7 @@ def shadowed_transition(document: Document) -> Iterator[Finding]:
 
 
 def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
-    covering = _covering(known, arc, known.decided(state))
+    covering = _covering(known, arc, known.decided[state])
     what = f"state {quoted(state)}: the transition to {quoted(arc.target)} is never taken"
     if covering is None:
         why, hint = "the transitions before it leave no case for it", None

@@ -78,7 +78,7 @@ def _may_miss(flow: DataFlow, state: str, arc: Arc, key: str) -> bool:
     if guard is None or guard.holds is None:
         return False
     left: Cases | None = guard.holds
-    for earlier in known.decided(state):
+    for earlier in known.decided[state]:
         if left is None or earlier.placed.pointer == arc.placed.pointer:
             break
         before = known.guard(earlier.placed)

@@ -62,7 +62,7 @@ def unjudged(document: Document) -> Mapping[str, list[Finding]]:
     known = reasoning(document)
     for state in known.deciding:
         decides = document.kind_of(state) != "converse"
-        arcs = [arc for arc in known.decided(state) if not arc.is_global]
+        arcs = [arc for arc in known.decided[state] if not arc.is_global]
         for index, arc in enumerate(arcs):
             guard = known.guard(arc.placed)
             worded = next((item for item in arc.conditions if item.text("description").strip()), None)

@@ -23,7 +23,7 @@ def _forced(document: Document, name: str) -> str | None:
     """Return the state that follows at once in any case; None if something is asked or tested."""
     if document.kind_of(name) not in ("converse", "decide"):
         return None
-    arcs = reasoning(document).decided(name)
+    arcs = reasoning(document).decided[name]
     if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in document.states:
         return None
     return arcs[0].target
@@ -78,7 +78,7 @@ def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list
 
     The program may end a loop by its own key.
     """
-    start = _Way([first], known.entries(first), [], [])
+    start = _Way([first], known.entries[first], [], [])
     for way in islice(_ways(known, [start], members), _MOST_WAYS):
         if way.states[-1] == first and len(way.states) > 1:
             context = known.witness(way.cases or (), way.kept, way.refused)
@@ -105,7 +105,7 @@ def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Ite
         if way.states[-1] in way.states[:-1]:
             continue
         left, before = way.cases, way.refused
-        for arc in known.decided(way.states[-1]):
+        for arc in known.decided[way.states[-1]]:
             guard = known.guard(arc.placed)
             if guard is None or not left:
                 break
