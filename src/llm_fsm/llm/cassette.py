@@ -22,52 +22,43 @@ import json
 import os
 import re
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, ValidationError, convert, to_builtins
 
 from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, form_of, in_pieces, let_go, streamed
-from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 
 Match: TypeAlias = Literal["exact", "words"]
-_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
 _NOW = re.compile("^<(now|today)>[^<]*</\\1>\n", re.MULTILINE)
 """The time of a message in a prompt. Texts of people, models and tools have no "<" there."""
 _QUOTED = 60
 _LISTED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One recorded reply, with its request's fingerprint, state and user message."""
 
-    fingerprint: str
-    state: str
-    user: str | None
+    fingerprint: str = ""
+    state: str = ""
+    user: str | None = None
     reply: ModelReply
     form: ReplyForm = "object"
 
     def to_json(self) -> str:
         """Return the entry as one line of a cassette."""
-        reply = {name: getattr(self.reply, name) for name in _KEPT}
-        if self.reply.tool_calls:
-            reply["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": call.arguments}
-                for call in self.reply.tool_calls
-            ]
-        content: dict[str, Any] = {
-            "fingerprint": self.fingerprint,
-            "state": self.state,
-            "user": self.user,
-            "reply": reply,
-        }
-        if self.form != "object":
-            content["form"] = self.form
-        return json.dumps(content, separators=(",", ":"))
+        document = to_builtins(self)
+        del document["reply"]["attempts"]
+        if not self.reply.tool_calls:
+            del document["reply"]["tool_calls"]
+        if self.form == "object":
+            del document["form"]
+        return json.dumps(document, separators=(",", ":"))
 
 
 def fingerprint(request: LLMRequest) -> str:
@@ -238,22 +229,9 @@ def _cut(line: str) -> bool:
 
 
 def _entry(item: Any, where: str) -> Entry:
-    reply = item.get("reply") if isinstance(item, Mapping) else None
-    if not isinstance(reply, Mapping) or not isinstance(reply.get("text"), str):
-        raise ConfigurationError(f'cassette: {where} is no entry; it lacks {{"reply": {{"text": …}}}}')
-    user = item.get("user")
     try:
-        return Entry(
-            fingerprint=str(item.get("fingerprint", "")),
-            state=str(item.get("state", "")),
-            user=user if isinstance(user, str) else None,
-            reply=ModelReply(
-                **{name: reply[name] for name in _KEPT if name in reply},
-                tool_calls=tuple(ToolCall(**call) for call in reply.get("tool_calls", ())),
-            ),
-            form="list" if item.get("form") == "list" else "object",
-        )
-    except TypeError as error:
+        return convert(item, Entry)
+    except ValidationError as error:
         raise ConfigurationError(f"cassette: {where} is no entry: {error}") from error
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
@@ -73,10 +73,8 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
     It must name the form, or call something unsupported without naming another parameter. A server that fails because
     of a form (500) must name it.
     """
-    if mode == "prompt" or status not in (*FORM_STATUS, 500) or body.lstrip()[:1] == "<":
-        return False
-    words = _claims(body)[:4000].lower()
-    if _ANOTHER_CAUSE.search(words):
+    words = _claims(status, body, {*FORM_STATUS, 500})
+    if mode == "prompt" or not words:
         return False
     if _FORM[mode].search(words) or status == 500:
         return _FORM[mode].search(words) is not None
@@ -85,18 +83,12 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
 
 def rejects_tools(status: int, body: str) -> bool:
     """Return true if an error answer means that the endpoint takes no tools."""
-    if status not in FORM_STATUS or body.lstrip()[:1] == "<":
-        return False
-    words = _claims(body)[:4000].lower()
-    return bool(_FORM["tool"].search(words)) and not _ANOTHER_CAUSE.search(words)
+    return _FORM["tool"].search(_claims(status, body, FORM_STATUS)) is not None
 
 
 def rejects_stream(status: int, body: str) -> bool:
     """Return true if an error answer means that the endpoint, or this user's model there, has no streams."""
-    if status not in FORM_STATUS or body.lstrip()[:1] == "<":
-        return False
-    words = _claims(body)[:4000].lower()
-    return bool(_STREAM.search(words)) and not _ANOTHER_CAUSE.search(words)
+    return _STREAM.search(_claims(status, body, FORM_STATUS)) is not None
 
 
 def rejects_temperature(error: ModelError) -> bool:
@@ -107,12 +99,19 @@ def rejects_temperature(error: ModelError) -> bool:
     return bool(_NO_TEMPERATURE.search(said) or _UNSUPPORTED.search(said))
 
 
-def _claims(body: str) -> str:
-    """Return the text of an error body, without its copies of the request."""
+def _claims(status: int, body: str, statuses: Set[int]) -> str:
+    """Return the words of an error body without what it repeats of the request; "" if they name another cause.
+
+    `statuses`: those that can reject what was asked.
+    """
+    if status not in statuses or body.lstrip()[:1] == "<":
+        return ""
     try:
-        return " ".join(_strings(json.loads(body)))
+        said = " ".join(_strings(json.loads(body)))
     except (ValueError, RecursionError):
-        return body
+        said = body
+    words = said[:4000].lower()
+    return "" if _ANOTHER_CAUSE.search(words) else words
 
 
 def _strings(value: Any) -> Iterator[str]:
