@@ -13,8 +13,7 @@ from statemachine import State
 import llm_fsm
 from code_blocks import Blocks
 from llm_fsm import ExecutionBreak, LLMStateMachine, PersistentMemory, ToolRegistry, ToolType, register_tool
-from llm_fsm.llm.clients.litellm_sdk import LiteLLMClient
-from llm_fsm.llm.clients.openai_sdk import OpenAIClient
+from llm_fsm.llm.clients.sdks import LiteLLMClient, OpenAIClient
 from llm_fsm.statechart import Message, tools
 from llm_fsm.testing import ScriptedLLM, calls, serve_scripted
 from paths import TESTS

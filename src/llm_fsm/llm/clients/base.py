@@ -14,9 +14,9 @@ from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse
 MakeClient = Callable[..., "BaseLLMClient"]
 
 _SHIPPED = {
-    "openai": "llm_fsm.llm.clients.openai_sdk:OpenAIClient",
-    "litellm": "llm_fsm.llm.clients.litellm_sdk:LiteLLMClient",
-    "smolagents": "llm_fsm.llm.clients.smolagents_sdk:SmolAgentsClient",
+    "openai": "llm_fsm.llm.clients.sdks:OpenAIClient",
+    "litellm": "llm_fsm.llm.clients.sdks:LiteLLMClient",
+    "smolagents": "llm_fsm.llm.clients.sdks:SmolAgentsClient",
     "adk": "llm_fsm.adk_client:adk_client",
 }
 _registered: dict[str, MakeClient] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_fsm.llm.clients.litellm_sdk import LiteLLMClient
+from llm_fsm.llm.clients.sdks import LiteLLMClient
 from llm_fsm.workflow.llm.adapter import LLMAdapter
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_fsm.llm.clients.openai_sdk import OpenAIClient
+from llm_fsm.llm.clients.sdks import OpenAIClient
 from llm_fsm.workflow.llm.adapter import LLMAdapter
 
 
