@@ -15,14 +15,14 @@ from llm_fsm.conditions.nodes import (
     NULL,
     Node,
     Place,
-    Run,
     call_of,
     guarded,
     joined,
 )
 from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
 
-_Each = Callable[[Any, Meter], Iterator[tuple[Any, Any]]]
+_Each = Iterator[tuple[Any, Any]]
+"""Elements, with the value of a loop's body for each."""
 
 
 def _matches(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -160,59 +160,49 @@ def _context(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
 
 def _loop(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
     source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
+    ending = _ENDINGS[operator]
 
-    def each(data: Any, meter: Meter) -> Iterator[tuple[Any, Any]]:
-        """Return the elements with the value of the body for each; nothing if the value is no list."""
+    def each(data: Any, meter: Meter) -> _Each:
+        """Yield the elements with the value of the body for each; nothing if the value is no list."""
         items = source(data, meter)
         for item in items if isinstance(items, (list, tuple)) else ():
             meter.spend(cost)
             yield item, body(item, meter)
 
-    return joined(guarded(_ENDINGS[operator](each), operator, place), operator, nodes)
-
-
-def _map(each: _Each) -> Run:
     def run(data: Any, meter: Meter) -> Any:
-        values = [value for _, value in each(data, meter)]
-        meter.build(SLOT * len(values))
-        return values
+        return ending(each(data, meter), meter)
 
-    return run
+    return joined(guarded(run, operator, place), operator, nodes)
 
 
-def _filter(each: _Each) -> Run:
-    def run(data: Any, meter: Meter) -> Any:
-        items = [item for item, value in each(data, meter) if truthy(value)]
-        meter.build(SLOT * len(items))
-        return items
-
-    return run
+def _map(each: _Each, meter: Meter) -> list[Any]:
+    values = [value for _, value in each]
+    meter.build(SLOT * len(values))
+    return values
 
 
-def _all(each: _Each) -> Run:
-    def run(data: Any, meter: Meter) -> Any:
-        holds = False
-        for _, value in each(data, meter):
-            holds = truthy(value)
-            if not holds:
-                return False
-        return holds
-
-    return run
+def _filter(each: _Each, meter: Meter) -> list[Any]:
+    items = [item for item, value in each if truthy(value)]
+    meter.build(SLOT * len(items))
+    return items
 
 
-def _some(each: _Each) -> Run:
-    def run(data: Any, meter: Meter) -> Any:
-        return any(truthy(value) for _, value in each(data, meter))
+def _all(each: _Each, meter: Meter) -> bool:  # noqa: ARG001
+    """Return false for an empty list, too."""
+    holds = False
+    for _, value in each:
+        holds = truthy(value)
+        if not holds:
+            return False
+    return holds
 
-    return run
+
+def _some(each: _Each, meter: Meter) -> bool:  # noqa: ARG001
+    return any(truthy(value) for _, value in each)
 
 
-def _none(each: _Each) -> Run:
-    def run(data: Any, meter: Meter) -> Any:
-        return not any(truthy(value) for _, value in each(data, meter))
-
-    return run
+def _none(each: _Each, meter: Meter) -> bool:
+    return not _some(each, meter)
 
 
 def _reduce(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -232,7 +222,7 @@ def _reduce(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
 
 Build = Callable[[tuple[Node, ...], str, Place], Node]
 
-_ENDINGS: Final[Mapping[str, Callable[[_Each], Run]]] = MappingProxyType(
+_ENDINGS: Final[Mapping[str, Callable[[_Each, Meter], Any]]] = MappingProxyType(
     {"map": _map, "filter": _filter, "all": _all, "some": _some, "none": _none}
 )
 LOOPS: Final[Mapping[str, Build]] = MappingProxyType({**dict.fromkeys(_ENDINGS, _loop), "reduce": _reduce})

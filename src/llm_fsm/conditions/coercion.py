@@ -23,7 +23,6 @@ _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _LEADING_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})")
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
 _SPACE += "".join(map(chr, range(0x2000, 0x200B)))
 _RADIX = {"x": 16, "o": 8, "b": 2}
@@ -254,11 +253,7 @@ def _plain_digit(found: re.Match[str]) -> str:
 
 def joined(text: str) -> str:
     """Join the halves of surrogate pairs, as a round trip through JSON does."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-    return str(text)
+    return _rejoined(text, "surrogatepass")
 
 
 def mended(text: str) -> str:
@@ -266,10 +261,14 @@ def mended(text: str) -> str:
 
     No file, terminal or socket accepts single halves.
     """
+    return _rejoined(text, "replace")
+
+
+def _rejoined(text: str, errors: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", errors)
     return str(text)
 
 

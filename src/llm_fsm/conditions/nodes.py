@@ -51,35 +51,23 @@ class Node(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The compiler's place, one step below another place.
+    """The compiler's place in a rule.
 
     `inside`: in the body of a loop, in which names read the element.
     """
 
-    above: Place | None = None
-    step: str | int = ""
+    pointer: str = ""
     depth: int = 1
     inside: bool = False
 
-    @property
-    def pointer(self) -> str:
-        """The JSON pointer, joined only on demand."""
-        steps: list[str] = []
-        place = self
-        while place.above is not None:
-            steps.append(step_to(place.step))
-            place = place.above
-        return "".join(reversed(steps))
-
     def under(self, step: str | int) -> Place:
         """Step one level down: into an operator, a list or an object."""
-        return Place(self, step, self.depth + 1, self.inside)
+        return Place(self.pointer + step_to(step), self.depth + 1, self.inside)
 
     def argument(self, index: int | None, *, inside: bool) -> Place:
         """Step to an operator's argument, on the same level. None: the argument that has no list around it."""
-        if index is None:
-            return Place(self.above, self.step, self.depth, self.inside or inside)
-        return Place(self, index, self.depth, self.inside or inside)
+        pointer = self.pointer if index is None else self.pointer + step_to(index)
+        return Place(pointer, self.depth, self.inside or inside)
 
 
 def constant(value: Any) -> Node:

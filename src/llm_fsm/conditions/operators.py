@@ -24,6 +24,7 @@ from llm_fsm.conditions.coercion import (
     finite_number,
     kind_of,
     leading_number,
+    mended,
     number_of,
     result,
     text_of,
@@ -258,11 +259,7 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
         raise Fault(f"it matches {kind_of(value)} against a regular expression; only texts match")
     text = text_of(meter, value)
     meter.spend(len(text) * pattern.programsize >> 14)
-    try:
-        octets = text.encode()
-    except UnicodeEncodeError:
-        octets = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-    return pattern.search(octets) is not None
+    return pattern.search(mended(text).encode()) is not None
 
 
 def matches(meter: Meter, value: Any, source: Any) -> bool:
