@@ -117,7 +117,7 @@ def _explain_definition(error: errors.DefinitionError) -> None:
     found = [finding for finding in error.findings if finding.level == "error"]
     name = next((finding.file for finding in found if finding.file is not None), "the definition")
     console.error(f"{name} cannot be used: {escape.plural(len(found), 'error')}")
-    console.err(*map(str, error.findings))
+    console.err(*map(str, error.findings), wrapped=True)
 
 
 def _drop_output() -> None:

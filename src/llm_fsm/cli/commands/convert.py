@@ -95,6 +95,4 @@ def _tell(name: str, notes: Sequence[Note], report: str) -> None:
     elif report == "text":
         for note in notes:
             place = name if note.line is None else f"{name}:{note.line}"
-            console.err(
-                f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}"
-            )
+            console.err(f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}", wrapped=True)

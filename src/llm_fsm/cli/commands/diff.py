@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import click
@@ -66,7 +66,10 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     called = _called_changes((before, first), (after, second))
     changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))
     live = None if db is None else asyncio.run(_counted(db, {before.name, after.name}, changes))
-    console.text(FORMS[form](old, new, changes, live))
+    if form == "text":
+        console.out(*as_text(old, new, changes, live), wrapped=True)
+    else:
+        console.text(FORMS[form](old, new, changes, live))
     unsafe = any(change.impact != "safe" for change in changes)
     context.exit(exits.AT_FAULT if exit_code and unsafe else exits.OK)
 
@@ -144,15 +147,14 @@ def _touched(live: Live | None, index: int, change: Change) -> str:
     return escape.plural(live.by_change[index], "conversation")
 
 
-def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
-    """One line per change, the gravest first."""
-    lines = []
+def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) -> Iterator[str]:
+    """Yield a line for each change, the gravest first, and the numbers."""
     for index, change in enumerate(changes):
         reason = f": {change.reason}" if change.reason else ""
         number = f" ({touched})" if (touched := _touched(live, index, change)) else ""
-        lines.append(visible(f"{_WORDS[change.impact]:11}  {change.message}{reason}{number}"))
-    same = [] if changes else [visible(f"{old} and {new} mean the same")]
-    return "\n".join([*lines, *same, *([_numbers(changes)] if changes else []), *_live_line(live)])
+        yield f"{_WORDS[change.impact]:11}  {change.message}{reason}{number}"
+    yield _numbers(changes) if changes else f"{old} and {new} mean the same"
+    yield from _live_line(live)
 
 
 def as_markdown(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
@@ -188,7 +190,6 @@ def as_json(old: str, new: str, changes: Sequence[Change], live: Live | None) ->
 
 
 FORMS: Mapping[str, Callable[[str, str, Sequence[Change], Live | None], str]] = {
-    "text": as_text,
     "json": as_json,
     "markdown": as_markdown,
 }

@@ -250,7 +250,7 @@ def _give(drawing: str | bytes, output: str | None) -> None:
 
 
 def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
-    console.err(*map(str, findings))
+    console.err(*map(str, findings), wrapped=True)
 
 
 def _watch(wish: Wish) -> None:

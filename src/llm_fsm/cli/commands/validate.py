@@ -134,7 +134,7 @@ def validate(
     elif findings:
         lines = excerpt.report(findings, partial(_text_of, wish))
         if output is None:
-            console.out(*lines)
+            console.out(*lines, wrapped=True)
         else:
             _give("\n".join(map(console.plain, lines)), output)
     else:

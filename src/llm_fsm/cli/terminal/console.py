@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from llm_fsm.cli.terminal.escape import as_json, words
 
 PROGRAM = "llm-fsm"
 DIM = "dim"
-Line = str | Sequence[tuple[str, str]]
+_Parts = Sequence[tuple[str, str]]
+Line = str | _Parts
 """One line: a text, or pieces, each with its style in words of rich: `bold red`."""
 
 _HANGING = 3
@@ -60,12 +62,12 @@ def _nowhere(mode: str) -> TextIO:
 
 def out(*lines: Line, wrapped: bool = False) -> None:
     """Write lines to standard output. `wrapped`: a terminal breaks long ones between words, and indents the rest."""
-    _write(sys.stdout, lines, "", wrapped=wrapped)
+    _write(sys.stdout, [_parts(line, "") for line in lines], wrapped=wrapped)
 
 
 def err(*lines: Line, style: str = "", wrapped: bool = False) -> None:
     """Write lines to standard error. `style`: that of each line which is a text."""
-    _write(sys.stderr, lines, style, wrapped=wrapped)
+    _write(sys.stderr, [_parts(line, style) for line in lines], wrapped=wrapped)
 
 
 def note(text: str) -> None:
@@ -78,9 +80,9 @@ def error(text: str) -> None:
     err([(f"{PROGRAM}: ", ""), ("error", "bold red"), (f": {text}", "")])
 
 
-def text(shown: str, to: TextIO | None = None) -> None:
+def text(shown: str, to: TextIO | None = None, *, wrapped: bool = False) -> None:
     """Write a text whose line breaks and tabs stay, to standard output or to the stream that stands for it."""
-    piece(f"{shown}\n", to)
+    _write(sys.stdout if to is None else to, [[(line, "")] for line in words(shown).split("\n")], wrapped=wrapped)
 
 
 def json(document: object, *, indent: int | None = 2, to: TextIO | None = None) -> None:
@@ -115,7 +117,7 @@ def table(
     stream = sys.stdout if to is None else to
     cells = [[import_module("rich.text").Text(visible(cell)) for cell in row] for row in (head, *rows)]
     made = import_module("rich.table").Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(head), style=style
+        box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(head)
     )
     for index in range(max(map(len, cells))):
         name = cells[0][index] if head else ""
@@ -123,7 +125,7 @@ def table(
     for row in cells[1:]:
         made.add_row(*row)
     if is_screen(stream):
-        of(stream).print(made)
+        of(stream).print(made, style=style)
         return
     shown = import_module("rich.console").Console(file=io.StringIO(), width=_UNLIMITED)
     shown.print(made)
@@ -192,28 +194,37 @@ def _console(stream: TextIO) -> Any:
 
 def plain(line: Line) -> str:
     """Return a line without its styles."""
-    return visible(line if isinstance(line, str) else "".join(part for part, _ in line))
+    return "".join(part for part, _ in _parts(line, ""))
 
 
-def _write(stream: TextIO, lines: Iterable[Line], style: str, *, wrapped: bool) -> None:
-    """Write lines at once, with rich only where a terminal shows them in another way. `style`: that of texts."""
-    shown = [[(line, style)] if isinstance(line, str) else line for line in lines]
-    if not is_screen(stream) or not (wrapped or any(look for line in shown for _, look in line)):
-        stream.write("".join(f"{plain(line)}\n" for line in shown))
+def _parts(line: Line, style: str) -> _Parts:
+    return [(visible(part), look) for part, look in ([(line, style)] if isinstance(line, str) else line)]
+
+
+def _write(stream: TextIO, lines: Sequence[_Parts], *, wrapped: bool) -> None:
+    """Write lines that are safe to show, at once, with rich only where a terminal shows them in another way."""
+    if not is_screen(stream) or not (wrapped or any(look for line in lines for _, look in line)):
+        stream.write("".join("".join((*(part for part, _ in line), "\n")) for line in lines))
         stream.flush()
         return
     screen, styled = of(stream), import_module("rich.text").Text
-    for line in shown:
-        made = styled.assemble(*((visible(part), look) for part, look in line))
+    for line in lines:
+        made = styled.assemble(*line)
         screen.print(_hanging(made, screen) if wrapped else made, soft_wrap=True)
 
 
 def _hanging(line: Any, screen: Any) -> Any:
-    """Break a line between words; what follows is indented."""
-    indent = len(line.plain) - len(line.plain.lstrip())
-    if indent + _HANGING >= screen.width or line.cell_len <= screen.width:
+    """Break a line between words; what follows stands below its second column, or is indented."""
+    begin = re.match(r"( *)(\S+ {2,})?", line.plain)
+    if begin is None or line.cell_len <= screen.width:
         return line
-    first, *rest = line[indent:].wrap(screen, screen.width - indent - _HANGING)
-    for part in (first, *rest):
+    indent = begin.end() if begin[2] else begin.end() + _HANGING
+    if indent >= screen.width // 2:
+        return line
+    first = line.wrap(screen, screen.width)[0]
+    first.rstrip()
+    rest = line[len(first.plain) :]
+    parts = rest[len(rest.plain) - len(rest.plain.lstrip()) :].wrap(screen, screen.width - indent)
+    for part in parts:
         part.rstrip()
-    return type(line)("\n" + " " * (indent + _HANGING)).join([line[:indent] + first, *rest])
+    return type(line)("\n" + " " * indent).join([first, *parts])

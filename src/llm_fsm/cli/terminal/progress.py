@@ -50,7 +50,7 @@ class Screen:
         return f"{self._tally.text()} · {monotonic() - self._began:.1f} s"
 
     def _ended(self, how: str, style: str) -> None:
-        console.err(f"{how} · {self._counts()}", style=STYLES[style])
+        console.err(f"{how} · {self._counts()}", style=STYLES[style], wrapped=True)
 
     def ended(self, turn: Turn) -> None:
         """Show how the run stands: its words or its output on standard output."""

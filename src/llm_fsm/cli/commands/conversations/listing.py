@@ -107,7 +107,7 @@ def show(ctx: click.Context, *, conversation_id: str | None, last: bool, db: str
     if as_json:
         console.json({"conversation": conversation_id, "turns": turns})
     else:
-        console.text("\n\n".join(transcript.plain(turn) for turn in turns))
+        console.text("\n\n".join(transcript.plain(turn) for turn in turns), wrapped=True)
 
 
 @conversations.command(epilog=example("llm-fsm conversations delete k3f9x2mw"))
