@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.cli.terminal.form import Form, form_of
+from llm_fsm.cli.terminal.answers import Answer
 from llm_fsm.session.messages import Paused
 
 SIGN: dict[str, Any] = {
@@ -27,10 +27,8 @@ def paused(schema: Any, kind: Any = "wait") -> Paused:
     return Paused(id="p", kind=kind, what="word", state="s", schema=schema)
 
 
-def form(schema: Any = SIGN) -> Form:
-    found = form_of(paused(schema))
-    assert found is not None
-    return found
+def form(schema: Any = SIGN) -> Answer:
+    return Answer(paused(schema))
 
 
 def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
@@ -72,8 +70,27 @@ def test_all_at_once_is_json() -> None:
     filling = form()
     with pytest.raises(ValueError, match='"by" is a required property'):
         filling.take('{"accepted": true}')
-    filling.take('{"accepted": true, "by": "Ada"}')
-    assert (filling.name, filling.value) == ("", {"accepted": True, "by": "Ada"})
+    assert filling.take('{"accepted": true, "by": "Ada"}')
+    assert filling.value == {"accepted": True, "by": "Ada"}
+
+
+def test_fields_that_do_not_fit_together_are_asked_for_again() -> None:
+    either = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "minProperties": 1}
+    filling = form(either)
+    assert not filling.take("")
+    with pytest.raises(ValueError, match="propert"):
+        filling.take("")
+    assert filling.name == "a"
+    assert not filling.take("x")
+    assert filling.take("")
+    assert filling.value == {"a": "x"}
+
+
+def test_one_line_is_the_answer_where_there_are_no_fields() -> None:
+    asked = form({"type": "string"})
+    assert (asked.question(required="empty: later"), asked.is_required) == ("answer (empty: later)", True)
+    assert asked.take(" blue ")
+    assert asked.value == "blue"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +106,8 @@ def test_all_at_once_is_json() -> None:
     ],
 )
 def test_what_has_no_plain_fields_is_no_form(schema: Any) -> None:
-    assert form_of(paused(schema)) is None
+    assert not form(schema).fields
 
 
 def test_an_approval_is_no_form() -> None:
-    assert form_of(paused(SIGN, "approval")) is None
+    assert not Answer(paused(SIGN, "approval")).fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from llm_fsm.cli.terminal import escape
@@ -60,10 +59,9 @@ def lines(explanation: Explanation) -> Iterator[str]:
         yield f"The conversation ended: {explanation.outcome}"
 
 
-def shown(value: object) -> str:
-    """A value on one line, shortened."""
-    text = value if value == DOTS else json.dumps(value, ensure_ascii=False)
-    return escape.shortened(str(text), _VALUE_CHARS)
+def shown(value: object, chars: int = _VALUE_CHARS) -> str:
+    """A value on one line, shortened; dots that hide one stay as they are."""
+    return escape.shortened(DOTS if value == DOTS else escape.as_json(value, None), chars)
 
 
 def _way(went: Went) -> str:

@@ -7,18 +7,17 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from llm_fsm.cli import run_report as report
-from llm_fsm.cli.terminal import answers, console, escape
-from llm_fsm.cli.terminal.form import Form, form_of
+from llm_fsm.cli.terminal import console, escape
+from llm_fsm.cli.terminal.answers import Answer
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.conversation import Turn
-from llm_fsm.engine.validation import fitting
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
 
 T = TypeVar("T")
 
 _LATER = "empty: later"
-STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
+_STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
 
 
 class Screen:
@@ -36,7 +35,7 @@ class Screen:
         found = report.line_of(event)
         if found is not None:
             style, line = found
-            console.err(line, style=STYLES[style], wrapped=True)
+            console.err(line, style=_STYLES[style], wrapped=True)
 
     def during(self, work: Callable[[], T]) -> T:
         """Do the work with the counts and the elapsed time below it."""
@@ -50,7 +49,7 @@ class Screen:
         return f"{self._tally.text()} · {monotonic() - self._began:.1f} s"
 
     def _ended(self, how: str, style: str) -> None:
-        console.err(f"{how} · {self._counts()}", style=STYLES[style], wrapped=True)
+        console.err(f"{how} · {self._counts()}", style=_STYLES[style], wrapped=True)
 
     def ended(self, turn: Turn) -> None:
         """Show how the run stands: its words or its output on standard output."""
@@ -72,22 +71,14 @@ class Screen:
         """Return what the person answers. Raises EOFError if the input ends or the answer is empty: not now."""
         if not self._asks:
             raise EOFError(pause.what)
-        form = form_of(pause)
-        self._note(*told, *report.waiting(pause, with_schema=form is None))
+        answer = Answer(pause)
+        self._note(*told, *report.waiting(pause, with_schema=not answer.fields))
         while True:
-            line = console.ask(_asked(pause, form), () if form is None else form.words).strip()
-            if not line and (form is None or form.is_required):
+            line = console.ask(answer.question(required=_LATER), answer.words)
+            if not line.strip() and answer.is_required:
                 raise EOFError
             try:
-                if form is None:
-                    return answers.typed(pause, line)
-                form.take(line)
-                if not form.fields:
-                    return fitting(pause, form.value)
+                if answer.take(line):
+                    return answer.value
             except ValueError as error:
                 self._note(str(error))
-                form = form if form is None or form.fields else form_of(pause)
-
-
-def _asked(pause: Paused, form: Form | None) -> str:
-    return f"{answers.question(pause)} ({_LATER})" if form is None else form.question(required=_LATER)

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
+from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -25,7 +25,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.cli.terminal import slash_commands as slash
-from llm_fsm.cli.terminal.form import Form, form_of
+from llm_fsm.cli.terminal.answers import Answer
 from llm_fsm.cli.terminal.wrap import Words
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
@@ -35,6 +35,7 @@ from llm_fsm.turn.available import Choice, pick
 
 try:
     import termios
+    import tty
 except ImportError:  # Windows
     termios = None  # type: ignore[assignment]
 
@@ -97,14 +98,14 @@ def _unseen_keys() -> Iterator[None]:
         return
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
-    unseen = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]  # a line would swallow Ctrl-D
-    termios.tcsetattr(keyboard, termios.TCSANOW, unseen)
+    tty.setcbreak(keyboard, termios.TCSANOW)  # a line would swallow Ctrl-D
     try:
         yield
     finally:
         termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
+@dataclass(slots=True)
 class Opening:
     """The opening of a new conversation: its head, and its greeting as the words come.
 
@@ -112,44 +113,28 @@ class Opening:
     first are to be copied. `id`: that of the conversation whose head is shown, "" before.
     """
 
-    def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
-        self.heard = False
-        self.id = ""
-        self._head = head
+    head: Callable[[str], Sequence[str]]
+    heard: bool = False
+    id: str = ""
 
     def show_head(self, conversation_id: str) -> None:
         """Show the head, unless it stands there."""
         if not self.id:
             self.id = conversation_id
-            whose, *to_copy = self._head(conversation_id)
+            whose, *to_copy = self.head(conversation_id)
             note(whose)
             console.err(*to_copy, style=console.DIM)
 
     def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
         """The conversation that `start` begins; its greeting is shown meanwhile."""
 
-        def work(hear: Callable[[MessageDelta], None]) -> AsyncConversation:
-            def observe(conversation_id: str, event: Event) -> None:
-                if isinstance(event, MessageDelta):
-                    self.heard = True
-                    self.show_head(conversation_id)
-                    hear(event)
+        def observe(hear: Callable[[MessageDelta], None], conversation_id: str, event: Event) -> None:
+            if isinstance(event, MessageDelta):
+                self.heard = True
+                self.show_head(conversation_id)
+                hear(event)
 
-            return start(observe)
-
-        return hear_out(work)
-
-
-class _SlashCommands(Completer):
-    """Completes the first word of a line that begins with a slash."""
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        del complete_event
-        typed = document.text_before_cursor
-        if typed.startswith("/") and " " not in typed:
-            for name, command in slash.COMMANDS.items():
-                if name.startswith(typed):
-                    yield Completion(name, start_position=-len(typed), display_meta=command.help)
+        return hear_out(lambda hear: start(partial(observe, hear)))
 
 
 class _Remembered(FileHistory):
@@ -187,10 +172,11 @@ def _keys() -> KeyBindings:
 
 def line_editor(folder: Path | None) -> PromptSession[str]:
     """The line editor: history, pasted lines stay one message, slash commands are completed."""
+    commands = {name: command.help for name, command in slash.COMMANDS.items()}
     return PromptSession(
         message=FormattedText([("bold ansigreen", "› ")]),
         history=history_in(folder),
-        completer=_SlashCommands(),
+        completer=WordCompleter(list(commands), meta_dict=commands, sentence=True),
         complete_while_typing=True,
         reserve_space_for_menu=4,
         auto_suggest=AutoSuggestFromHistory(),
@@ -208,12 +194,13 @@ def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: b
     """
     if opening:
         reply(opening)
-    asking, fresh = _Asking(), True
+    answer: Answer | None = None
+    fresh = True
     over = resumed and talk.ended
     if over:
         note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
-        asking = _asked(talk, asking)
+        answer = _asked(talk, answer)
         if fresh:
             show_choices(talk.choices)
         try:
@@ -224,13 +211,13 @@ def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: b
             continue
         message = slash.message_of(line)
         if message is None:
-            answer = slash.obey(talk, line)
-            if answer.leave:
+            outcome = slash.obey(talk, line)
+            if outcome.leave:
                 return _left(talk)
-            _answered(talk, answer)
-            fresh = answer.again or bool(answer.value)
-        elif message.strip() or asking.takes_nothing:
-            _take(talk, message, asking)
+            _obeyed(talk, outcome)
+            fresh = outcome.again or bool(outcome.value)
+        elif message.strip() or (answer is not None and not answer.is_required):
+            answer = _take(talk, message, answer)
             fresh = True
         over = over and talk.ended
     note("The conversation has ended.")
@@ -241,67 +228,48 @@ def _left(talk: Talk) -> int:
     return exits.OK if talk.paused is None else exits.PAUSED
 
 
-@dataclass(slots=True)
-class _Asking:
-    """The pause that was shown, by its id ("" for none), and the form that is being filled."""
-
-    id: str = ""
-    form: Form | None = None
-
-    @property
-    def takes_nothing(self) -> bool:
-        """True if an empty line leaves out a field."""
-        return self.form is not None and not self.form.is_required
-
-
-def _asked(talk: Talk, asking: _Asking) -> _Asking:
+def _asked(talk: Talk, answer: Answer | None) -> Answer | None:
     """Show once what is waited for, and each time the field that is asked for."""
     pause = talk.paused
     if pause is None:
-        return _Asking()
-    if pause.id != asking.id:
-        asking = _Asking(pause.id)
+        return None
+    if answer is None or answer.pause.id != pause.id:
+        answer = Answer(pause)
         said = talk.last_words()
         told = [line for line in report.before(talk.program(), talk.session()) if line not in said]
         note(*told, *answers.shown(pause))
-    if asking.form is None or not asking.form.fields:
-        asking.form = form_of(pause)
-    if asking.form is not None:
-        note(asking.form.question())
-    return asking
+    if answer.fields:
+        note(answer.question())
+    return answer
 
 
-def _answered(talk: Talk, answer: slash.Answer) -> None:
-    """Do what is left of a command."""
-    for part in answer.parts:
+def _obeyed(talk: Talk, outcome: slash.Outcome) -> None:
+    """Show what a command says, and do what is left of it."""
+    for part in outcome.parts:
         if isinstance(part, str):
             note(part)
         elif part:
             console.table(part, style=console.DIM, to=sys.stderr)
-    if answer.again and (words := talk.last_words()):
+    if outcome.again and (words := talk.last_words()):
         reply(words)
-    for value in answer.value:
+    for value in outcome.value:
         _turn(talk, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
 
 
-def _take(talk: Talk, message: str, asking: _Asking) -> None:
-    """Take a line that is no command: a message, or an answer, or a part of one."""
-    pause = talk.paused
-    if pause is None:
+def _take(talk: Talk, message: str, answer: Answer | None) -> Answer | None:
+    """Take a line that is no command: a message, or an answer, or a part of one. Return what is left to answer."""
+    if answer is None:
         said = pick(talk.choices, message) or message
         _turn(talk, lambda hear: talk.send(said, hear))
-        return
+        return None
     try:
-        if asking.form is None:
-            value = answers.typed(pause, message.strip())
-        else:
-            asking.form.take(message)
-            value = asking.form.value
+        if not answer.take(message):
+            return answer
     except ValueError as error:
         console.error(str(error))
-        return
-    if asking.form is None or not asking.form.fields:
-        _turn(talk, lambda hear: talk.answer(value, hear))
+        return answer
+    _turn(talk, lambda hear: talk.answer(answer.value, hear))
+    return Answer(answer.pause)
 
 
 class _Due(Exception):

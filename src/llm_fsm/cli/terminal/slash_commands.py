@@ -5,7 +5,6 @@ A line that begins with two slashes is a message that begins with one.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +23,15 @@ from llm_fsm.cli.terminal import explain as explained
 from llm_fsm.engine.explain import explain_turn
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import has
-from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, available_moves
 
+_CONTEXT_CHARS = 100_000
+
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer of a command, for standard error: lines, and tables as lists of rows.
+class Outcome:
+    """The outcome of a command, for standard error: lines, and tables as lists of rows.
 
     `again`: the last words are shown again. `leave`: the chat ends. `value`: one JSON value that answers what the
     conversation waits for.
@@ -47,7 +47,7 @@ class Answer:
 class Command:
     """A command of the chat, its argument as the help shows it, and what it does."""
 
-    run: Callable[[Talk, str], Answer]
+    run: Callable[[Talk, str], Outcome]
     argument: str
     help: str
 
@@ -59,7 +59,7 @@ def message_of(line: str) -> str | None:
     return line[1:] if line.startswith("//") else None
 
 
-def obey(talk: Talk, line: str) -> Answer:
+def obey(talk: Talk, line: str) -> Outcome:
     """Do what a line that begins with a slash says."""
     word, _, rest = line.strip().partition(" ")
     command = COMMANDS.get(word)
@@ -67,26 +67,26 @@ def obey(talk: Talk, line: str) -> Answer:
         near = nearest(word, COMMANDS)
         hint = f"; did you mean {near}?" if near else "; /help lists the commands"
         known = f"there is no command {escape.shortened(word, 40)}{hint}"
-        return Answer([f"{known} (a message that begins with / is typed with //)"])
+        return Outcome([f"{known} (a message that begins with / is typed with //)"])
     if rest.strip() and not command.argument:
-        return Answer([f"{word} takes nothing after it"])
+        return Outcome([f"{word} takes nothing after it"])
     return command.run(talk, rest.strip())
 
 
-def _help(_: Talk, __: str) -> Answer:
+def _help(_: Talk, __: str) -> Outcome:
     rows = [(f"  {name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
     rows += [("  1, 2, …", "choose what stands beside the number; no model reads it")]
     rows += [("  //…", "send a message that begins with /"), ("  Alt-Enter", "begin a new line in the message")]
     rows += [("  Ctrl-D", "leave"), ("  Ctrl-C", "stop the turn; between turns leave. The conversation can be resumed")]
-    return Answer([rows])
+    return Outcome([rows])
 
 
-def _state(talk: Talk, _: str) -> Answer:
+def _state(talk: Talk, _: str) -> Outcome:
     session = talk.session()
     program = talk.program().at(session)
     state = None if program is None else program.definition.states.get(session.state)
     if program is None or state is None:
-        return Answer([f"state {session.state}, which this definition does not have"])
+        return Outcome([f"state {session.state}, which this definition does not have"])
     lines = [f"state {session.state} ({program.definition.kind_of(session.state)})", *_stack(session)]
     if state.purpose or state.description:
         lines.append(f"  purpose: {escape.shortened(state.purpose or state.description, 200)}")
@@ -108,7 +108,7 @@ def _state(talk: Talk, _: str) -> Answer:
             words = escape.shortened(aside.move.description, 80)
             moves.append((name, aside.is_open, f"{words}, of what calls this"))
     ways = [(f"  → {name}", "open" if is_open else "closed now", words) for name, is_open, words in moves]
-    return Answer([*lines, keys, ways])
+    return Outcome([*lines, keys, ways])
 
 
 def _stack(session: Session) -> list[str]:
@@ -120,30 +120,26 @@ def _stack(session: Session) -> list[str]:
     return lines
 
 
-def _context(talk: Talk, _: str) -> Answer:
+def _context(talk: Talk, _: str) -> Outcome:
     context = transcript.masked(talk.program().is_secret, talk.session().context)
-    rows = [(f"  {key}", f"= {value if value == DOTS else _json(value)}") for key, value in context.items()]
-    return Answer([rows or "nothing has been collected yet"])
+    rows = [(f"  {key}", f"= {explained.shown(value, _CONTEXT_CHARS)}") for key, value in context.items()]
+    return Outcome([rows or "nothing has been collected yet"])
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _why(talk: Talk, _: str) -> Answer:
+def _why(talk: Talk, _: str) -> Outcome:
     found = explain_turn(talk.program(), talk.id, talk.records())
-    return Answer(["nothing has happened yet"] if found is None else list(explained.lines(found)))
+    return Outcome(["nothing has happened yet"] if found is None else list(explained.lines(found)))
 
 
-def _undo(talk: Talk, _: str) -> Answer:
+def _undo(talk: Talk, _: str) -> Outcome:
     try:
         talk.undo()
     except ConversationConflict as error:
-        return Answer([str(error)])
-    return Answer([f"the last turn was taken back; the state is {talk.session().state} again"], again=True)
+        return Outcome([str(error)])
+    return Outcome([f"the last turn was taken back; the state is {talk.session().state} again"], again=True)
 
 
-def _save(talk: Talk, argument: str) -> Answer:
+def _save(talk: Talk, argument: str) -> Outcome:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = Path(argument or f"conversation-{stamp}.json").expanduser()
     whole = (talk.program(), talk.session(), talk.records())
@@ -153,35 +149,35 @@ def _save(talk: Talk, argument: str) -> Answer:
     try:
         write_new(path, f"{text}\n")
     except FileExistsError:
-        return Answer([f"{shown} exists already and was not overwritten; name another file"])
+        return Outcome([f"{shown} exists already and was not overwritten; name another file"])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return Answer([f"{shown} cannot be written: {reason.lower()}"])
-    return Answer([f"saved to {shown}"])
+        return Outcome([f"{shown} cannot be written: {reason.lower()}"])
+    return Outcome([f"saved to {shown}"])
 
 
-def _answer(talk: Talk, argument: str) -> Answer:
+def _answer(talk: Talk, argument: str) -> Outcome:
     if talk.paused is None:
-        return Answer(["the conversation waits for no answer"])
+        return Outcome(["the conversation waits for no answer"])
     if not argument:
-        return Answer(answers.shown(talk.paused))
+        return Outcome(answers.shown(talk.paused))
     try:
-        return Answer(value=(answers.given(argument),))
+        return Outcome(value=(answers.given(argument),))
     except ValueError as error:
-        return Answer([str(error)])
+        return Outcome([str(error)])
 
 
-def _test(talk: Talk, argument: str) -> Answer:
+def _test(talk: Talk, argument: str) -> Outcome:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     name = os.path.expanduser(argument or f"conversation-{stamp}.test.json")
     try:
-        return Answer([saved_test.write(talk, name)])
+        return Outcome([saved_test.write(talk, name)])
     except Failure as error:
-        return Answer([error.format_message()])
+        return Outcome([error.format_message()])
 
 
-def _quit(_: Talk, __: str) -> Answer:
-    return Answer(leave=True)
+def _quit(_: Talk, __: str) -> Outcome:
+    return Outcome(leave=True)
 
 
 COMMANDS: Mapping[str, Command] = {
