@@ -38,20 +38,29 @@ def write_output(path: str, data: str | bytes) -> None:
             with open(path, "ab" if _is_special(path) else "wb") as stream:
                 stream.write(content)
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        raise Failure(f"{path}: cannot be written: {said}", OUTPUT) from error
+        raise _unwritten(path, error) from error
 
 
-def write_new(path: str | os.PathLike[str], text: str) -> None:
-    """Put a text in a file that is not there yet, all or nothing. Raises OSError, and ValueError for no name at all."""
-    with open(path, "x", encoding="utf-8", errors="backslashreplace") as stream:
-        try:
-            stream.write(text)
-            stream.flush()
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(path)
-            raise
+def write_new(path: str, text: str) -> None:
+    """Put a text in a file that is not there yet, all or nothing. Raises Failure."""
+    try:
+        with open(path, "x", encoding="utf-8", errors="backslashreplace") as stream:
+            try:
+                stream.write(text)
+                stream.flush()
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(path)
+                raise
+    except FileExistsError as error:
+        raise Failure(f"{path} exists already and is not overwritten; name another file", OUTPUT) from error
+    except (OSError, ValueError) as error:
+        raise _unwritten(path, error) from error
+
+
+def _unwritten(path: str, error: Exception) -> Failure:
+    said = getattr(error, "strerror", None) or str(error)
+    return Failure(f"{path}: cannot be written: {said.lower()}", OUTPUT)
 
 
 def _is_special(path: str) -> bool:

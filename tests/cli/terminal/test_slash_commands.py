@@ -121,7 +121,7 @@ def test_save_writes_markdown_for_a_reader(talk: Talk) -> None:
 def test_save_finds_a_name_by_itself_and_overwrites_nothing(talk: Talk) -> None:
     assert said_by(talk, "/save").startswith("saved to conversation-")
     Path("mine.json").write_text("mine", encoding="utf-8")
-    assert "was not overwritten" in said_by(talk, "/save mine.json")
+    assert "is not overwritten" in said_by(talk, "/save mine.json")
     assert Path("mine.json").read_text(encoding="utf-8") == "mine"
 
 

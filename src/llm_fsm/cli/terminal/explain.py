@@ -6,19 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.cli.terminal import escape
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.engine.explain import (
-    Candidate,
-    Changed,
-    Check,
-    Decision,
-    Explanation,
-    Mended,
-    Noted,
-    Refused,
-    Replied,
-    Stopped,
-    Went,
-)
+from llm_fsm.engine import explain as why
 from llm_fsm.session.redaction import DOTS
 
 _REPLY_CHARS = 400
@@ -45,7 +33,7 @@ _WHO = {
 }
 
 
-def lines(explanation: Explanation) -> Iterator[str]:
+def lines(explanation: why.Explanation) -> Iterator[str]:
     """Yield the lines of an explanation."""
     way = explanation.state
     if explanation.arrived != explanation.state:
@@ -64,7 +52,7 @@ def shown(value: object, chars: int = _VALUE_CHARS) -> str:
     return escape.shortened(DOTS if value == DOTS else escape.as_json(value, None), chars)
 
 
-def _way(went: Went) -> str:
+def _way(went: why.Went) -> str:
     name = f"the flow {went.flow}" if went.kind == "subflow" else "a digression"
     if went.how == "begun":
         return f"Into {name}: {went.state} → {went.arrived}"
@@ -72,38 +60,38 @@ def _way(went: Went) -> str:
     return f"Back from {name}{how}: {went.state} → {went.arrived}"
 
 
-def _note(noted: Noted) -> Iterator[str]:
+def _note(noted: why.Noted) -> Iterator[str]:
     match noted:
-        case Replied():
+        case why.Replied():
             who = noted.model or "the model"
             yield f"{who} said ({noted.asked_for}): {escape.shortened(noted.text, _REPLY_CHARS)}"
-        case Went():
+        case why.Went():
             yield _way(noted)
-        case Mended():
+        case why.Mended():
             how = f": {noted.how}" if noted.how else ""
             yield f"Repair pattern {noted.pattern}{how}"
-        case Changed():
+        case why.Changed():
             for key, value in noted.values.items():
                 yield f"  set by {noted.source}: {key} = {shown(value)}"
             for key in noted.removed:
                 yield f"  removed by {noted.source}: {key}"
-        case Refused():
+        case why.Refused():
             kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
             yield f"  not stored: {noted.key}: {noted.reason}{kept}"
-        case Stopped():
+        case why.Stopped():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
-        case Decision():
+        case why.Decision():
             yield from _decision(noted)
 
 
-def _decision(decision: Decision) -> Iterator[str]:
+def _decision(decision: why.Decision) -> Iterator[str]:
     answer = _ANSWERS[decision.outcome].format(target=decision.target, reason=decision.reason)
     yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {answer}"
     for number, candidate in enumerate(decision.candidates, start=1):
         yield from _candidate(number, candidate)
 
 
-def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
+def _candidate(number: int, candidate: why.Candidate) -> Iterator[str]:
     marks = [] if candidate.priority == 100 else [f"priority {candidate.priority}"]
     if candidate.auto:
         marks.append("auto")
@@ -118,7 +106,7 @@ def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
         yield f"       {_check(check)}"
 
 
-def _check(check: Check) -> str:
+def _check(check: why.Check) -> str:
     values = [f"{name} = {shown(value)}" for name, value in check.values.items()]
     values += [f"{name} is not known" for name in check.unset]
     what = escape.shortened(check.description, _VALUE_CHARS) or "condition"

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from llm_fsm._text import nearest
@@ -70,7 +69,10 @@ def obey(talk: Talk, line: str) -> Outcome:
         return Outcome([f"{known} (a message that begins with / is typed with //)"])
     if rest.strip() and not command.argument:
         return Outcome([f"{word} takes nothing after it"])
-    return command.run(talk, rest.strip())
+    try:
+        return command.run(talk, rest.strip())
+    except (Failure, ConversationConflict) as error:
+        return Outcome([str(error)])
 
 
 def _help(_: Talk, __: str) -> Outcome:
@@ -132,28 +134,21 @@ def _why(talk: Talk, _: str) -> Outcome:
 
 
 def _undo(talk: Talk, _: str) -> Outcome:
-    try:
-        talk.undo()
-    except ConversationConflict as error:
-        return Outcome([str(error)])
+    talk.undo()
     return Outcome([f"the last turn was taken back; the state is {talk.session().state} again"], again=True)
 
 
+def _file(argument: str, ending: str) -> str:
+    """Return the name of the file that is to be written; by default it tells the time."""
+    return os.path.expanduser(argument or time.strftime(f"conversation-%Y%m%d-%H%M%S{ending}"))
+
+
 def _save(talk: Talk, argument: str) -> Outcome:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = Path(argument or f"conversation-{stamp}.json").expanduser()
+    name = _file(argument, ".json")
     whole = (talk.program(), talk.session(), talk.records())
-    readable = path.suffix.lower() in (".md", ".markdown")
-    text = transcript.markdown(*whole) if readable else escape.as_json(transcript.document(*whole))
-    shown = str(path)
-    try:
-        write_new(path, f"{text}\n")
-    except FileExistsError:
-        return Outcome([f"{shown} exists already and was not overwritten; name another file"])
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        return Outcome([f"{shown} cannot be written: {reason.lower()}"])
-    return Outcome([f"saved to {shown}"])
+    readable = name.lower().endswith((".md", ".markdown"))
+    write_new(name, (transcript.markdown(*whole) if readable else escape.as_json(transcript.document(*whole))) + "\n")
+    return Outcome([f"saved to {name}"])
 
 
 def _answer(talk: Talk, argument: str) -> Outcome:
@@ -168,16 +163,7 @@ def _answer(talk: Talk, argument: str) -> Outcome:
 
 
 def _test(talk: Talk, argument: str) -> Outcome:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = os.path.expanduser(argument or f"conversation-{stamp}.test.json")
-    try:
-        return Outcome([saved_test.write(talk, name)])
-    except Failure as error:
-        return Outcome([error.format_message()])
-
-
-def _quit(_: Talk, __: str) -> Outcome:
-    return Outcome(leave=True)
+    return Outcome([saved_test.write(talk, _file(argument, ".test.json"))])
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -189,5 +175,5 @@ COMMANDS: Mapping[str, Command] = {
     "/undo": Command(_undo, "", "take the last turn back"),
     "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),
     "/test": Command(_test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"),
-    "/quit": Command(_quit, "", "leave; the conversation can be resumed"),
+    "/quit": Command(lambda *_: Outcome(leave=True), "", "leave; the conversation can be resumed"),
 }

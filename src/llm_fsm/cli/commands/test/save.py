@@ -22,7 +22,7 @@ def refusal(name: str) -> str | None:
         return f"{name} exists already and is not overwritten; name another file"
     folder = os.path.dirname(name) or os.curdir
     if not os.path.isdir(folder):
-        return f"{name} cannot be written: there is no folder {folder}"
+        return f"{name}: cannot be written: there is no folder {folder}"
     return None
 
 
@@ -34,12 +34,10 @@ def write(talk: Talk, name: str) -> str:
     make = import_module("llm_fsm.testing.scenarios.save").document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
-        write_new(name, escape.as_json(document) + "\n")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Failure(f"{name} cannot be written: {reason.lower()}", OUTPUT) from error
-    shown = name
-    return f"saved to {shown}; to play it: {console.program()} test {shown}"
+    except ValueError as error:
+        raise Failure(f"{name}: cannot be written: {error}", OUTPUT) from error
+    write_new(name, escape.as_json(document) + "\n")
+    return f"saved to {name}; to play it: {console.program()} test {name}"
 
 
 def _reference(talk: Talk, name: str) -> str:
