@@ -28,7 +28,7 @@ class Silent:
 
     shown = False
 
-    async def hear(self, piece: str) -> None:
+    async def take(self, piece: str) -> None:
         pass
 
     def give_up(self) -> None:

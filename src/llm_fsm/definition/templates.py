@@ -27,7 +27,7 @@ def is_plain(text: str) -> bool:
 
 
 @cache
-def _wording() -> Any:
+def _fixed_replies() -> Any:
     """Return the module that compiles and renders replies. It is loaded late, because it needs the template engine."""
     return import_module("llm_fsm.turn.fixed_replies")
 
@@ -42,12 +42,12 @@ class Rendering(NamedTuple):
 
 def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Rendering]:
     """Yield the rendering of a fixed reply in each of these contexts; `text` must be a template."""
-    wording = _wording()
-    reply = wording.compile_reply(text)
+    fixed_replies = _fixed_replies()
+    reply = fixed_replies.compile_reply(text)
     for data in contexts:
         try:
             yield Rendering(reply.render(data))
-        except wording.WordingError as error:
+        except fixed_replies.WordingError as error:
             yield Rendering(None, type(error.__cause__).__name__, str(error.__cause__ or error))
 
 
@@ -55,5 +55,5 @@ def template_fault(text: str) -> str | None:
     """Return in a few words why a text is not a Jinja2 template; None if it is one."""
     if "{%" not in text and is_plain(text):
         return None
-    fault: str | None = _wording().template_fault(text)
+    fault: str | None = _fixed_replies().template_fault(text)
     return fault

@@ -156,11 +156,11 @@ class TurnStream:
         self._begun = True
         waiting, came = self._waiting, asyncio.Event()
 
-        def hear(_: str, event: Event) -> None:
+        def receive(_: str, event: Event) -> None:
             waiting.append(event)
             came.set()
 
-        task: asyncio.Task[Turn] = asyncio.create_task(self._run(hear))
+        task: asyncio.Task[Turn] = asyncio.create_task(self._run(receive))
         task.add_done_callback(lambda _: came.set())
         try:
             while waiting or not task.done():

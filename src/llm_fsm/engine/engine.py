@@ -19,7 +19,16 @@ from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again, update_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way, updated
+from llm_fsm.engine.recovery import (
+    UnderWay,
+    begin_again,
+    identity,
+    is_same,
+    message_identity,
+    start_identity,
+    under_way,
+    update_identity,
+)
 from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
 from llm_fsm.engine.validation import (
@@ -108,7 +117,7 @@ class Engine:
                 raise ConversationConflict(f"a conversation with the id {opening.conversation_id!r} exists already")
             began = opening.time
             if deployment.journals and (not opening.hold or deployment.capabilities.points):
-                began = await turn.open(opened(deployment.program, opening), began)
+                began = await turn.open(start_identity(deployment.program, opening), began)
             step = begin_start(deployment.program, replace(opening, time=began), deployment.capabilities)
             step = await turn.play(step)
             result = await turn.commit("start", step.session, LoadedSession(step.session, version=0), step.usage)
@@ -121,16 +130,16 @@ class Engine:
         """Answer one message, or a choice. The same request id gives the recorded turn."""
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
-        heard = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
+        user_message = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
         checked_id(conversation_id, "conversation id")
         if request_id is not None:
             checked_id(request_id, "request id")
         if self._merger is None or picked or await answered_before(self.store, conversation_id, request_id):
-            return await self._answer(conversation_id, heard, sink)
-        return await self._merger.send(conversation_id, heard, sink)
+            return await self._answer(conversation_id, user_message, sink)
+        return await self._merger.send(conversation_id, user_message, sink)
 
-    async def _answer(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> TurnResult:
-        request_id = heard.request_id
+    async def _answer(self, conversation_id: str, user_message: UserMessage, sink: Observer | None) -> TurnResult:
+        request_id = user_message.request_id
         current = self.versions.current
         host = current if current.is_ready else await self.prepare()
         turn = TurnRunner(host, conversation_id, sink)
@@ -139,25 +148,25 @@ class Engine:
             if recorded is None and self._merger is not None:
                 recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None:
-                return await self._again(turn, await message_again(self.store, loaded.session, heard, recorded))
+                return await self._again(turn, await message_again(self.store, loaded.session, user_message, recorded))
             deployment = host
             if not host.is_next(loaded.session):
-                deployment, loaded = await self._ready(loaded, heard.time, said(heard))
+                deployment, loaded = await self._ready(loaded, user_message.time, message_identity(user_message))
             session = loaded.session
             check_open(deployment.program, session)
             turn.host = deployment
-            began = await turn.open(said(heard), heard.time, blank=loaded.blank) if deployment.journals else heard.time
-            if began != heard.time:
-                heard = replace(heard, time=began)
+            if deployment.journals:
+                began = await turn.open(message_identity(user_message), user_message.time, blank=loaded.blank)
+                user_message = replace(user_message, time=began)
             try:
                 try:
-                    step = await turn.play(begin(deployment.program, session, heard, deployment.capabilities))
+                    step = await turn.play(begin(deployment.program, session, user_message, deployment.capabilities))
                     after, usage = step.session, step.usage
                 except LLMFSMError as error:
-                    words = await _words_for(deployment, error, session, turn, heard.time)
+                    words = await _words_for(deployment, error, session, turn, user_message.time)
                     if words is None:
                         raise
-                    after, happened = apologise(deployment.program, session, heard, error, words)
+                    after, happened = apologise(deployment.program, session, user_message, error, words)
                     called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
                     turn.events, usage = [happened[0], *called], Usage()
                     turn.take(happened[1:])
@@ -256,11 +265,11 @@ class Engine:
             loaded, recorded = await self._load(conversation_id, given.request_id)
             if recorded is not None:
                 return await self._again(turn, await update_again(self.store, loaded.session, given, recorded))
-            deployment, loaded = await self._ready(loaded, given.time, updated(given))
+            deployment, loaded = await self._ready(loaded, given.time, update_identity(given))
             session = loaded.session
             turn.host = deployment
             checked_update(deployment.program, session, given)
-            began = await turn.open(updated(given), given.time, blank=loaded.blank)
+            began = await turn.open(update_identity(given), given.time, blank=loaded.blank)
             try:
                 step = begin_update(deployment.program, session, replace(given, time=began), deployment.capabilities)
                 last = await turn.play(step)

@@ -35,7 +35,7 @@ async def answered_before(store: Store, conversation_id: str, request_id: str | 
     return known or await merged_record(store, conversation_id, request_id) is not None
 
 
-async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> TurnResult:
+async def message_again(store: Store, session: Session, message: UserMessage, recorded: str) -> TurnResult:
     """Return the turn that answered a message.
 
     Raises:
@@ -43,11 +43,11 @@ async def message_again(store: Store, session: Session, heard: UserMessage, reco
     """
     record = parse(recorded)
     before = record.user_message
-    said = () if before is None else before.merged or ((heard.request_id, before.text),)
-    if (heard.request_id, heard.text) not in said:
+    said = () if before is None else before.merged or ((message.request_id, before.text),)
+    if (message.request_id, message.text) not in said:
         what = "an answer" if before is None else "another message"
         raise ConversationConflict(
-            f"request id {heard.request_id!r} was already used for {what}; use a new id for each message"
+            f"request id {message.request_id!r} was already used for {what}; use a new id for each message"
         )
     return await _given(store, session, record)
 

@@ -20,7 +20,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, tur
 from llm_fsm.engine.deployment import Services
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, create_handler
-from llm_fsm.engine.observers import Observer, heard
+from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
 from llm_fsm.engine.transfer import export, import_conversation
@@ -312,7 +312,7 @@ class AsyncMachine:
             timezone=checked_timezone(timezone),
         )
         await self._engine.resume_deliveries()
-        result = await heard(on_event, partial(self._engine.start, opening))
+        result = await observed(on_event, partial(self._engine.start, opening))
         return AsyncConversation(self._engine, result.session, result.record.text, result.choices)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:

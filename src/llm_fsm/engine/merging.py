@@ -22,17 +22,18 @@ Answer = Callable[[str, UserMessage, Observer | None], Awaitable[TurnResult]]
 
 @dataclass(slots=True)
 class _Batch:
-    heard: list[UserMessage] = field(default_factory=list)
+    messages: list[UserMessage] = field(default_factory=list)
     sinks: list[Observer] = field(default_factory=list)
     task: asyncio.Task[TurnResult] | None = None
 
-    def message(self) -> UserMessage:
-        first = self.heard[0]
-        if len(self.heard) == 1:
+    def merged(self) -> UserMessage:
+        """Return one message with the texts of all."""
+        first = self.messages[0]
+        if len(self.messages) == 1:
             return first
-        request_id = next((heard.request_id for heard in self.heard if heard.request_id is not None), None)
-        text = "\n".join(heard.text for heard in self.heard)
-        merged = tuple((heard.request_id, heard.text) for heard in self.heard)
+        request_id = next((message.request_id for message in self.messages if message.request_id is not None), None)
+        text = "\n".join(message.text for message in self.messages)
+        merged = tuple((message.request_id, message.text) for message in self.messages)
         return UserMessage(text=text, time=first.time, request_id=request_id, merged=merged)
 
     def tell(self, conversation_id: str, event: Event) -> None:
@@ -49,7 +50,7 @@ class Merger:
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
         self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
 
-    async def send(self, conversation_id: str, heard: UserMessage, sink: Observer | None) -> TurnResult:
+    async def send(self, conversation_id: str, message: UserMessage, sink: Observer | None) -> TurnResult:
         """Wait for other messages, and return the turn that answers all. A caller who leaves takes no message along.
 
         Raises:
@@ -57,10 +58,10 @@ class Merger:
         """
         place = (asyncio.get_running_loop(), conversation_id)
         batch = self._under_way.get(place)
-        if batch is None or not _repeats(batch.heard, heard):
+        if batch is None or not _repeats(batch.messages, message):
             batch = self._waiting.setdefault(place, _Batch())
-            if not _repeats(batch.heard, heard):
-                batch.heard.append(heard)
+            if not _repeats(batch.messages, message):
+                batch.messages.append(message)
         if sink is not None:
             batch.sinks.append(sink)
         if batch.task is None:
@@ -73,16 +74,16 @@ class Merger:
             await asyncio.wait([before.task])  # later messages join the waiting ones
         self._under_way[place] = self._waiting.pop(place)
         try:
-            return await self._answer(place[1], batch.message(), batch.tell if batch.sinks else None)
+            return await self._answer(place[1], batch.merged(), batch.tell if batch.sinks else None)
         finally:
             del self._under_way[place]
 
 
-def _repeats(waiting: Sequence[UserMessage], heard: UserMessage) -> bool:
+def _repeats(waiting: Sequence[UserMessage], message: UserMessage) -> bool:
     """Return true for a message that waits already, because it was sent twice."""
-    same = [item for item in waiting if item.request_id is not None and item.request_id == heard.request_id]
-    if any(item.text != heard.text for item in same):
+    same = [item for item in waiting if item.request_id is not None and item.request_id == message.request_id]
+    if any(item.text != message.text for item in same):
         raise ConversationConflict(
-            f"request id {heard.request_id!r} was already used for another message; use a new id for each message"
+            f"request id {message.request_id!r} was already used for another message; use a new id for each message"
         )
     return bool(same)

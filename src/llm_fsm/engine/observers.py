@@ -60,33 +60,33 @@ def plain(observer: Observer) -> Observer:
     return observer
 
 
-class _HearerFailed(BaseException):
+class _ObserverFailed(BaseException):
     """A caller's own observer raised. It is no Exception, so that it cannot be taken for a model's error."""
 
 
-async def heard(hearer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
-    """Await work that reports its events to `hearer`. An error of the hearer is raised.
+async def observed(observer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
+    """Await work that reports its events to `observer`. An error of the observer is raised.
 
     Raises:
-        TypeError: The hearer is async, or no function.
+        TypeError: The observer is async, or no function.
     """
-    if hearer is None:
+    if observer is None:
         return await work(None)
-    tell = plain(hearer)
+    checked = plain(observer)
     failed: list[Exception] = []
 
-    def hear(conversation_id: str, event: Event) -> None:
+    def receive(conversation_id: str, event: Event) -> None:
         if not failed:
             try:
-                tell(conversation_id, event)
+                checked(conversation_id, event)
             except Exception as error:
                 failed.append(error)
         if failed and not isinstance(event, Progressed):  # a host's function reported progress; it did not fail
-            raise _HearerFailed
+            raise _ObserverFailed
 
     try:
-        return await work(hear)
-    except _HearerFailed:
+        return await work(receive)
+    except _ObserverFailed:
         raise failed[0] from None
 
 

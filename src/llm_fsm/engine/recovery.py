@@ -52,20 +52,20 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     return UnderWay(first, must)
 
 
-def said(heard: UserMessage) -> dict[str, Any]:
+def message_identity(message: UserMessage) -> dict[str, Any]:
     """Return the identity of a message's turn for the journal."""
-    document: dict[str, Any] = {"kind": "message", "request_id": heard.request_id, "text": heard.text}
-    document |= {"picked": True} if heard.picked else {}
-    return document | ({"merged": [list(part) for part in heard.merged]} if heard.merged else {})
+    document: dict[str, Any] = {"kind": "message", "request_id": message.request_id, "text": message.text}
+    document |= {"picked": True} if message.picked else {}
+    return document | ({"merged": [list(part) for part in message.merged]} if message.merged else {})
 
 
-def updated(given: Update) -> dict[str, Any]:
+def update_identity(given: Update) -> dict[str, Any]:
     """Return the identity of an update's turn for the journal."""
     document = {"kind": "update", "request_id": given.request_id, "values": dict(given.context)}
     return {**document, "state": given.state, "text": given.text}
 
 
-def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
+def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
     """Return the identity of a conversation's start for the journal."""
     return {
         "kind": "start",
@@ -96,14 +96,14 @@ def begin_again(
     """Return the first step of an interrupted turn; None if the session has moved on without it."""
     pause = session.pause
     if first["kind"] == "message":
-        heard = UserMessage(
+        message = UserMessage(
             text=first["text"],
             time=time,
             request_id=first["request_id"],
             picked=first.get("picked", False),
             merged=tuple((request_id, text) for request_id, text in first.get("merged", ())),
         )
-        return begin(program, session, heard, capabilities)
+        return begin(program, session, message, capabilities)
     if first["kind"] == "update":
         changes = {"context": first["values"], "state": first["state"], "text": first["text"]}
         update = Update(time=time, request_id=first["request_id"], **changes)

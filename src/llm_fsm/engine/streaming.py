@@ -20,21 +20,21 @@ class MessageStream:
 
     def __init__(self, say: Callable[[MessageDelta], None]) -> None:
         self._say = say
-        self._heard: list[str] = []
+        self._sent: list[str] = []
 
     def up_to(self, text: str) -> None:
         """Send the rest of the turn's text so far."""
-        heard = "".join(self._heard)
-        if not text.startswith(heard):
+        sent = "".join(self._sent)
+        if not text.startswith(sent):
             self._say(MessageDelta(text=text, restart=True))
-            self._heard = [text]
-        elif len(text) > len(heard):
-            self.more(text[len(heard) :])
+            self._sent = [text]
+        elif len(text) > len(sent):
+            self.more(text[len(sent) :])
 
     def more(self, text: str) -> None:
         """Send this text after the text so far."""
         self._say(MessageDelta(text=text))
-        self._heard.append(text)
+        self._sent.append(text)
 
 
 class ReplyListener:
@@ -47,7 +47,7 @@ class ReplyListener:
         self._reader = ReplyReader()
         self._before: str | None = None
 
-    async def hear(self, piece: str) -> None:
+    async def take(self, piece: str) -> None:
         """Process the next piece of the reply's text."""
         words = self._reader.feed(piece)
         if self._judge is not None and self._reader.head is not None:

@@ -66,7 +66,7 @@ class Listener(Protocol):
 
     shown: bool
 
-    async def hear(self, piece: str) -> None:
+    async def take(self, piece: str) -> None:
         """Take the next piece of the reply's text.
 
         Args:
@@ -99,7 +99,7 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
             async for item in items:
                 last = item
                 if isinstance(item, str):
-                    await listener.hear(item)
+                    await listener.take(item)
     except ModelError as error:
         if not error.retryable or last is None or listener.shown:
             raise

@@ -21,7 +21,7 @@ from llm_fsm import AsyncMachine, Choice, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm._json import escape
 from llm_fsm.server import views
-from llm_fsm.server.machines import Held
+from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
 from llm_fsm.server.service import Service
@@ -60,15 +60,15 @@ class AgUi:
     async def _events(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> AsyncGenerator[ag.BaseEvent]:
-        held, greeting = await self._conversation(caller, machine, given)
-        before = _state(held, held.chat.context)
+        served, greeting = await self._conversation(caller, machine, given)
+        before = _state(served, served.chat.context)
         yield ag.StateSnapshotEvent(snapshot=before)
-        live = None if greeting is not None else await self._turn(held, given)
+        live = None if greeting is not None else await self._turn(served, given)
         if live is None:
-            async for standing in _standing(held, given, greeting):
+            async for standing in _standing(served, given, greeting):
                 yield standing
             return
-        telling = _Telling(held, given)
+        telling = _Telling(served, given)
         async for _, event in live.follow():
             for told in telling.of(event):
                 yield told
@@ -78,7 +78,7 @@ class AgUi:
 
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
-    ) -> tuple[Held, str | None]:
+    ) -> tuple[Served, str | None]:
         """Return the conversation of the thread, which is begun if it does not exist, and its greeting before the first
         message.
         """
@@ -86,42 +86,42 @@ class AgUi:
         if name is None or not name:
             raise Problem("invalid", "a threadId is not empty")
         try:
-            held = await self.service.find(caller, name, fresh=True)
+            served = await self.service.find(caller, name, fresh=True)
         except ConversationNotFound:
             silent = _last_user(given) is None
             context = given.state if isinstance(given.state, dict) else None
             begun = await self.service.start(caller, machine, context=context, conversation_id=name, greet=silent)
-            return begun.held, begun.greeting if silent else None
-        if held.machine is not machine:
-            raise Problem("conflict", f"the thread follows {held.definition!r}, not this definition")
-        return held, None
+            return begun.served, begun.greeting if silent else None
+        if served.machine is not machine:
+            raise Problem("conflict", f"the thread follows {served.definition!r}, not this definition")
+        return served, None
 
-    async def _turn(self, held: Held, given: RunAgentInput) -> LiveTurn | None:
+    async def _turn(self, served: Served, given: RunAgentInput) -> LiveTurn | None:
         """Return the turn of this run; None if it has no message."""
         for entry in given.resume or ():
-            value = _answer(held, entry)
-            return await self.service.stream_answer(held, value, entry.interrupt_id, given.run_id)
+            value = _answer(served, entry)
+            return await self.service.stream_answer(served, value, entry.interrupt_id, given.run_id)
         text = _last_user(given)
         picked = isinstance(given.forwarded_props, dict) and given.forwarded_props.get("picked") is True
-        return None if text is None else await self.service.stream(held, text, given.run_id, picked=picked)
+        return None if text is None else await self.service.stream(served, text, given.run_id, picked=picked)
 
 
 class _Telling:
     """Translates the events of one turn to those of the protocol."""
 
-    def __init__(self, held: Held, given: RunAgentInput) -> None:
-        self._held = held
+    def __init__(self, served: Served, given: RunAgentInput) -> None:
+        self._served = served
         self._given = given
         self._message: str | None = None
         self._words = ""
         self._step = ""
         self._restarted = False
-        self._hides = bool(_secret_keys(held.machine))
+        self._hides = bool(_secret_keys(served.machine))
 
     def of(self, event: ev.Event) -> Iterator[ag.BaseEvent]:
         """Translate an event."""
         if not self._step:
-            yield from self._enter(self._held.chat.state)
+            yield from self._enter(self._served.chat.state)
         match event:
             case ev.MessageDelta():
                 yield from self._say(event)
@@ -137,7 +137,7 @@ class _Telling:
     def end(self, turn: Turn, before: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
         """Translate the end of the turn."""
         yield from self._close()
-        changes = _patch(before, _state(self._held, turn.context))
+        changes = _patch(before, _state(self._served, turn.context))
         if changes:
             yield ag.StateDeltaEvent(delta=changes)
         if self._restarted:
@@ -185,9 +185,9 @@ class _Telling:
         yield ag.ToolCallResultEvent(message_id=uuid.uuid4().hex, tool_call_id=call, content=content)
 
 
-async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
+async def _standing(served: Served, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
     """Yield a run without a message: the greeting of a new conversation, or the state of an old one."""
-    yield ag.StepStartedEvent(step_name=held.chat.state)
+    yield ag.StepStartedEvent(step_name=served.chat.state)
     if greeting:
         message = f"{given.run_id}-text"
         yield ag.TextMessageStartEvent(message_id=message, role="assistant")
@@ -196,12 +196,12 @@ async def _standing(held: Held, given: RunAgentInput, greeting: str | None) -> A
     elif greeting is None:
         history = [
             {"id": f"{one.turn}-{one.role}-{place}", "role": one.role, "content": one.text}
-            for place, one in enumerate(await held.chat.history())
+            for place, one in enumerate(await served.chat.history())
         ]
         yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
-    yield ag.StepFinishedEvent(step_name=held.chat.state)
-    last = (await held.chat.turns())[-1]
-    yield _finished(given, last, held.chat.choices)
+    yield ag.StepFinishedEvent(step_name=served.chat.state)
+    last = (await served.chat.turns())[-1]
+    yield _finished(given, last, served.chat.choices)
 
 
 def _finished(given: RunAgentInput, turn: Turn, choices: Iterable[Choice]) -> ag.RunFinishedEvent:
@@ -237,11 +237,11 @@ def _interrupt(paused: Any) -> Interrupt:
     )
 
 
-def _answer(held: Held, entry: ResumeEntry) -> Any:
+def _answer(served: Served, entry: ResumeEntry) -> Any:
     """Return the answer of a resume entry. Raises Problem 409 for an interrupt that cannot be abandoned."""
     if entry.status == "resolved":
         return entry.payload
-    paused = held.chat.paused
+    paused = served.chat.paused
     if paused is not None and paused.kind == "approval":
         return {"approved": False}
     raise Problem("conflict", "this interrupt cannot be abandoned: answer it, or end the conversation")
@@ -263,9 +263,9 @@ def _secret_keys(machine: AsyncMachine) -> list[str]:
     return [key for key in machine.definition.key_schemas if machine.definition.is_secret(key)]
 
 
-def _state(held: Held, context: Mapping[str, Any]) -> dict[str, Any]:
+def _state(served: Served, context: Mapping[str, Any]) -> dict[str, Any]:
     """Return the context without its secret keys."""
-    secret = held.machine.program.is_secret
+    secret = served.machine.program.is_secret
     return {key: value for key, value in context.items() if not secret(key)}
 
 

@@ -13,7 +13,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Service
 from llm_fsm.stores.base import ListQuery
 
-_PATIENCE = 3.0
+_TIMEOUT = 3.0
 
 
 def router(service: Service) -> APIRouter:
@@ -30,7 +30,7 @@ def router(service: Service) -> APIRouter:
             raise Problem("unavailable", "the server ends")
         for store in service.machines.stores:
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(_TIMEOUT):
                     await store.list(ListQuery(limit=1))
             except (LLMFSMError, TimeoutError) as error:
                 raise Problem("store-unavailable", f"the store does not answer: {error}") from error

@@ -18,13 +18,13 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, just_before, kept_definition
 
-HELD = 4096
+CACHED = 4096
 """The most conversations in the cache, so that the next message does not read them again."""
 _PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Served:
     """A conversation, and the machine that plays it."""
 
     machine: AsyncMachine
@@ -48,7 +48,7 @@ class Machines:
     def __init__(self, machines: Iterable[AsyncMachine]) -> None:
         self._machines: dict[str, AsyncMachine] = {}
         self._by_sha: dict[str, str] = {}
-        self._held: OrderedDict[str, tuple[AsyncMachine, AsyncConversation]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[AsyncMachine, AsyncConversation]] = OrderedDict()
         for machine in machines:
             if machine.definition.name in self._machines:
                 raise ConfigurationError(
@@ -76,8 +76,8 @@ class Machines:
         self._machines[name] = machine
         self._by_sha[machine.program.identity] = name
         if old is not None:
-            for key in [key for key, (held, _) in self._held.items() if held is old]:
-                del self._held[key]
+            for key in [key for key, (served, _) in self._cached.items() if served is old]:
+                del self._cached[key]
 
     def named(self, caller: Caller, name: str) -> AsyncMachine:
         """Return the machine of a definition. Raises Problem 404."""
@@ -88,29 +88,29 @@ class Machines:
 
     # -- conversations
 
-    def hold(self, caller: Caller, machine: AsyncMachine, chat: AsyncConversation) -> Held:
+    def cache(self, caller: Caller, machine: AsyncMachine, chat: AsyncConversation) -> Served:
         """Add a conversation to the cache."""
-        self._held[chat.id] = (machine, chat)
-        self._held.move_to_end(chat.id)
-        if len(self._held) > HELD:
-            self._held.popitem(last=False)
-        return Held(machine, chat, caller)
+        self._cached[chat.id] = (machine, chat)
+        self._cached.move_to_end(chat.id)
+        if len(self._cached) > CACHED:
+            self._cached.popitem(last=False)
+        return Served(machine, chat, caller)
 
     def forget(self, stored: str) -> None:
         """Remove a conversation from the cache."""
-        self._held.pop(stored, None)
+        self._cached.pop(stored, None)
 
-    async def find(self, caller: Caller, conversation_id: str) -> Held:
+    async def find(self, caller: Caller, conversation_id: str) -> Served:
         """Return the conversation of a caller. Raises ConversationNotFound, also for one of another caller."""
         stored = caller.stored(conversation_id)
-        found = self._held.get(stored)
+        found = self._cached.get(stored)
         if found is not None and caller.may_use(found[0].definition.name):
-            self._held.move_to_end(stored)
-            return Held(*found, caller)
+            self._cached.move_to_end(stored)
+            return Served(*found, caller)
         machine = await self.machine_of(stored)
         if machine is None or not caller.may_use(machine.definition.name):
             raise ConversationNotFound(f"there is no conversation {conversation_id!r}")
-        return self.hold(caller, machine, await machine.resume(stored))
+        return self.cache(caller, machine, await machine.resume(stored))
 
     async def machine_of(self, stored: str) -> AsyncMachine | None:
         """Return the machine that plays a conversation of the store; None if there is none."""

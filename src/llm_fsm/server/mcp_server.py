@@ -24,7 +24,7 @@ from llm_fsm.documents.discovery import travelling
 from llm_fsm.documents.loader import load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.server import views, workbench
-from llm_fsm.server.machines import Held
+from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import TOLD, Problem, problem_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
@@ -78,7 +78,7 @@ def mcp_server(service: Service) -> MCPServer[Any]:
 def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     machines, tool = service.machines, _tools(server)
 
-    async def found(ctx: Context[Any, Any], conversation_id: str) -> Held:
+    async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
     @tool
@@ -117,8 +117,8 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 
         `picked`: the text is the label of one of the `choices`.
         """
-        held = await found(ctx, conversation_id)
-        return views.turn_of(held, await service.send(held, text, request_id, picked=picked))
+        served = await found(ctx, conversation_id)
+        return views.turn_of(served, await service.send(served, text, request_id, picked=picked))
 
     @tool
     async def answer(
@@ -129,15 +129,15 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         request_id: str | None = None,
     ) -> dict[str, Any]:
         """Answer the pause of a conversation or run. `value` fits `paused.schema`."""
-        held = await found(ctx, conversation_id)
-        return views.turn_of(held, await service.answer(held, value, pause, request_id))
+        served = await found(ctx, conversation_id)
+        return views.turn_of(served, await service.answer(served, value, pause, request_id))
 
     @tool
     async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
         """Read the state of a conversation, and all its messages."""
-        held = await found(ctx, conversation_id)
-        history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await held.chat.history()]
-        return {**views.conversation_of(held), "history": history}
+        served = await found(ctx, conversation_id)
+        history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await served.chat.history()]
+        return {**views.conversation_of(served), "history": history}
 
     @tool
     async def run_machine(

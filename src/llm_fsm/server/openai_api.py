@@ -23,7 +23,7 @@ from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Tu
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
-from llm_fsm.server.machines import Held, new_id
+from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.service import Service
@@ -108,7 +108,7 @@ class Asked:
 class Going:
     """A running turn, and its identification for later requests."""
 
-    held: Held
+    served: Served
     live: LiveTurn
     asked: Asked
 
@@ -144,46 +144,46 @@ class OpenAI:
 
     async def begin(self, asked: Asked) -> Going:
         """Find or begin the conversation, and take the message. Raises Problem, ConversationConflict."""
-        held = await (self._by_transcript(asked) if asked.name is None else self._by_name(asked, asked.name))
-        if held.machine is not asked.machine:
-            raise Problem("conflict", f"the conversation follows {held.definition!r}, not the model that was asked")
+        served = await (self._by_transcript(asked) if asked.name is None else self._by_name(asked, asked.name))
+        if served.machine is not asked.machine:
+            raise Problem("conflict", f"the conversation follows {served.definition!r}, not the model that was asked")
         request_id = asked.request_id() if asked.name is None else asked.key or secrets.token_hex(16)
-        return Going(held, await self._taken(held, asked.last, request_id), asked)
+        return Going(served, await self._taken(served, asked.last, request_id), asked)
 
-    async def _taken(self, held: Held, last: Said, request_id: str) -> LiveTurn:
-        await held.chat.refresh()
-        if last.role == "tool" or held.chat.paused is not None:
+    async def _taken(self, served: Served, last: Said, request_id: str) -> LiveTurn:
+        await served.chat.refresh()
+        if last.role == "tool" or served.chat.paused is not None:
             value = _value(last.text, strict=last.role != "tool")
-            return await self.service.stream_answer(held, value, None, request_id)
-        return await self.service.stream(held, last.text, request_id)
+            return await self.service.stream_answer(served, value, None, request_id)
+        return await self.service.stream(served, last.text, request_id)
 
-    async def _by_name(self, asked: Asked, name: str) -> Held:
+    async def _by_name(self, asked: Asked, name: str) -> Served:
         caller = asked.caller
         try:
-            held = await self.service.find(caller, name, fresh=True)
+            served = await self.service.find(caller, name, fresh=True)
         except ConversationNotFound:
             if asked.after is not None:
                 raise
             begun = await self.service.start(
                 caller, asked.machine, conversation_id=views.checked_new_id(name), greet=False
             )
-            return begun.held
+            return begun.served
         if asked.after is None:
-            return held
-        turns = await held.chat.turns()
+            return served
+        turns = await served.chat.turns()
         after = next((turn.number for turn in turns if turn.request_id == asked.after), None)
         if after is None:
             raise Problem("not-found", "there is no response of this id")
         if turns[-1].number == after or (asked.key and _answered(turns, after, asked.key)):
-            return held
-        return (await self.service.fork(held, after, None, asked.key)).held
+            return served
+        return (await self.service.fork(served, after, None, asked.key)).served
 
-    async def _by_transcript(self, asked: Asked) -> Held:
+    async def _by_transcript(self, asked: Asked) -> Served:
         caller, machine = asked.caller, asked.machine
         if not asked.before:
             name = first_id(asked.last, new_id(caller, "v1", asked.key))
             try:
-                return (await self.service.start(caller, machine, conversation_id=name, greet=False)).held
+                return (await self.service.start(caller, machine, conversation_id=name, greet=False)).served
             except ConversationConflict:  # the same key began it before
                 return await self.service.find(caller, name)
         point = await self.transcripts.find(caller, machine.definition.name, asked.before)
@@ -194,12 +194,12 @@ class OpenAI:
                 "X-Conversation-Id, or the messages as this server gave them, or begin with one message",
             )
         if point.is_head:
-            return point.held
+            return point.served
         if asked.key or asked.retries:
-            turns = await point.held.chat.turns()
+            turns = await point.served.chat.turns()
             if _answered(turns, point.turn, asked.request_id()):
-                return point.held
-        return (await self.service.fork(point.held, point.turn, None, None)).held
+                return point.served
+        return (await self.service.fork(point.served, point.turn, None, None)).served
 
     async def finished(self, going: Going, shown: str | None = None) -> Turn:
         """Wait for the end of the turn, register its transcript, and return it.
@@ -211,7 +211,7 @@ class OpenAI:
         if asked.name is None:
             for words in {words_of(turn), words_of(turn) if shown is None else shown}:
                 said = [*asked.before, asked.last, Said("assistant", words)]
-                self.transcripts.remember(going.held, said, turn.number)
+                self.transcripts.remember(going.served, said, turn.number)
         return turn
 
     async def _take(
@@ -261,14 +261,14 @@ class OpenAI:
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
             name = headers.conversation_id or _text_of(wish.metadata, "conversation_id")
             going = await self._take(request, headers, wish, said, name=name)
-            place = {"X-Conversation-Id": going.held.id}
+            place = {"X-Conversation-Id": going.served.id}
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
                 return event_stream(self.service, self._chunks(going, usage=usage), place)
-            return Json(_completion(going.held, await self.finished(going)), headers=place)
+            return Json(_completion(going.served, await self.finished(going)), headers=place)
 
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
-        head = _head(going.held, "chat.completion.chunk")
+        head = _head(going.served, "chat.completion.chunk")
 
         def chunk(delta: Mapping[str, Any], finish: str | None = None, **extra: Any) -> bytes:
             return sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **extra})
@@ -281,7 +281,7 @@ class OpenAI:
             calls = _tool_calls(turn)
             if calls:
                 yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]})
-            yield chunk({}, "tool_calls" if calls else "stop", **_extra(going.held, turn))
+            yield chunk({}, "tool_calls" if calls else "stop", **_extra(going.served, turn))
             if usage:
                 yield sse({**head, "choices": [], "usage": _usage(turn)})
         except Exception as error:
@@ -309,7 +309,7 @@ class OpenAI:
             name = name or _text_of(wish.metadata, "conversation_id")
             said = said if name is None else said[-1:]
             going = await self._take(request, headers, wish, said, name=name, after=after)
-            place = {"X-Conversation-Id": going.held.id}
+            place = {"X-Conversation-Id": going.served.id}
             if wish.stream:
                 return event_stream(self.service, self._response_events(going), place)
             turn = await self.finished(going)
@@ -453,9 +453,9 @@ def _read_response_id(given: str) -> tuple[str, str]:
 # -- writing answers
 
 
-def _head(held: Held, kind: str) -> dict[str, Any]:
+def _head(served: Served, kind: str) -> dict[str, Any]:
     made = f"chatcmpl-{secrets.token_hex(12)}"
-    return {"id": made, "object": kind, "created": int(time.time()), "model": held.definition}
+    return {"id": made, "object": kind, "created": int(time.time()), "model": served.definition}
 
 
 def _usage(turn: Turn) -> dict[str, Any]:
@@ -463,9 +463,9 @@ def _usage(turn: Turn) -> dict[str, Any]:
     return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
 
 
-def _extra(held: Held, turn: Turn) -> dict[str, Any]:
+def _extra(served: Served, turn: Turn) -> dict[str, Any]:
     """Return the fields that this server adds to the API."""
-    return {"conversation_id": held.id, "llm_fsm": views.turn_of(held, turn)}
+    return {"conversation_id": served.id, "llm_fsm": views.turn_of(served, turn)}
 
 
 def _tool_calls(turn: Turn) -> list[dict[str, Any]]:
@@ -481,13 +481,13 @@ def _arguments(paused: Any) -> str:
     return json.dumps(told, ensure_ascii=False, default=dict)
 
 
-def _completion(held: Held, turn: Turn) -> dict[str, Any]:
+def _completion(served: Served, turn: Turn) -> dict[str, Any]:
     calls = _tool_calls(turn)
     message: dict[str, Any] = {"role": "assistant", "content": words_of(turn), "refusal": None}
     if calls:
         message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop", "logprobs": None}
-    return {**_head(held, "chat.completion"), "choices": [choice], "usage": _usage(turn), **_extra(held, turn)}
+    return {**_head(served, "chat.completion"), "choices": [choice], "usage": _usage(turn), **_extra(served, turn)}
 
 
 def _message_item(name: str, text: str | None) -> dict[str, Any]:
@@ -498,14 +498,14 @@ def _message_item(name: str, text: str | None) -> dict[str, Any]:
 
 def _response(going: Going, turn: Turn | None, text: str, item: str | None = None) -> dict[str, Any]:
     """Return a response; without a turn, one that is in progress."""
-    held = going.held
+    served = going.served
     document: dict[str, Any] = {
-        "id": _response_id(held.id, going.live.request_id),
+        "id": _response_id(served.id, going.live.request_id),
         "object": "response",
         "created_at": int(time.time()),
         "status": "in_progress" if turn is None else "completed",
-        "model": held.definition,
-        "conversation": {"id": held.id},
+        "model": served.definition,
+        "conversation": {"id": served.id},
         "output": [],
         "error": None,
         "incomplete_details": None,
@@ -531,4 +531,4 @@ def _response(going: Going, turn: Turn | None, text: str, item: str | None = Non
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": given + written,
     }
-    return {**document, **_extra(held, turn)}
+    return {**document, **_extra(served, turn)}

@@ -21,7 +21,7 @@ from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.engine.explain import explain_turn
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
-from llm_fsm.server.machines import Held
+from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.tokens import Caller
@@ -288,8 +288,8 @@ class Rest:
         async def history(
             request: Request, conversation_id: ConversationId
         ) -> dict[str, list[dict[str, JsonValue]]]:
-            held = await service.find(caller_of(request), conversation_id)
-            found = await held.chat.history()
+            served = await service.find(caller_of(request), conversation_id)
+            found = await served.chat.history()
             return {"messages": [{"role": one.role, "text": one.text, "turn": one.turn} for one in found]}
 
         @router.post(
@@ -297,9 +297,9 @@ class Rest:
             response_model=views.ConversationView,
         )  # fmt: skip
         async def end(request: Request, conversation_id: ConversationId) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
-            await held.chat.end()
-            return Json(views.conversation_of(held))
+            served = await service.find(caller_of(request), conversation_id)
+            await served.chat.end()
+            return Json(views.conversation_of(served))
 
         @router.post(
             "/conversations/{conversation_id}/undo", tags=tag, summary="Take the last turn back",
@@ -308,13 +308,13 @@ class Rest:
         async def undo(
             request: Request, conversation_id: ConversationId, wish: Annotated[UndoWish | None, Body()] = None
         ) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
+            served = await service.find(caller_of(request), conversation_id)
             if wish is not None and wish.turn is not None:
-                last = max((message.turn for message in await held.chat.history()), default=0)
+                last = max((message.turn for message in await served.chat.history()), default=0)
                 if last != wish.turn:
                     raise Problem("conflict", f"the last turn is {last}, not {wish.turn}; nothing was taken back")
-            await held.chat.undo()
-            return Json(views.conversation_of(held))
+            await served.chat.undo()
+            return Json(views.conversation_of(served))
 
         @router.post(
             "/conversations/{conversation_id}/fork", status_code=201, tags=tag,
@@ -326,9 +326,9 @@ class Rest:
             wish: Annotated[ForkWish | None, Body()] = None,
             key: Key = None,
         ) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
+            served = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkWish()
-            begun = await service.fork(held, wish.turn, views.checked_new_id(wish.id), key_of(key))
+            begun = await service.fork(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
             return _started(request, begun)
 
     # -- turns
@@ -345,14 +345,14 @@ class Rest:
             openapi_extra={"parameters": [_KEY_PARAMETER]},
         )  # fmt: skip
         async def send(request: Request, conversation_id: ConversationId, wish: MessageWish) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
+            served = await service.find(caller_of(request), conversation_id)
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
                 again, after = last_event(request)
-                live = await service.stream(held, wish.text, key_of(key) or again, picked=wish.picked)
-                return self._events(held, live, after)
-            turn = await service.send(held, wish.text, key_of(key), picked=wish.picked)
-            return Json(views.turn_of(held, turn))
+                live = await service.stream(served, wish.text, key_of(key) or again, picked=wish.picked)
+                return self._events(served, live, after)
+            turn = await service.send(served, wish.text, key_of(key), picked=wish.picked)
+            return Json(views.turn_of(served, turn))
 
         @router.post(
             "/conversations/{conversation_id}/answer", tags=tag, summary="Answer what the conversation waits for",
@@ -361,21 +361,21 @@ class Rest:
         async def answer(
             request: Request, conversation_id: ConversationId, wish: AnswerWish, key: Key = None
         ) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
+            served = await service.find(caller_of(request), conversation_id)
             if wants_stream(request):
                 again, after = last_event(request)
-                live = await service.stream_answer(held, wish.value, wish.pause, key_of(key) or again)
-                return self._events(held, live, after)
-            turn = await service.answer(held, wish.value, wish.pause, key_of(key))
-            return Json(views.turn_of(held, turn))
+                live = await service.stream_answer(served, wish.value, wish.pause, key_of(key) or again)
+                return self._events(served, live, after)
+            turn = await service.answer(served, wish.value, wish.pause, key_of(key))
+            return Json(views.turn_of(served, turn))
 
         @router.get(
             "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events"
         )
         async def turns(request: Request, conversation_id: ConversationId) -> Response:
-            held = await service.find(caller_of(request), conversation_id, fresh=True)
-            found = await held.chat.turns()
-            return Json({"turns": [views.recorded_of(held, turn) for turn in found]})
+            served = await service.find(caller_of(request), conversation_id, fresh=True)
+            found = await served.chat.turns()
+            return Json({"turns": [views.recorded_of(served, turn) for turn in found]})
 
         @router.get(
             "/conversations/{conversation_id}/turns/{number}/why", tags=tag, summary="Explain a turn"
@@ -383,9 +383,9 @@ class Rest:
         async def why(
             request: Request, conversation_id: ConversationId, number: Annotated[int, Path(ge=0, le=2**53)]
         ) -> Response:
-            held = await service.find(caller_of(request), conversation_id)
-            records = [parse(text) for text in await held.machine.store.records(held.chat.id)]
-            account = explain_turn(held.machine.program, held.chat.id, records, number)
+            served = await service.find(caller_of(request), conversation_id)
+            records = [parse(text) for text in await served.machine.store.records(served.chat.id)]
+            account = explain_turn(served.machine.program, served.chat.id, records, number)
             if account is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
             return Json(views.explained(account))
@@ -421,22 +421,22 @@ class Rest:
         @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
         async def read_run(request: Request, run_id: ConversationId) -> Response:
             caller = caller_of(request)
-            held = await service.find(caller, run_id, fresh=True)
-            live = service.turns.find(held.chat.id, RUN)
-            return Json(await self._run_view(caller, held.machine, run_id, live))
+            served = await service.find(caller, run_id, fresh=True)
+            live = service.turns.find(served.chat.id, RUN)
+            return Json(await self._run_view(caller, served.machine, run_id, live))
 
         @router.get(
             "/runs/{run_id}/events", tags=tag, summary="Follow a run", response_class=Response,
             responses={200: {"content": _STREAM}},
         )  # fmt: skip
         async def follow(request: Request, run_id: ConversationId) -> Response:
-            held = await service.find(caller_of(request), run_id, fresh=True)
-            live = service.turns.find(held.chat.id, RUN)
+            served = await service.find(caller_of(request), run_id, fresh=True)
+            live = service.turns.find(served.chat.id, RUN)
             _, after = last_event(request)
             if live is None:
-                return event_stream(service, self._recorded(held))
+                return event_stream(service, self._recorded(served))
             service.gauge.check_streams()
-            return self._events(held, live, after)
+            return self._events(served, live, after)
 
         @router.post(
             "/runs/{run_id}/answer", status_code=202, tags=tag, summary="Answer what a run waits for",
@@ -446,18 +446,18 @@ class Rest:
             request: Request, run_id: ConversationId, wish: AnswerWish, key: Key = None
         ) -> Response:
             caller = caller_of(request)
-            held = await service.find(caller, run_id)
-            live = await service.stream_answer(held, wish.value, wish.pause, key_of(key))
-            return Json(await self._begun(caller, held.machine, run_id, live), 202)
+            served = await service.find(caller, run_id)
+            live = await service.stream_answer(served, wish.value, wish.pause, key_of(key))
+            return Json(await self._begun(caller, served.machine, run_id, live), 202)
 
         @router.post(
             "/runs/{run_id}/cancel", tags=tag, summary="Stop a run for good", response_model=views.RunView
         )
         async def cancel_run(request: Request, run_id: ConversationId) -> Response:
             caller = caller_of(request)
-            held = await service.find(caller, run_id)
-            await service.cancel(held)
-            return Json(await self._run_view(caller, held.machine, run_id, None))
+            served = await service.find(caller, run_id)
+            await service.cancel(served)
+            return Json(await self._run_view(caller, served.machine, run_id, None))
 
     async def _begun(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn
@@ -501,30 +501,30 @@ class Rest:
 
     # -- streams
 
-    def _events(self, held: Held, live: LiveTurn, after: int) -> Response:
-        return event_stream(self.service, self._told(held, live, after))
+    def _events(self, served: Served, live: LiveTurn, after: int) -> Response:
+        return event_stream(self.service, self._told(served, live, after))
 
-    async def _told(self, held: Held, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
+    async def _told(self, served: Served, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
         """Yield a turn as server-sent events. An error is an event, because the status was sent before."""
         key, number = live.request_id, after
         try:
             async for number, event in live.follow(after):
-                told = views.told(held.machine, event)
+                told = views.told(served.machine, event)
                 if told is not None:
                     yield sse(told[1], event=told[0], event_id=f"{key}:{number}")
             turn = await live.result()
-            yield sse(views.turn_of(held, turn), event="turn", event_id=f"{key}:{number + 1}")
+            yield sse(views.turn_of(served, turn), event="turn", event_id=f"{key}:{number + 1}")
         except Exception as error:
             problem = problem_of(error)
             yield sse(problem.document(), event="error", event_id=f"{key}:{number}")
 
-    async def _recorded(self, held: Held) -> AsyncGenerator[bytes]:
-        for number, turn in enumerate(await held.chat.turns(), 1):
-            yield sse(views.turn_of(held, turn), event="turn", event_id=f"{RUN}:{number}")
+    async def _recorded(self, served: Served) -> AsyncGenerator[bytes]:
+        for number, turn in enumerate(await served.chat.turns(), 1):
+            yield sse(views.turn_of(served, turn), event="turn", event_id=f"{RUN}:{number}")
 
 
 def _started(request: Request, begun: Begun) -> Response:
-    place = _place(request, "conversations", begun.held.id)
+    place = _place(request, "conversations", begun.served.id)
     return Json(views.started_of(begun), 201 if begun.is_new else 200, headers=place)
 
 

@@ -11,7 +11,7 @@ from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotF
 from llm_fsm import events as ev
 from llm_fsm.engine.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
-from llm_fsm.server.machines import Held, Machines, new_id
+from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
@@ -29,7 +29,7 @@ def _said(text: str, *, picked: bool) -> str | Choice:
 class Begun:
     """A new conversation. `is_new` is false if the same request began it before."""
 
-    held: Held
+    served: Served
     greeting: str
     is_new: bool
 
@@ -50,20 +50,20 @@ class Service:
             raise Problem("unavailable", "the server ends; ask again, and another one answers")
         self.gauge.message(caller)
 
-    async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Held:
+    async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Served:
         """Return a conversation. Raises ConversationNotFound.
 
         `fresh`: read it again, with the changes of other processes.
         """
-        held = await self.machines.find(caller, conversation_id)
+        served = await self.machines.find(caller, conversation_id)
         if not fresh:
-            return held
+            return served
         try:
-            await held.chat.refresh()
+            await served.chat.refresh()
         except ConversationNotFound:  # another process deleted it, so its id is free
-            self.machines.forget(held.chat.id)
+            self.machines.forget(served.chat.id)
             raise
-        return held
+        return served
 
     # -- conversations
 
@@ -88,7 +88,7 @@ class Service:
             if key is None:
                 raise
             return Begun(*await self._same_start(caller, machine, name, context, state), is_new=False)
-        return Begun(self.machines.hold(caller, machine, chat), chat.greeting, is_new=True)
+        return Begun(self.machines.cache(caller, machine, chat), chat.greeting, is_new=True)
 
     async def _same_start(
         self,
@@ -97,82 +97,85 @@ class Service:
         name: str,
         context: Mapping[str, Any] | None,
         state: str | None,
-    ) -> tuple[Held, str]:
-        held = await self.find(caller, name)
-        first = (await held.chat.turns())[0]
+    ) -> tuple[Served, str]:
+        served = await self.find(caller, name)
+        first = (await served.chat.turns())[0]
         began = next((event for event in first.events if isinstance(event, ev.Started)), None)
         wanted = machine.definition.initial_state if state is None else state
         same = began is not None and dict(began.context) == dict(context or {}) and began.state == wanted
-        if held.machine is not machine or not same:
+        if served.machine is not machine or not same:
             raise ConversationConflict("this idempotency key already began another conversation; use a new one")
-        return held, first.text
+        return served, first.text
 
-    async def send(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
+    async def send(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
-        self.count(held.caller)
+        self.count(served.caller)
         try:
-            return await held.chat.send(_said(text, picked=picked), request_id=request_id)
+            return await served.chat.send(_said(text, picked=picked), request_id=request_id)
         except ConversationNotFound:  # another process deleted it, so its id is free
-            self.machines.forget(held.chat.id)
+            self.machines.forget(served.chat.id)
             raise
 
-    async def answer(self, held: Held, value: object, pause: str | None, request_id: str | None) -> Turn:
+    async def answer(self, served: Served, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
-        self.count(held.caller)
-        await self._check_pause(held, pause, request_id)
-        return await held.chat.answer(value, request_id=request_id)
+        self.count(served.caller)
+        await self._check_pause(served, pause, request_id)
+        return await served.chat.answer(value, request_id=request_id)
 
-    async def stream(self, held: Held, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
+    async def stream(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
         """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
         """
         self.gauge.check_streams()
-        self.count(held.caller)
+        self.count(served.caller)
         key = request_id or uuid.uuid4().hex
         return self.turns.begin(
-            held.chat.id, key, ("message", text), lambda: held.chat.stream(_said(text, picked=picked), request_id=key)
+            served.chat.id,
+            key,
+            ("message", text),
+            lambda: served.chat.stream(_said(text, picked=picked), request_id=key),
         )
 
     async def stream_answer(
-        self, held: Held, value: object, pause: str | None, request_id: str | None
+        self, served: Served, value: object, pause: str | None, request_id: str | None
     ) -> LiveTurn:
         """Answer the pause, and return a turn that can be followed."""
         self.gauge.check_streams()
-        self.count(held.caller)
-        await self._check_pause(held, pause, request_id)
+        self.count(served.caller)
+        await self._check_pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
         return self.turns.begin(
-            held.chat.id, key, ("answer", value), lambda: held.chat.stream_answer(value, request_id=key)
+            served.chat.id, key, ("answer", value), lambda: served.chat.stream_answer(value, request_id=key)
         )
 
-    async def _check_pause(self, held: Held, pause: str | None, request_id: str | None) -> None:
+    async def _check_pause(self, served: Served, pause: str | None, request_id: str | None) -> None:
         """Check the current pause. Raises ConversationConflict for a new answer to another pause."""
-        await held.chat.refresh()
-        waits = held.chat.paused
+        await served.chat.refresh()
+        waits = served.chat.paused
         if pause is None or waits is None or waits.id == pause:
             return
-        loaded = None if request_id is None else await held.machine.store.load(held.chat.id, request_id)
+        loaded = None if request_id is None else await served.machine.store.load(served.chat.id, request_id)
         if loaded is None or loaded.recorded is None:
             raise ConversationConflict(
                 f"the conversation no longer waits for that but for {waits.what!r}; this answer was not used"
             )
 
-    async def fork(self, held: Held, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
+    async def fork(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
         """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError."""
-        name = conversation_id or new_id(held.caller, "fork", key)
+        name = conversation_id or new_id(served.caller, "fork", key)
         try:
-            await fork(held.machine.store, held.chat.id, held.caller.stored(name), turn)
+            await fork(served.machine.store, served.chat.id, served.caller.stored(name), turn)
             is_new = True
         except ConversationConflict:
             if key is None or conversation_id is not None:
                 raise
             is_new = False
-        copy = await self.find(held.caller, name)
+        copy = await self.find(served.caller, name)
         return Begun(copy, copy.chat.greeting, is_new)
 
-    async def delete(self, held: Held) -> None:
+    async def delete(self, served: Served) -> None:
         """Remove a conversation."""
-        self.machines.forget(held.chat.id)
-        await held.machine.delete(held.chat.id)
+        self.machines.forget(served.chat.id)
+        await served.machine.delete(served.chat.id)
 
     # -- runs without a user
 
@@ -199,7 +202,7 @@ class Service:
             stored, RUN, said, lambda: machine.run_stream(given, context, stored, background)
         )
 
-    async def cancel(self, held: Held) -> None:
+    async def cancel(self, served: Served) -> None:
         """Stop a run for good."""
-        self.turns.cancel(held.chat.id, RUN)
-        await held.chat.end()
+        self.turns.cancel(served.chat.id, RUN)
+        await served.chat.end()

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm import ConversationNotFound, Turn
 from llm_fsm import events as ev
-from llm_fsm.server.machines import Held
+from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 class Point:
     """A conversation as it was after a turn. `is_head`: no turn follows."""
 
-    held: Held
+    served: Served
     turn: int
     is_head: bool
 
@@ -99,10 +99,10 @@ class Transcripts:
         self._service = service
         self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
 
-    def remember(self, held: Held, messages: Sequence[Said], turn: int) -> None:
+    def remember(self, served: Served, messages: Sequence[Said], turn: int) -> None:
         """Register a conversation under its messages up to a turn."""
-        key = (held.caller.name, held.definition, digest(messages))
-        self._known[key] = (held.id, turn)
+        key = (served.caller.name, served.definition, digest(messages))
+        self._known[key] = (served.id, turn)
         self._known.move_to_end(key)
         if len(self._known) > KEPT:
             self._known.popitem(last=False)
@@ -122,11 +122,11 @@ class Transcripts:
 
     async def _point(self, caller: Caller, name: str, turn: int) -> Point | None:
         try:
-            held = await self._service.find(caller, name, fresh=True)
+            served = await self._service.find(caller, name, fresh=True)
         except ConversationNotFound:
             return None
-        turns = await held.chat.turns()
-        return Point(held, turn, turns[-1].number == turn) if any(one.number == turn for one in turns) else None
+        turns = await served.chat.turns()
+        return Point(served, turn, turns[-1].number == turn) if any(one.number == turn for one in turns) else None
 
     async def _search(self, caller: Caller, definition: str, first: Said, wanted: str) -> Point | None:
         lines = await self._service.machines.listed(
@@ -134,13 +134,13 @@ class Transcripts:
         )
         earlier: Point | None = None
         for line in sorted(lines, key=lambda one: -one.updated):
-            held = await self._service.find(caller, caller.public(line.conversation_id), fresh=True)
-            turns = await held.chat.turns()
+            served = await self._service.find(caller, caller.public(line.conversation_id), fresh=True)
+            turns = await served.chat.turns()
             said: list[Said] = []
             for number, messages in told(turns):
                 said.extend(messages)
                 if digest(said) == wanted:
-                    point = Point(held, number, number == turns[-1].number)
+                    point = Point(served, number, number == turns[-1].number)
                     if point.is_head:
                         return point
                     earlier = earlier or point

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
 from llm_fsm.engine.explain import Explanation
-from llm_fsm.server.machines import Held
+from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Begun
 from llm_fsm.session.redaction import DOTS, shown_event
@@ -165,16 +165,16 @@ def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
     return [{"label": choice.label, "value": choice.value} for choice in choices]
 
 
-def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
+def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
     """Return a turn."""
     return {
-        "conversation_id": held.id,
+        "conversation_id": served.id,
         "number": turn.number,
         "text": turn.text,
         "state": turn.state,
         "previous_state": turn.previous_state,
         "moved": turn.moved,
-        "context": context_of(held.machine, turn.context),
+        "context": context_of(served.machine, turn.context),
         "ended": turn.ended,
         "paused": paused_of(turn.paused),
         "output": turn.output,
@@ -187,36 +187,36 @@ def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
 
 def started_of(begun: Begun) -> dict[str, Any]:
     """Return a conversation that was begun, or forked."""
-    return {**conversation_of(begun.held), "greeting": begun.greeting}
+    return {**conversation_of(begun.served), "greeting": begun.greeting}
 
 
-def conversation_of(held: Held) -> dict[str, Any]:
+def conversation_of(served: Served) -> dict[str, Any]:
     """Return a conversation in its last known state."""
-    chat = held.chat
+    chat = served.chat
     return {
-        "id": held.id,
-        "definition": held.definition,
+        "id": served.id,
+        "definition": served.definition,
         "state": chat.state,
         "ended": chat.ended,
-        "context": context_of(held.machine, chat.context),
+        "context": context_of(served.machine, chat.context),
         "paused": paused_of(chat.paused),
         "due": chat.due,
         "choices": choices_of(chat.choices),
     }
 
 
-def recorded_of(held: Held, turn: Turn) -> dict[str, Any]:
+def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
     """Return a turn on record, with its events."""
-    return {**turn_of(held, turn), "events": [event_of(held, event) for event in turn.events]}
+    return {**turn_of(served, turn), "events": [event_of(served, event) for event in turn.events]}
 
 
-def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
+def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
     """Return an event, without a model's raw reply, which may repeat secrets."""
-    document = shown_event(event, held.machine.program.is_secret)
+    document = shown_event(event, served.machine.program.is_secret)
     if isinstance(event, ev.ModelReplied):
         document.pop("text", None)
     if isinstance(event, ev.Started):
-        document["conversation_id"] = held.id
+        document["conversation_id"] = served.id
     return document
 
 

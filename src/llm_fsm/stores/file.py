@@ -39,7 +39,7 @@ from llm_fsm.stores.locks.file_locks import locks_beside
 T = TypeVar("T")
 
 FORMAT = 1
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 _DEFINITIONS = ""
 """The name of the folder of definitions. The name of the folder of definitions. No conversation has this id."""
 
@@ -300,7 +300,7 @@ class _Folder:
                 except OSError as error:
                     raise os_fault(folder, error) from error
             self._prepared = True
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         while not self._locks.take(name):
             if time.monotonic() > deadline:
                 raise StoreError(

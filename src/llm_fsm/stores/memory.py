@@ -38,7 +38,7 @@ class _Conversation:
     ended: bool = False
     sha: str | None = None
     records: list[str] = field(default_factory=list)
-    inbox: dict[str, int] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
     outbox: list[Posted] = field(default_factory=list)
 
 
@@ -62,7 +62,7 @@ class MemoryStore:
             found = self._conversations.get(conversation_id)
             if found is None:
                 return None
-            number = None if request_id is None else found.inbox.get(request_id)
+            number = None if request_id is None else found.answered.get(request_id)
             recorded = None if number is None else found.records[number - 1]
             return Loaded(found.session, len(found.records), recorded, found.sha)
 
@@ -75,7 +75,7 @@ class MemoryStore:
             version = 0 if found is None else len(found.records)
             if version != commit.expected:
                 raise wrong_version(commit, version)
-            if found is not None and commit.request_id in found.inbox:
+            if found is not None and commit.request_id in found.answered:
                 raise answered_already(commit)
             sha = commit.definition_sha
             if sha is not None and commit.definition_text is None and sha not in self._definitions:
@@ -86,7 +86,7 @@ class MemoryStore:
             for number, record, request_id in commit.numbered:
                 found.records.append(record)
                 if request_id is not None:
-                    found.inbox[request_id] = number
+                    found.answered[request_id] = number
             found.session, found.sha, found.definition = commit.session, sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._post(found, commit)

@@ -43,7 +43,7 @@ class Change:
             return True
         value = look_up(context, self.key)
         if self.when == "misfit":
-            return value is not None and _misfits(self.schema or {}, value)
+            return value is not None and _mismatches(self.schema or {}, value)
         return (value is not None) == (self.when == "set")
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def from_to(old: Any, new: Any) -> str:
     return f" from {shown[0]} to {shown[1]}" if all(len(text) <= 60 for text in shown) else ""
 
 
-def _misfits(schema: Mapping[str, Any], value: Any) -> bool:
+def _mismatches(schema: Mapping[str, Any], value: Any) -> bool:
     try:
         return compile_shape(schema).fault(value) is not None
     except ShapeError:

@@ -51,15 +51,15 @@ def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:
 
 def state_tokens(document: Document) -> dict[str, tuple[int, int]]:
     """Return converse state to the tokens of its own texts, and of its menu."""
-    glimpses = {name: _glimpse(state) for name, state in document.states.items()}
+    targets = {name: _target_tokens(state) for name, state in document.states.items()}
     shared = Counter[str]()
     for arc in document.shared:
-        shared[arc.target] += _item(arc) + glimpses.get(arc.target, 0)
+        shared[arc.target] += _item(arc) + targets.get(arc.target, 0)
     everywhere = shared.total()
     found = {}
     for name, state in document.states.items():
         if document.offers(name):
-            own = sum(_item(arc) + glimpses.get(arc.target, 0) for arc in document.own_from[name])
+            own = sum(_item(arc) + targets.get(arc.target, 0) for arc in document.own_from[name])
             found[name] = (_own(state), own + everywhere - shared[name])
     return found
 
@@ -73,7 +73,7 @@ def _own(state: Placed) -> int:
     return words + dialogue + collected + estimate(state.name)
 
 
-def _glimpse(state: Placed) -> int:
+def _target_tokens(state: Placed) -> int:
     """Return the tokens of a target's summary in the menu: purpose, keys, and shortened texts or instructions."""
     purpose = state.text("purpose") or state.text("description")
     words = state.text("reply") or state.text("response_instructions") or state.text("instructions")

@@ -67,7 +67,7 @@ def answer(view: TurnView) -> dict[str, Any]:
     if view.refused:
         words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
         return _reply(view.state, {}, words)
-    update = read_update(view, _closing(view))
+    update = read_update(view, _blocking_keys(view))
     if not update and (pattern := _pattern(view)) is not None:
         return _reply(pattern, {}, "")
     choice = _opened(view, update) if update else _named(view)
@@ -126,7 +126,7 @@ def _only(choices: Iterable[Choice]) -> Choice | None:
     return found[0] if len({choice.target_state for choice in found}) == 1 else None
 
 
-def _closing(view: TurnView) -> list[str]:
+def _blocking_keys(view: TurnView) -> list[str]:
     """Return the known keys on which the state's closed transitions depend."""
     data = {**view.context, **view.system}
     closed = (choice for choice in view.choices if choice.own and not _holds(choice, data))

@@ -20,7 +20,7 @@ from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unkn
 Connection = AsyncConnection[Any]
 
 
-class Held(NamedTuple):
+class LockedRequest(NamedTuple):
     """A request for one conversation, and the number of its lock's holder (None: without a lock)."""
 
     value: Any
@@ -149,7 +149,7 @@ async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Seque
     return [None if row[0] is None else Loaded(*row) for row in found]
 
 
-async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
+async def save(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
     """See `Store.save`, with one commit for each conversation. `again`: some of them may be stored already."""
     commits: Sequence[Commit] = [item.value for item in asked]
     cursor = await db.execute(_SAVE, _parameters(asked, commits))
@@ -161,7 +161,7 @@ async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[E
     return [reasons.get(commit.conversation_id) for commit in commits]
 
 
-def _parameters(asked: Sequence[Held], commits: Sequence[Commit]) -> dict[str, str]:
+def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> dict[str, str]:
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
     return {
         "commits": _json(
@@ -199,7 +199,7 @@ def _json(rows: Iterable[dict[str, Any]]) -> str:
     return json.dumps([*rows], ensure_ascii=False)
 
 
-async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict[str, Exception | None]:
+async def _reasons(db: Connection, refused: Sequence[LockedRequest], again: bool) -> dict[str, Exception | None]:
     found: dict[str, Exception | None] = {}
     for item in refused:
         commit: Commit = item.value
@@ -229,7 +229,7 @@ async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict
     return found
 
 
-async def journal(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
+async def journal(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
     steps: Sequence[Step] = [item.value for item in asked]
     given = _json({"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked)
     cursor = await db.execute(_JOURNAL, (given,))
@@ -240,7 +240,7 @@ async def journal(db: Connection, asked: Sequence[Held], again: bool) -> Sequenc
     ]
 
 
-async def _why_not(db: Connection, item: Held, again: bool) -> Exception | None:
+async def _why_not(db: Connection, item: LockedRequest, again: bool) -> Exception | None:
     step: Step = item.value
     query = "SELECT text FROM journal WHERE conversation = %s AND step = %s"
     row = await (await db.execute(query, (step.conversation_id, step.step))).fetchone()

@@ -31,7 +31,7 @@ from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, ManagedConnection, check_loop
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
-from llm_fsm.stores.postgresql.statements import Held, Step
+from llm_fsm.stores.postgresql.statements import LockedRequest, Step
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -71,12 +71,12 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. After a broken connection, it searches the commit."""
         parts = self._own()
-        await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
+        await finished(parts.writes.ask(parts.save, LockedRequest(commit, self._held.get(commit.conversation_id))))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         parts = self._own()
         entry = Step(conversation_id, step, text)
-        await finished(parts.writes.ask(parts.journal, Held(entry, self._held.get(conversation_id))))
+        await finished(parts.writes.ask(parts.journal, LockedRequest(entry, self._held.get(conversation_id))))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         parts = self._own()

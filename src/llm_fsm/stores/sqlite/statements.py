@@ -125,7 +125,7 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
     commits = [commit for commit, _ in taken]
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
     numbered = [(c.conversation_id, *item) for c in commits for item in c.numbered]
-    inbox = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
+    answered = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
     posted = [
         (c.conversation_id, c.number, place, event.sink, event.key, event.text)
         for c in commits
@@ -135,7 +135,7 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
     for pinned, over in ((True, _OVER), (False, _OVER_AND_PIN)):
         _run(db, _WRITE, [_row(commit) for commit, before in taken if before.pinned == pinned], over)
     _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
-    _run(db, "INSERT INTO inbox (conversation, request_id, number)", inbox)
+    _run(db, "INSERT INTO inbox (conversation, request_id, number)", answered)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         db.execute(_DROP_UNUSED)
