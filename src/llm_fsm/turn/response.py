@@ -25,7 +25,7 @@ from llm_fsm.turn.available import asides, available_moves, lacking, own_words
 from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
 from llm_fsm.turn.fixed_replies import own_question, sentence
-from llm_fsm.turn.prompt.render import is_whole, moment, turn_prompt, with_day
+from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of
@@ -93,38 +93,24 @@ def turn_request(
     heard: tool_loop.Heard | None = None,
 ) -> LLMRequest:
     machine, session, state = turn.machine, turn.session, turn.state
-    scope = state.definition.context_scope
-    context = machine.keys.shown(session.context, None if scope is None else scope.read)
-    further = _further_lines(turn, context)
-    if further and scope is None:
-        context = {key: value for key, value in context.items() if key not in further}
     further_states = _further(turn) if words_only and session.stack else available.further
-    asked = machine.question(state.id, turn.form_of(state.model.name))
+    asked = machine.question(state.id, turn.host.form_of(state.model.name))
     zone = session.timezone or turn.root.definition.timezone
     system = LLMMessage("system", with_day(asked.messages[0].content, session.time, zone))
+    heard = heard or tool_loop.Heard(session.user_input, session.window)
+    shown = _sections(turn, heard, available, words_only=words_only)
+    shown["now"] = moment(session.time, zone) if machine.tells_time else ""
+    shown["valid_states"] = ", ".join(available.valid) if machine.prompts.whole and not words_only else ""
+    shown["open_patterns"] = "" if words_only else ", ".join(open_patterns(turn, available.patterns))
     user, sizes = turn_prompt(
         machine.prompts,
         asked.sizes,
         StateWords(id=state.id, tokens=name_tokens(state.id)) if machine.prompts.whole else state.words,
-        session.window if heard is None else heard.window,
-        available.items,
-        available.valid if machine.prompts.whole else (),
-        _heard(turn, session.user_input if heard is None else heard.user, words_only=words_only),
-        now=moment(session.time, zone) if machine.tells_time else "",
-        speaks=state.fixed is not None,
-        open_patterns=open_patterns(turn, available.patterns),
-        keys="\n".join(further.values()),
-        context=context,
+        shown,
         missing=missing_keys(turn),
-        refused=_refused(turn, scope),
+        speaks=state.fixed is not None,
         words_only=words_only,
         greeting=greeting,
-        summary=redacted(turn.secrets(), session.summary) if session.summary else "",
-        memory=redacted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
-        tool_results=_tool_results(turn) if session.tool_results else (),
-        earlier="" if words_only or not session.flow else _earlier(turn),
-        said=redacted(turn.secrets(), "\n\n".join(turn.words)) if words_only else "",
-        outcome=_outcome(turn) if words_only else "",
     )
     return replace(
         asked,
@@ -134,6 +120,32 @@ def turn_request(
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,
     )
+
+
+def _sections(
+    turn: TurnState, heard: tool_loop.Heard, available: AvailableMoves, *, words_only: bool
+) -> dict[str, str]:
+    """Return the sections of a prompt that show the conversation, what is known and where it leads, by name."""
+    session, scope = turn.session, turn.state.definition.context_scope
+    context = turn.machine.keys.shown(session.context, None if scope is None else scope.read)
+    further = _further_lines(turn, context)
+    if further and scope is None:
+        context = {key: value for key, value in context.items() if key not in further}
+    user = _heard(turn, heard.user, words_only=words_only)
+    return {
+        "history_summary": section(redacted(turn.secrets(), session.summary)) if session.summary else "",
+        "conversation_history": history_text(heard.window),
+        "further_context_keys": "\n".join(further.values()),
+        "current_context": section(context),
+        "earlier_answers": "" if words_only or not session.flow else _earlier(turn),
+        "memory": section(redacted(turn.secrets(), buckets_of(session))) if turn.state.definition.memory else "",
+        "tool_results": section(_tool_results(turn)) if session.tool_results else "",
+        "refused": section(_refused(turn, scope)),
+        "transitions": f"[{','.join(available.items)}]" if available.items and not words_only else "",
+        "user_input": "" if user is None else escaped(user),
+        "said": section(redacted(turn.secrets(), "\n\n".join(turn.words))) if words_only else "",
+        "outcome": _outcome(turn) if words_only else "",
+    }
 
 
 def open_patterns(turn: TurnState, names: Iterable[str]) -> tuple[str, ...]:

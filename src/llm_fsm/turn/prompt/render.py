@@ -288,62 +288,40 @@ def history_text(window: Iterable[Exchange]) -> str:
     return escaped(messages) if messages else ""
 
 
-def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes by way of a dict, which takes longer
+def section(value: Any) -> str:
+    """Return a value as a section shows it, as JSON; "" if there is nothing to show."""
+    return escaped(value) if value else ""
+
+
+def turn_prompt(
     prompts: Prompts,
     fixed: Mapping[str, int],
     words: StateWords,
-    window: Iterable[Exchange],
-    items: Sequence[str],
-    valid: Sequence[str],
-    user: str | None,
+    shown: dict[str, str],
     *,
-    now: str,
-    speaks: bool,
-    open_patterns: Sequence[str],
-    keys: str,
-    context: Mapping[str, Any],
     missing: Sequence[str],
-    refused: Sequence[Mapping[str, Any]],
+    speaks: bool,
     words_only: bool,
     greeting: bool,
-    summary: str,
-    memory: Mapping[str, Any] | None,
-    tool_results: Sequence[Mapping[str, Any]],
-    earlier: str,
-    said: str,
-    outcome: str,
 ) -> tuple[str, dict[str, int]]:
     """Return the user message of one call, and the estimated tokens of each section after the `fixed` ones.
 
-    `items`: entries of <transitions>. `valid`: the states that may be named, where no entries say it. `now`: the
-    minute, where it matters. `speaks`: the state has a fixed reply. `keys`: the lines of keys that the system message
-    does not list. `earlier`: those of answers from before a flow. `said`: the words of this turn that stand before
-    those that are asked for. `outcome`: what they tell of, as JSON.
+    Args:
+        prompts: The prompt files.
+        fixed: The sizes of the other parts of the question, in tokens.
+        words: The words of the state.
+        shown: The text of each section, by the name that the prompt file has for it; "" leaves it out.
+        missing: The keys that are collected and not known yet.
+        speaks: True if the state has a fixed reply.
+        words_only: True if nothing but the message of the reply counts.
+        greeting: True if these words begin the conversation.
     """
-    shown = {
-        "history_summary": escaped(summary) if summary else "",
-        "conversation_history": history_text(window),
-        "further_context_keys": keys,
-        "current_context": escaped(context) if context else "",
-        "earlier_answers": earlier,
-        "memory": escaped(memory) if memory else "",
-        "tool_results": escaped(tool_results) if tool_results else "",
-        "refused": escaped(refused) if refused else "",
-        "transitions": "" if words_only or not items else f"[{','.join(items)}]",
-        "user_input": "" if user is None else escaped(user),
-        "said": escaped(said) if said else "",
-        "outcome": outcome,
-    }
     lacking = ", ".join(missing)
-    shown["now"] = now
-    shown["valid_states"] = "" if words_only else ", ".join(valid)
-    shown["open_patterns"] = "" if words_only else ", ".join(open_patterns)
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
     sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
     own = {"state": words.id, "example": words.example, "missing": lacking, "speaks": speaks and not words_only}
-    asked_for = {"words_only": words_only, "greeting": greeting}
-    text = _filled(prompts.turn, {**shown, **own, **asked_for})
+    text = _filled(prompts.turn, {**shown, **own, "words_only": words_only, "greeting": greeting})
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
     return text, sizes
