@@ -33,7 +33,6 @@ from llm_fsm.turn.effects import (
 from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
 from llm_fsm.turn.prompt.render import compile_prompts
 from llm_fsm.turn.steps import (
-    HostCapabilities,
     Step,
     advance,
     begin,
@@ -43,6 +42,7 @@ from llm_fsm.turn.steps import (
     begin_start,
 )
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools, ToolPolicy, planned
+from llm_fsm.turn.turn_state import HostCapabilities
 
 PROMPTS = compile_prompts(prompt_sources())
 WHOLE = compile_prompts(prompt_sources(), whole=True)

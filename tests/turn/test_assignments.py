@@ -11,7 +11,8 @@ from llm_fsm.session import events as ev
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.turn.pipeline import UserMessage
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.steps import HostCapabilities, begin
+from llm_fsm.turn.steps import begin
+from llm_fsm.turn.turn_state import HostCapabilities
 from machines import machine, nested, play, reply, start, talk
 
 KEYS = {

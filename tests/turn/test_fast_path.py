@@ -9,7 +9,8 @@ import pytest
 
 from llm_fsm.session import events as ev
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.turn.steps import HostCapabilities, begin_due
+from llm_fsm.turn.steps import begin_due
+from llm_fsm.turn.turn_state import HostCapabilities
 from machines import machine, play, reply, say, start, talk
 
 

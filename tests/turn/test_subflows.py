@@ -15,7 +15,8 @@ from llm_fsm.session.session import dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 from llm_fsm.turn.pipeline import UserMessage
-from llm_fsm.turn.steps import HostCapabilities, begin
+from llm_fsm.turn.steps import begin
+from llm_fsm.turn.turn_state import HostCapabilities
 from machines import Played, machine, nested, reply, say, start, talk
 
 PAY: dict[str, Any] = {

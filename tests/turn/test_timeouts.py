@@ -7,7 +7,8 @@ from typing import Any
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Silence
 from llm_fsm.turn.pipeline import Update, UserMessage
-from llm_fsm.turn.steps import HostCapabilities, begin, begin_due, begin_update
+from llm_fsm.turn.steps import begin, begin_due, begin_update
+from llm_fsm.turn.turn_state import HostCapabilities
 from machines import machine, play, reply, start
 
 

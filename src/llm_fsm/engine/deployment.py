@@ -27,7 +27,7 @@ from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
-from llm_fsm.turn.steps import HostCapabilities
+from llm_fsm.turn.turn_state import HostCapabilities
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,8 @@ from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage, initial_memory, initial_shared
-from llm_fsm.turn.steps import HostCapabilities, Step, begin, begin_answer, begin_due, begin_run, begin_update
+from llm_fsm.turn.steps import Step, begin, begin_answer, begin_due, begin_run, begin_update
+from llm_fsm.turn.turn_state import HostCapabilities
 
 _NOT_IDENTITY = ("time", "step")
 

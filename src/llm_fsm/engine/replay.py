@@ -41,7 +41,6 @@ from llm_fsm.turn.effects import (
 )
 from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
 from llm_fsm.turn.steps import (
-    HostCapabilities,
     Step,
     advance,
     begin,
@@ -53,6 +52,7 @@ from llm_fsm.turn.steps import (
 )
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
+from llm_fsm.turn.turn_state import HostCapabilities
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}

@@ -49,7 +49,7 @@ from llm_fsm.turn.effects import (
 )
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.turn.turn_state import TICK, TurnState
+from llm_fsm.turn.turn_state import TICK, HostCapabilities, TurnState
 
 _BEGUN = "begun"
 """Log entry: hash of the first question of each task."""
@@ -183,7 +183,7 @@ class _Questions:
         if question.functions:
             further = [self.host.toolbox.registry.add(function).policy for function in question.functions]
             available = available.beside(session.flow, session.state, further)
-        turn = TurnState(self.program, session, all_tools=available)
+        turn = TurnState(self.program, session, HostCapabilities(tools=available))
         # the same after an answer, which arrives in another turn
         turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
         turn.spent_before = self._used()

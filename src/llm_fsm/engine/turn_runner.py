@@ -57,8 +57,8 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.turn.steps import HostCapabilities, Step, advance, rehearse
-from llm_fsm.turn.turn_state import TICK
+from llm_fsm.turn.steps import Step, advance, rehearse
+from llm_fsm.turn.turn_state import TICK, HostCapabilities
 
 _TALK = ("turn", "greeting", "words")
 

@@ -43,7 +43,7 @@ def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] =
 
 def update(turn: TurnState, updated: Iterable[str]) -> Run:
     """Tell handlers which keys changed, and have those made again that are made of them."""
-    if turn.points:
+    if turn.host.points:
         yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated))
     yield from remake(turn)
 

@@ -294,7 +294,7 @@ def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision
     if isinstance(judged, Refusal):
         turn.emit(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
         return _complaint(turn, reply.target, judged.reason, unmet=judged.by == "closed")
-    veto = (yield from handlers.vetoed(turn, judged)) if turn.points else None
+    veto = (yield from handlers.vetoed(turn, judged)) if turn.host.points else None
     if veto is not None:
         return _complaint(turn, reply.target, veto)
     return Decision(judged, "model", True)

@@ -23,7 +23,7 @@ def run(
     text: str | None = None,
     only: frozenset[str] = frozenset(),
 ) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
-    if not turn.points or not (only or point in turn.points):
+    if not turn.host.points or not (only or point in turn.host.points):
         return ()
     found = yield RunHandlers(
         point=point,

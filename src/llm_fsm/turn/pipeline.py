@@ -120,7 +120,7 @@ _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "ha
 def message(turn: TurnState, heard: UserMessage) -> Run:
     shown = choices_of(turn.root, turn.session) if heard.picked else ()
     turn.emit(heard.event())
-    if turn.points:
+    if turn.host.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     yield from assignments.remake(turn)
     came_from, said, stop = turn.here, turn.said, None
@@ -190,7 +190,7 @@ def update(turn: TurnState, given: Update) -> Run:
         turn.emit(event)
     if changed and turn.session.flow:
         subflows.hand_on(turn, before)
-    if changed and turn.points:
+    if changed and turn.host.points:
         yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set(given.context))
     if given.state is not None:
         while turn.session.stack:
@@ -440,7 +440,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
         text = text or CANNOT_GO_ON
-        if turn.points:
+        if turn.host.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text
         settings = turn.machine.definition.history
@@ -448,7 +448,7 @@ def _finish(turn: TurnState, stop: Stop | None) -> Run:
         summed = settings.strategy == "summary"  # which takes a call
         dropped = surplus(turn.session.window, settings, afresh=not summed and _begins_afresh(turn))
         if dropped:
-            if summed and turn.summaries:
+            if summed and turn.host.summaries:
                 gone = [list(exchange) for exchange in turn.session.window[:dropped]]
                 yield from summaries.summarise(turn, "history", {"conversation": gone})
             turn.emit(ev.HistoryTrimmed(dropped=dropped))
@@ -473,7 +473,7 @@ def _begins_afresh(turn: TurnState) -> bool:
 
 def _system(turn: TurnState, machine: CompiledMachine, state: str) -> LLMMessage:
     """Return the system message of a state."""
-    return machine.question(state, turn.form_of(machine.states[state].model.name)).messages[0]
+    return machine.question(state, turn.host.form_of(machine.states[state].model.name)).messages[0]
 
 
 def bot_said(turn: TurnState, text: str) -> ev.BotSaid:

@@ -11,7 +11,6 @@ results give the same steps again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from llm_fsm.session import events as ev
@@ -21,10 +20,9 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session, surplus
 from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.effects import AskModel, Effect, Point, Result
+from llm_fsm.turn.effects import AskModel, Effect, Result
 from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
-from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
-from llm_fsm.turn.turn_state import FormOf, Run, TurnState, as_object
+from llm_fsm.turn.turn_state import BARE_HOST, HostCapabilities, Run, TurnState
 
 
 class Step(NamedTuple):
@@ -38,39 +36,17 @@ class Step(NamedTuple):
     run: Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostCapabilities:
-    """The means of a host in every turn: the points that have handlers, its tools, whether summaries are wanted.
-
-    `form_of`: the form of a reply that the model of this name takes; None is the machine's own model.
-    """
-
-    points: frozenset[Point] = frozenset()
-    tools: AvailableTools = NO_TOOLS
-    summaries: bool = True
-    form_of: FormOf = as_object
-
-    def turn(self, machine: CompiledMachine, session: Session) -> TurnState:
-        """Return a turn of this host that has not begun."""
-        return TurnState(
-            machine, session, self.points, self.tools, summaries=self.summaries, form_of=self.form_of
-        )
-
-
-_BARE = HostCapabilities()
-
-
 def begin(
-    machine: CompiledMachine, session: Session, heard: UserMessage, capabilities: HostCapabilities = _BARE
+    machine: CompiledMachine, session: Session, heard: UserMessage, capabilities: HostCapabilities = BARE_HOST
 ) -> Step:
     """Begin the turn of a message. The session must neither have ended nor wait for an answer."""
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return _next(turn, pipeline.message(turn, heard), None)
 
 
 def begin_start(machine: CompiledMachine, opening: Opening, capabilities: HostCapabilities) -> Step:
     """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
-    turn = capabilities.turn(machine, Session(conversation_id=opening.conversation_id))
+    turn = TurnState(machine, Session(conversation_id=opening.conversation_id), capabilities)
     return _next(turn, pipeline.opening(turn, opening), None)
 
 
@@ -84,25 +60,27 @@ def begin_run(
     given: Any = None,
 ) -> Step:
     """Begin the turn of a run without a message, at `time` (seconds since the epoch); see `pipeline.run`."""
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return _next(turn, pipeline.run(turn, time, step=step, given=given), None)
 
 
 def begin_update(machine: CompiledMachine, session: Session, given: Update, capabilities: HostCapabilities) -> Step:
     """Begin the turn of what the program does between messages."""
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return _next(turn, pipeline.update(turn, given), None)
 
 
 def begin_answer(machine: CompiledMachine, session: Session, given: Answer, capabilities: HostCapabilities) -> Step:
     """Begin the turn of an answer to the pause of the session."""
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return _next(turn, pipeline.answer(turn, given), None)
 
 
-def begin_due(machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities = _BARE) -> Step:
+def begin_due(
+    machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities = BARE_HOST
+) -> Step:
     """Begin the turn of what the pause of the session has due at `time` (seconds since the epoch)."""
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return _next(turn, pipeline.due(turn, time), None)
 
 
@@ -119,7 +97,7 @@ def request_for(
     *,
     time: float,
     window: tuple[Exchange, ...] = (),
-    capabilities: HostCapabilities = _BARE,
+    capabilities: HostCapabilities = BARE_HOST,
 ) -> LLMRequest:
     """Return what the model would be asked about a message in a state. Raises ValueError for a wrong context."""
     known = initial_context(machine.keys, context)
@@ -134,7 +112,7 @@ def request_for(
         user_input=message,
         time=time,
     )
-    turn = capabilities.turn(machine, session)
+    turn = TurnState(machine, session, capabilities)
     return response.turn_request(turn, decide.available_here(turn), words_only=False)
 
 
@@ -164,7 +142,7 @@ def apologise(
     machine: CompiledMachine, session: Session, heard: UserMessage, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
     """Record the turn of a message that could not be handled, when an ERROR handler gave the words to show."""
-    turn = _BARE.turn(machine, session)
+    turn = TurnState(machine, session)
     why = redacted(turn.secrets(), str(error))
     turn.emit(heard.event())
     turn.emit(ev.TurnFailed(error=type(error).__name__, message=why))

@@ -155,7 +155,7 @@ class Loop:
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     """Return the tools that the model is told of in this state."""
     memory = buckets.SPECS if turn.state.definition.memory else ()
-    return memory if turn.all_tools is NO_TOOLS else (*turn.tools.specs(turn.state.id), *memory)
+    return memory if turn.host.tools is NO_TOOLS else (*turn.tools.specs(turn.state.id), *memory)
 
 
 def run(

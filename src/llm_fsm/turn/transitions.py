@@ -159,7 +159,7 @@ def enter(
     turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None
 ) -> Generator[Effect, Result, Arrival]:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
-    if turn.state.definition.summarize and turn.summaries and not _answers_at_once(turn, move):
+    if turn.state.definition.summarize and turn.host.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
     place = turn.session.open_places().get(move.target) if move.place is None else move.place
     arrival = ORDINARY
@@ -196,7 +196,7 @@ def enter(
 def _on_entering(turn: TurnState, *assigned: Assignment | None, kept: Container[str] = ()) -> Run:
     """Set and clear keys, run the handlers of a move, and make again what is made of the keys."""
     yield from assignments.run(turn, *assigned, kept=kept)
-    if turn.points:
+    if turn.host.points:
         yield from handlers.run(turn, Point.POST_TRANSITION)
     yield from assignments.remake(turn)
 

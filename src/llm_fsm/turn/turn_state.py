@@ -75,21 +75,34 @@ ORDINARY = Arrival()
 TURNED_BACK = Arrival(back=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCapabilities:
+    """The means of a host in every turn: the points that have handlers, its tools, whether summaries are wanted.
+
+    `form_of`: the form of a reply that the model of this name takes; None is the machine's own model.
+    """
+
+    points: frozenset[Point] = frozenset()
+    tools: AvailableTools = NO_TOOLS
+    summaries: bool = True
+    form_of: FormOf = as_object
+
+
+BARE_HOST = HostCapabilities()
+
+
 @dataclass(slots=True)
 class TurnState:
     """One turn under way.
 
     `root` is the machine that was started; `machine` and `state` are the machine at work now and its current state.
-    `points` are the points that have handlers. `usage`, `elapsed`, `tool_calls` and `auto_steps` count what this
-    turn uses of the limits; `spent_before` is what the run used earlier.
+    `usage`, `elapsed`, `tool_calls` and `auto_steps` count what this turn uses of the limits. `spent_before` is what
+    the run used earlier.
     """
 
     root: CompiledMachine
     session: Session
-    points: frozenset[Point] = frozenset()
-    all_tools: AvailableTools = NO_TOOLS
-    summaries: bool = True
-    form_of: FormOf = as_object
+    host: HostCapabilities = BARE_HOST
     events: list[ev.Event] = field(default_factory=list)
     said: tuple[Part, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -197,7 +210,7 @@ class TurnState:
     @property
     def tools(self) -> AvailableTools:
         """The tools of the machine at work."""
-        return self.all_tools.of(self.session.flow)
+        return self.host.tools.of(self.session.flow)
 
     @property
     def moment(self) -> float:

@@ -29,8 +29,9 @@ from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.prompt.render import call_sizes, sections
 from llm_fsm.turn.prompt.tool_formats import to_openai
-from llm_fsm.turn.steps import HostCapabilities, request_for
+from llm_fsm.turn.steps import request_for
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
+from llm_fsm.turn.turn_state import HostCapabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
