@@ -493,7 +493,6 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         paused = turn.paused
         assert paused is not None
         self.last_turn = turn
-        call = dict(paused.call or {})
         self.memory.pause = {
             "state": asked.state,
             "id": asked.id,
@@ -501,7 +500,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
             "seen": _document(self.memory),
             "configuration": [to_json_or_text(value) for value in self.configuration_values],
         }
-        raise ExecutionBreak(paused.what, call.get("result"), state=asked.state, call=call or None)
+        raise ExecutionBreak.of(paused.what, paused.call, asked.state)
 
     def _settle(self, asked: _Asked, turn: Turn, memory: Mapping[str, Any]) -> Any:
         self.last_turn = turn

@@ -106,19 +106,17 @@ class BoundLLM:
         try:
             return read(llm.ask(question))
         except Break as stop:
-            raise broken(stop, self._state) from stop
+            raise _broken(stop, self._state) from stop
 
     async def _waited(self, llm: BoundModel, question: Question, read: Callable[[ModelReply], Any]) -> Any:
         try:
             return read(await llm.ask(question))
         except Break as stop:
-            raise broken(stop, self._state) from stop
+            raise _broken(stop, self._state) from stop
 
 
-def broken(stop: Break, state: str) -> ExecutionBreak:
-    """Return the break for the user's function, from one of the engine."""
-    call = stop.asked.get("call") or {}
-    return ExecutionBreak(str(stop.asked.get("what", "")), call.get("result"), state=state, call=call or None)
+def _broken(stop: Break, state: str) -> ExecutionBreak:
+    return ExecutionBreak.of(str(stop.asked.get("what", "")), stop.asked.get("call"), state)
 
 
 def _text(reply: ModelReply) -> str:

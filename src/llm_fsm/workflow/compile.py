@@ -28,6 +28,11 @@ class Compiled:
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     tools: ToolRegistry = field(default_factory=ToolRegistry)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the states by their ids."""
+        return {id: name for name, id in self.ids.items()}
+
 
 def ids_of(names: Sequence[str]) -> dict[str, str]:
     """Turn names, which are any text, into ids of states."""

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from llm_fsm.errors import LLMFSMError
 
@@ -43,6 +43,12 @@ class ExecutionBreak(Exception):
         self.resumable = resumable
         where = f" in state {state!r}" if state else ""
         super().__init__(message or f"the run waits for an answer to {tool_name!r}{where}")
+
+    @classmethod
+    def of(cls, what: str, call: Mapping[str, Any] | None, state: str = "") -> Self:
+        """Return the break of a tool's call, or of a question without a call."""
+        known = dict(call or {})
+        return cls(what, known.get("result"), state=state, call=known or None)
 
 
 class WaitForInput(ExecutionBreak):

@@ -106,8 +106,7 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
     host = Host(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
     turn = host.wait(lambda machine: machine.run())
     if turn.paused is not None:
-        call = dict(turn.paused.call or {})
-        raise ExecutionBreak(turn.paused.what, call.get("result"), call=call or None)
+        raise ExecutionBreak.of(turn.paused.what, turn.paused.call)
     return found[0]
 
 

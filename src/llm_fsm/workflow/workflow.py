@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from llm_fsm.engine.conversation import Turn
@@ -80,8 +81,6 @@ class Workflow:
         self._context = WorkflowContext(objective) if context is None else context
         if run_id is not None:
             self._context.run_id = run_id
-        self._compiled: Compiled | None = None
-        self._host: Host | None = None
         self._begun = False
         self._met: dict[str, dict[str, bool]] = {}  # by the host's validator
         self._contexts: dict[str, ExecutionContext] = {}  # of the last attempt in each state
@@ -107,7 +106,7 @@ class Workflow:
     @property
     def definition(self) -> dict[str, Any]:
         """The definition that the engine runs, as JSON data. Raises WorkflowError."""
-        return self._compile().document
+        return self._compiled.document
 
     def turns(self) -> tuple[Turn, ...]:
         """Return every step of the run on record.
@@ -115,12 +114,13 @@ class Workflow:
         Returns:
             The turns, oldest first, with their events; none before the first step.
         """
-        if self._host is None or self._context.run_id is None:
-            return ()
-        return self._host.wait(self._recorded)
+        return () if self._context.run_id is None else self._host.wait(self._recorded)
 
     async def _recorded(self, machine: AsyncMachine) -> tuple[Turn, ...]:
-        return await (await machine.resume(self._id())).turns()
+        try:
+            return await (await machine.resume(self._id())).turns()
+        except ConversationNotFound:
+            return ()
 
     # -- running
 
@@ -206,26 +206,27 @@ class Workflow:
 
     # -- calls to the engine
 
-    def _compile(self) -> Compiled:
-        if self._compiled is None:
-            self._compiled = compile_states(
-                objective=self.objective,
-                states=self.states,
-                transitions=self.transitions,
-                initial=self._initial,
-                checks=self._checks,
-                execute=self._execute,
-            )
-        return self._compiled
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return compile_states(
+            objective=self.objective,
+            states=self.states,
+            transitions=self.transitions,
+            initial=self._initial,
+            checks=self._checks,
+            execute=self._execute,
+        )
+
+    @cached_property
+    def _host(self) -> Host:
+        made = self._compiled
+        return Host(made.document, made.functions, made.tools, self._model, self._store)
 
     def _prepared(self) -> Host:
         if self._context.finished:
             raise WorkflowError("the workflow has already finished")
         if len(self._context.history) >= self._max_steps:
             raise WorkflowError(f"the workflow went through {self._max_steps} states; max_steps= allows more")
-        if self._host is None:
-            made = self._compile()
-            self._host = Host(made.document, made.functions, made.tools, self._model, self._store)
         return self._host
 
     def _model(self, request: LLMRequest) -> Any:
@@ -260,12 +261,12 @@ class Workflow:
             self._context.pause = None
 
     def _start(self, given: Any) -> dict[str, Any]:
-        context, made = self._context, self._compile()
+        context, ids = self._context, self._compiled.ids
         before = context.history[-1].output if context.history else None
         return {
             "input": self._plain(before if given is None else given),
             "conversation_id": self._id(),
-            "state": made.ids.get(self.current_state, self.current_state),
+            "state": ids.get(self.current_state, self.current_state),
             "shared": context.shared.to_dict(),
         }
 
@@ -323,15 +324,14 @@ class Workflow:
 
     def _pause(self, turn: Turn, run: str) -> None:
         """Keep the waiting run in the context, and raise its break."""
-        paused, names = turn.paused, {id: name for name, id in self._compile().ids.items()}
+        paused = turn.paused
         assert paused is not None
-        call = dict(paused.call or {})
-        state = names.get(paused.state, paused.state)
+        state = self._compiled.names.get(paused.state, paused.state)
         self._fold(turn.events)
-        self._context.pause = {"run": json.loads(run), "what": paused.what, "call": call or None}
+        self._context.pause = {"run": json.loads(run), "what": paused.what, "call": dict(paused.call or {}) or None}
         waiting = {tool.name for tool in self.states[state].tools if isinstance(tool, ToolSpec) and tool.is_waiting}
         kind = WaitForInput if paused.what in waiting else ExecutionBreak
-        raise kind(paused.what, call.get("result"), state=state, call=call or None)
+        raise kind.of(paused.what, paused.call, state)
 
     def _settle(self, turn: Turn) -> Any:
         state = self.current_state
@@ -354,8 +354,7 @@ class Workflow:
 
     def _fold(self, events: Iterable[ev.Event]) -> None:
         """Update the context by events of the engine."""
-        context = self._context
-        names = {id: name for name, id in self._compile().ids.items()}
+        context, names = self._context, self._compiled.names
         shared = kept = context.shared.to_dict()
         met: dict[str, bool] = {}
         for event in events:
