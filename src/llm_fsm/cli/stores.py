@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -123,6 +123,15 @@ async def identified(store: Store, given: str) -> str:
         more = ", …" if len(found) == _AMBIGUOUS else ""
         raise Failure(f"several conversations begin with {given!r}: {names}{more}")
     return found[0]
+
+
+async def meant(store: Store, names: Sequence[str], definition: str | None = None) -> AsyncGenerator[str]:
+    """Yield the ids that are meant, without names those of all conversations, or of a definition. Raises Failure."""
+    for name in names:
+        yield await identified(store, name)
+    if not names:
+        async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
+            yield line.conversation_id
 
 
 async def latest(store: Store, definition: str | None = None) -> str:

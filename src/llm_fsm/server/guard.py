@@ -76,8 +76,7 @@ class Guard:
         try:
             caller = self._admit(scope)
             body.expect(scope)
-            state = scope.setdefault("state", {})
-            state["caller"], state["request_id"] = caller, request_id
+            scope.setdefault("state", {})["caller"] = caller
             await self.app(scope, body.receive if body.is_expected else receive, answer)
         except Problem as problem:
             if began:

@@ -73,12 +73,6 @@ class TurnView(BaseModel):
     choices: list[ChoiceView]
 
 
-class RecordedTurnView(TurnView):
-    """A turn on record, with its events."""
-
-    events: list[dict[str, JsonValue]]
-
-
 class ConversationView(BaseModel):
     """A conversation in its current state. Times are seconds since the epoch."""
 

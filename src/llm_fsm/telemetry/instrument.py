@@ -17,7 +17,6 @@ from llm_fsm import events as ev
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
 from llm_fsm.telemetry import names
 
-_BEGIN = (ev.Started, ev.UserSaid, ev.Answered, ev.RunResumed, ev.TimedOut, ev.Reminded)
 _SCOPE = "llm_fsm"
 _NANO = 1_000_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +15,7 @@ import click
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
-from llm_fsm.cli.stores import identified, known_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.stores import known_id, meant, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
@@ -26,11 +26,10 @@ from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
-from llm_fsm.stores.base import ListQuery, Store, every_line
+from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 
-_PAGE = 500
 _TIMEOUT = 120.0
 
 
@@ -86,7 +85,7 @@ async def _replayed(
 
     found: list[Replayed] = []
     try:
-        async with aclosing(_wanted(store, program, ids)) as names:
+        async with aclosing(meant(store, ids, program.definition.name)) as names:
             async for name in names:
                 records = [parse(text) for text in await store.records(name)]
                 if not records:
@@ -99,14 +98,6 @@ async def _replayed(
     finally:
         await let_go(llm)
         await store.close()
-
-
-async def _wanted(store: Store, program: CompiledMachine, ids: Sequence[str]) -> AsyncGenerator[str, None]:
-    for name in ids:
-        yield await identified(store, name)
-    if not ids:
-        async for item in every_line(store, ListQuery(limit=_PAGE, definition=program.definition.name)):
-            yield item.conversation_id
 
 
 def _line(name: str, divergence: Divergence) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from typing import IO
@@ -12,17 +12,16 @@ import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
-from llm_fsm.cli.stores import identified, known_id, listed_id, open_existing, open_store
+from llm_fsm.cli.stores import identified, known_id, listed_id, meant, open_existing, open_store
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationNotFound, UnreadableError
-from llm_fsm.stores.base import ListQuery, Store, every_line
+from llm_fsm.stores.base import Store
 
 MAX_LINE = 100_000_000
 """Characters of one conversation; devices and pipes may never end."""
 
-_PAGE = 500
 _PRINTS = "`conversations export` prints what can be imported"
 
 
@@ -101,7 +100,7 @@ async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> 
     """Print them, and give how many faults were found on the way."""
     left = 0
     try:
-        async with aclosing(_wanted(store, names)) as wanted:
+        async with aclosing(meant(store, names)) as wanted:
             async for name in wanted:
                 try:
                     console.text(await export(store, listed_id(name), with_secrets=with_secrets))
@@ -118,14 +117,6 @@ async def _export(store: Store, names: Sequence[str], *, with_secrets: bool) -> 
     finally:
         await store.close()
     return left
-
-
-async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, None]:
-    for name in names:
-        yield await identified(store, name)
-    if not names:
-        async for line in every_line(store, ListQuery(limit=_PAGE)):
-            yield line.conversation_id
 
 
 def _texts(stream: IO[str], file: str) -> Iterator[str]:
