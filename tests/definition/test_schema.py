@@ -100,7 +100,7 @@ def test_what_the_loader_refuses_for_its_form_does_not_fit(changes):
 
 
 def test_descriptions_come_from_the_models():
-    assert docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions hold."
+    assert docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions are true."
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from llm_fsm.definition.names import (
 
 
 def _join_lines(value: object) -> object:
-    """A text may be written as a list of lines."""
+    """Join a text that is written as a list of lines."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
     if isinstance(value, str):
@@ -37,7 +37,7 @@ def _join_lines(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """1.0 is a whole number in JSON."""
+    """Read 1.0 as a whole number, as JSON does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -57,10 +57,10 @@ class _Model(BaseModel):
 
 
 class Condition(_Model):
-    """One thing that must hold for a transition. Without keys and logic it is for the model to judge."""
+    """One condition of a transition. Without keys and logic, the model judges it."""
 
     description: Text = ""
-    """What must hold, in words for the model and the reader."""
+    """The condition in words, for the model and the reader."""
     requires_context_keys: list[str] = []
     """Context keys that must be set and not null; dotted names look into objects."""
     logic: JsonValue = None
@@ -68,12 +68,12 @@ class Condition(_Model):
 
     @cached_property
     def rule(self) -> Rule | None:
-        """The compiled logic; None when there is none. Raises ConditionError for a faulty rule."""
+        """The compiled logic; None if there is none. Raises ConditionError for a faulty rule."""
         return None if self.logic is None else compile_rule(self.logic)
 
     @property
     def judged(self) -> bool:
-        """True when only the model can tell whether it holds."""
+        """True if only the model can judge it."""
         return self.logic is None and not self.requires_context_keys
 
 
@@ -83,15 +83,15 @@ class Transition(_Model):
     target_state: str
     """Id of the state that this transition leads to."""
     description: Text = ""
-    """When to take it, in words for the model."""
+    """The occasion to take it, in words for the model."""
     conditions: list[Condition] = []
-    """All of them must hold."""
+    """All of them must be true."""
     priority: Whole = 100
-    """Lower comes first: orders the menu and breaks ties; it never overrules the user."""
+    """Lower comes first. It orders the menu and breaks ties, and never overrules the user."""
     auto: bool = False
-    """Taken without asking as soon as its conditions hold."""
+    """Taken without asking as soon as its conditions are true."""
     returns: bool = Field(default=False, alias="return")
-    """Global transitions only: a digression that comes back when it is done."""
+    """Only for global transitions: a digression, which returns when it is done."""
     on: str | None = None
     """The label by which a task state routes its output."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
@@ -101,35 +101,35 @@ class Transition(_Model):
 
 
 class HistorySettings(_Model):
-    """How much of the conversation the model is shown."""
+    """The part of the conversation that the model sees."""
 
     max_exchanges: Whole = Field(default=5, ge=0)
-    """Never fewer exchanges are kept, at most twice as many, unless `max_tokens` demands it."""
+    """The fewest exchanges that are kept; at most twice as many, unless `max_tokens` demands it."""
     max_message_chars: Whole = Field(default=1000, ge=1)
     """Longer messages are cut (characters)."""
     max_tokens: Whole = Field(default=3000, ge=1)
-    """Estimated tokens that the history may take."""
+    """The most estimated tokens of the history."""
     strategy: Literal["window", "summary"] = "window"
-    """What happens to what was trimmed: forgotten, or summarised."""
+    """The treatment of trimmed exchanges: forgotten, or summarised."""
 
 
 class ModelSettings(_Model):
-    """Defaults for the model call; the caller may override them. Never an address or a key."""
+    """Defaults for the model call, which the caller may override. Never a URL or a key."""
 
     name: str | None = None
-    """`provider/model`, as the command line's --model."""
+    """`provider/model`, as for the command line's --model."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature."""
     max_tokens: Count | None = None
     """The most tokens that a reply may take."""
     reasoning: Literal["none", "first", "last"] | None = None
-    """Whether the reply explains itself, and where; `none` when not given."""
+    """The place of the model's reasoning in the reply; `none` by default."""
     on_failure: Text | None = None
     """The text shown when the model failed twice."""
 
 
 class Limits(_Model):
-    """What one run may use before it stops."""
+    """The limits of one run, after which it stops."""
 
     auto_steps: Whole = Field(default=25, ge=1)
     """Moves without the user in one turn."""
@@ -142,7 +142,7 @@ class Limits(_Model):
     tokens: Count | None = None
     """Tokens read and written by models."""
     money: float | None = Field(default=None, gt=0)
-    """Cost in US dollars, where the provider reports one."""
+    """Cost in US dollars, if the provider reports it."""
 
 
 class ToolRef(_Model):
@@ -161,7 +161,7 @@ class ToolRef(_Model):
     approval: bool | None = None
     """A person is asked before each call."""
     at_most_once: bool | None = None
-    """Never called again when the outcome of a call is unknown."""
+    """Never called again if the outcome of a call is unknown."""
     parallel: bool | None = None
     """May run beside the other calls of its batch."""
     timeout: Seconds | None = None
@@ -176,60 +176,61 @@ class KeyResult(_Model):
     name: str
     """Short name, unique within the state."""
     description: Text = ""
-    """What must be true of the output."""
+    """The condition of the output, in words."""
     check: JsonValue = None
     """JsonLogic over {output, context, input}, {"judge": criterion} or {"registered": name}."""
 
 
 def _labelled(value: object) -> object:
-    """A choice may be written as its label alone."""
+    """Read a choice that is written as its label."""
     return {"label": value} if isinstance(value, str) else value
 
 
 class ChoiceWords(_Model):
-    """One thing that the user can choose."""
+    """One choice of the user."""
 
     label: str
-    """The words for it, as a button shows them."""
+    """The label, as a button shows it."""
     value: JsonValue = None
-    """A value of the key that is asked for, or the state that a transition leads to; the label if not given."""
+    """A value of the collected key, or the state that a transition leads to; the label by default."""
 
 
 class Scope(_Model):
-    """Which context keys the model is shown."""
+    """The context keys that the model sees."""
 
     read: list[str]
     """Only these keys."""
 
 
 class State(_Model):
-    """One state: what it is there for, what it collects and where it may lead."""
+    """One state: its purpose, the keys that it collects, and its transitions."""
 
     id: str = ""
     """If given, it must equal the key under `states`."""
     kind: Kind = "converse"
-    """converse waits for the user, decide picks by conditions, final ends, task works, wait parks the run,
-    subflow calls another machine."""
+    """converse waits for the user, decide picks by conditions, final ends, task works, wait pauses the run, subflow
+    calls another machine.
+    """
     description: Text = ""
-    """What the state is, for the reader and the model."""
+    """The description of the state, for the reader and the model."""
     purpose: Text = ""
-    """What this state is to achieve (also written `objective`)."""
+    """The purpose of this state (also written `objective`)."""
     instructions: Text = ""
-    """How the model is to go about it (also written `state_instructions`)."""
+    """Instructions for the model (also written `state_instructions`)."""
     extraction_instructions: Text = ""
-    """How to read the user's message here."""
+    """Instructions for reading the user's message here."""
     response_instructions: Text = ""
-    """How to word the reply here."""
+    """Instructions for the text of the reply here."""
     required_context_keys: list[str] = []
-    """Keys to collect here; they never block leaving by themselves."""
+    """Keys to collect here. By themselves, they do not prevent leaving."""
     example_dialogue: list[dict[str, Text]] = []
     """Messages such as {"user": "…"} and {"system": "…"}, shown to the model."""
     transitions: list[Transition] = []
     """The moves that are allowed from here."""
     reply: Text | None = None
-    """A fixed text (Jinja2 expressions over context keys) instead of a model's words."""
+    """A fixed text (Jinja2 expressions over context keys) instead of a model's text."""
     choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
-    """The user's choices here, as labels or as {label, value}; without it those of the one key that is asked for."""
+    """The user's choices here, as labels or as {label, value}; by default those of the only collected key."""
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
     """Outcome of the run in a final state: `failed` or another word."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
@@ -237,9 +238,9 @@ class State(_Model):
     clear: list[str] = []
     """Context keys that are cleared when the state is entered."""
     ask: Literal["when_missing", "always"] = "when_missing"
-    """`always` asks the question on arrival although all that the state collects is known."""
+    """`always` asks the question on arrival, even if all collected keys are known."""
     context_scope: Scope | None = None
-    """Narrows what the model is shown of the context."""
+    """Limits the context that the model sees."""
     model: ModelSettings = ModelSettings()
     """Model settings for this state."""
     tools: list[str] = []
@@ -247,17 +248,17 @@ class State(_Model):
     key_results: list[KeyResult] = []
     """Acceptance criteria of a task."""
     max_retries: Whole = Field(default=3, ge=0)
-    """A task is tried this many times more than once."""
+    """The number of retries of a task."""
     on_exhausted: str = "raise"
     """`raise`, `continue` or a state id."""
     execute: str | None = None
     """Name of the registered function that does the work."""
     route: str | None = None
-    """Name of the registered function that picks a task's way on by its output: a label, a state, or null to end."""
+    """Name of the function that picks the next state by a task's output: a label, a state, or null to end."""
     memory: bool = False
     """Offers the ten-bucket memory tools here."""
     summarize: bool = False
-    """Summary and to-do list on leaving."""
+    """Makes a summary and a to-do list on leaving."""
     flow: str | None = None
     """The definition that a subflow calls: a relative path or a registered name."""
     input: dict[str, str] = {}
@@ -269,11 +270,11 @@ class State(_Model):
     answer_schema: JsonObject | None = None
     """JSON Schema of the answer that a wait state accepts."""
     timeout: Seconds | None = None
-    """Seconds after which a state that waits, or that talks and gets no message, gives up."""
+    """Seconds after which a state that waits, or a converse state without a message, gives up."""
     on_timeout: str | None = None
-    """State to go to when the time is over."""
+    """The target state of the time-out."""
     remind: list[Seconds] = []
-    """Seconds after which a state that waits, or that talks and gets no message, reminds."""
+    """Seconds after which a state that waits, or a converse state without a message, reminds."""
 
 
 class Property(_Model):
@@ -282,9 +283,9 @@ class Property(_Model):
     never: JsonValue = None
     """State id, list of ids or {"key": name} that must not be reached (before `before`, if given)."""
     always: JsonValue = None
-    """What must be reached on every path (after `after`, if given)."""
+    """The states or keys that every path must reach (after `after`, if given)."""
     eventually: JsonValue = None
-    """What every path must reach."""
+    """The states or keys that every path must reach."""
     before: JsonValue = None
     """Limits `never` to the part of a path before this."""
     after: JsonValue = None
@@ -292,18 +293,18 @@ class Property(_Model):
 
 
 class Definition(_Model):
-    """One machine: its states, the context it collects, and the moves it allows."""
+    """One machine: its states, the context that it collects, and the moves that it allows."""
 
     name: str
     """Name of the machine."""
     description: Text = ""
-    """What the machine does."""
+    """The description of the machine."""
     version: str = ""
     """The author's version."""
     persona: Text = ""
-    """Who the model is to be: tone and manners."""
+    """The role of the model, with tone and manners."""
     language: str = Field(default="", pattern=LANGUAGE_PATTERN)
-    """Language of the definition's own words, as a BCP 47 tag. Without it, English sentences are added to them."""
+    """Language of the definition's texts, as a BCP 47 tag. Without it, English sentences are added to them."""
     timezone: str = Field(default="", pattern=TIMEZONE_PATTERN)
     """Time zone of the conversations, as an IANA name."""
     initial_state: str
@@ -317,15 +318,15 @@ class Definition(_Model):
     patterns: list[PatternName] = []
     """Repair patterns that are switched on."""
     tools: dict[str, ToolRef] = {}
-    """Tool name to what it is bound to."""
+    """Tool name to its binding."""
     history: HistorySettings = HistorySettings()
-    """How much history the model is shown."""
+    """The history that the model sees."""
     model: ModelSettings = ModelSettings()
     """Defaults for model calls."""
     limits: Limits = Limits()
-    """What one run may use."""
+    """The limits of one run."""
     properties: list[Property] = []
-    """What must hold on all paths."""
+    """Statements about all paths."""
     x_lint: JsonObject | None = Field(default=None, alias="x-lint")
     """Settings of the linter; ignored by the engine."""
     ui: JsonValue = None
@@ -336,23 +337,23 @@ class Definition(_Model):
 
     @property
     def is_english(self) -> bool:
-        """True when English sentences of the engine may stand beside the definition's own words."""
+        """True if the engine may add English sentences to the definition's texts."""
         return self.language.partition("-")[0].lower() in ("", "en", "eng")
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """Its JSON in the order in which it was written, without `ui` and `x-lint`."""
+        """Its JSON in the written order, without `ui` and `x-lint`."""
         ignored = {"ui", "x_lint"}
         return self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
 
     @cached_property
     def canonical(self) -> str:
-        """Its canonical JSON in ASCII, without `ui` and `x-lint`; it reads back as the same definition."""
+        """Its canonical JSON in ASCII, without `ui` and `x-lint`, from which the same definition can be read."""
         return json.dumps(self.document, sort_keys=True, separators=(",", ":"))
 
     @cached_property
     def sha256(self) -> str:
-        """The engine's identity of it: SHA-256 of its canonical JSON."""
+        """Its identity: SHA-256 of its canonical JSON."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @cached_property
@@ -364,21 +365,49 @@ class Definition(_Model):
         return {key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()}
 
     def source_of(self, key: str) -> str:
-        """Return who may write a declared key: `model` unless its schema says otherwise."""
+        """Return the writer of a declared key.
+
+        Args:
+            key: The key.
+
+        Returns:
+            "model", unless its schema names another `x-source`.
+        """
         return str(self.key_schemas.get(key, {}).get("x-source", "model"))
 
     def made_of(self, key: str) -> tuple[str, ...]:
-        """Return the keys of which a declared key is made, as `x-from` says."""
+        """Return the keys that a declared key depends on, as `x-from` lists them.
+
+        Args:
+            key: The key.
+
+        Returns:
+            Names of keys, or dotted names of their parts.
+        """
         names = self.key_schemas.get(key, {}).get("x-from")
         return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
     def is_secret(self, key: str) -> bool:
-        """Return true when the key's value must stay out of prompts, fixed replies, logs and transcripts."""
+        """Return true if the key's value must stay out of prompts, fixed replies, logs and transcripts.
+
+        Args:
+            key: The key.
+
+        Returns:
+            True for a key with `x-secret`.
+        """
         schemas = self.key_schemas
         return any(schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
     def kind_of(self, state_id: str) -> Kind:
-        """Return the state's effective kind: a converse state without own transitions is final."""
+        """Return the effective kind of a state. A converse state without its own transitions is final.
+
+        Args:
+            state_id: Id of the state.
+
+        Returns:
+            The kind.
+        """
         state = self.states[state_id]
         if state.kind == "converse" and not state.transitions:
             return "final"
