@@ -2,16 +2,18 @@
 
 `load` and `save` serve the requests of many conversations in a few statements. Each statement makes the thread wait for
 the interpreter, for milliseconds if the event loop is busy. All other methods serve one request. Values are bound,
-never written into the statement. The number of rows in a statement is a power of two, so few statements exist.
+never written into the statement. A statement that asks takes its rows as JSON. A statement that writes takes a number
+of rows that is a power of two, so few statements exist.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
+
+import msgspec
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import rounds
@@ -20,14 +22,22 @@ from llm_fsm.stores.errors import answered_already, step_exists, unknown_definit
 _MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
 """The most rows in one statement. SQLite takes 32,766 values, and older versions 999."""
 
-_LOAD = """SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
+_LOAD = """WITH asked AS (
+        SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS request
+        FROM json_each(?))
+    SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
     FROM asked JOIN conversations c ON c.id = asked.id
     LEFT JOIN inbox i ON i.conversation = c.id AND i.request_id = asked.request
     LEFT JOIN records r ON r.conversation = c.id AND r.number = i.number"""
-_FOUND = """SELECT json_group_array(json_array(asked.place, coalesce(c.version, 0),
-    EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = asked.id AND i.request_id = asked.request),
+_FOUND = """WITH asked AS (
+        SELECT key AS place, value, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS sha
+        FROM json_each(?))
+    SELECT json_group_array(json_array(asked.place, coalesce(c.version, 0),
+    EXISTS (SELECT 1 FROM inbox i JOIN json_each(asked.value, '$[3]') request ON i.request_id = request.value
+        WHERE i.conversation = asked.id),
     c.definition_sha IS asked.sha,
-    asked.is_new OR asked.sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
+    asked.sha IS NULL OR json_extract(asked.value, '$[2]')
+        OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
     EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
     EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
     FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
@@ -56,15 +66,15 @@ Row = tuple[Any, ...]
 class _Found(NamedTuple):
     """The stored state of a conversation before a commit."""
 
-    version: int = 0
-    answered: bool = False
+    version: int
+    answered: bool
     """A request id of the commit is answered already."""
-    pinned: bool = False
+    pinned: bool
     """The conversation is pinned to the definition of the commit."""
-    defined: bool = True
+    defined: bool
     """The definition of the commit is stored."""
-    is_due: bool = False
-    has_journal: bool = False
+    is_due: bool
+    has_journal: bool
 
 
 def each(works: Sequence[Callable[[Rows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
@@ -74,11 +84,8 @@ def each(works: Sequence[Callable[[Rows], Any]], db: sqlite3.Connection) -> Sequ
 
 def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
     """See `Store.load`, for pairs of a conversation id and a request id."""
-    found: list[Loaded | None] = [None] * len(asked)
-    wanted = [(place, *item) for place, item in enumerate(asked)]
-    for place, *row in _all(db, "WITH asked (place, id, request) AS (", wanted, f") {_LOAD}"):
-        found[place] = Loaded(*row)
-    return found
+    found = {place: Loaded(*row) for place, *row in _answers(db, _LOAD, asked)}
+    return [found.get(place) for place in range(len(asked))]
 
 
 def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
@@ -102,15 +109,11 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
 
 def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]:
     asked = [
-        (place, commit.conversation_id, request_id, commit.definition_sha, commit.definition_text is not None)
-        for place, commit in enumerate(commits)
-        for _, _, request_id in commit.numbered
+        (c.conversation_id, c.definition_sha, c.definition_text is not None, [request for *_, request in c.numbered])
+        for c in commits
     ]
-    found = [_Found()] * len(commits)
-    for place, *row in _all(db, "WITH asked (place, id, request, sha, is_new) AS (", asked, f") {_FOUND}"):
-        now = _Found(*row)
-        found[place] = now._replace(answered=bool(now.answered or found[place].answered))
-    return found
+    found = {place: _Found(*row) for place, *row in _answers(db, _FOUND, asked)}
+    return [found[place] for place in range(len(commits))]
 
 
 def _refusal(commit: Commit, before: _Found) -> Exception | None:
@@ -160,11 +163,10 @@ def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str 
         db.execute(statement, bound)
 
 
-def _all(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str) -> Iterator[Any]:
-    """Yield rows that a statement returns as one JSON array, because each fetch would wait for the interpreter."""
-    for statement, bound in _statements(before, values, after):
-        (text,) = db.execute(statement, bound).fetchone()
-        yield from json.loads(text)
+def _answers(db: sqlite3.Connection, statement: str, asked: Sequence[Row]) -> list[list[Any]]:
+    """Return the rows of a statement that takes and returns JSON. Fetching each would wait for the interpreter, too."""
+    (text,) = db.execute(statement, (msgspec.json.encode(asked).decode(),)).fetchone()
+    return msgspec.json.decode(text, type=list[list[Any]])
 
 
 def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tuple[str, list[Any]]]:
