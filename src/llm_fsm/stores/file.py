@@ -70,6 +70,12 @@ class _Head(_Format, kw_only=True):
     session: str
 
 
+_line = attrgetter(
+    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha")
+)
+"""What a listing shows of a commit."""
+
+
 class _Record(msgspec.Struct, array_like=True):
     number: int
     request_id: str | None
@@ -169,19 +175,7 @@ class _Folder:
             _remove(self._file(name, "journal"))
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
-        lines = (
-            Listed(
-                head.conversation_id,
-                head.definition,
-                head.state,
-                head.ended,
-                head.version,
-                head.created,
-                head.updated,
-                head.definition_sha,
-            )
-            for head in self._heads([])
-        )
+        lines = (Listed(*_line(head)) for head in self._heads([]))
         return tuple(nsmallest(max(query.limit, 0), filter(query.admits, lines), key=attrgetter("conversation_id")))
 
     def definition(self, sha: str) -> str | None:

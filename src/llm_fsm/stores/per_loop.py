@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
-from llm_fsm.errors import StoreError
+from llm_fsm.stores.errors import closed
 from llm_fsm.stores.locks.conversation_lock import KeyedQueue, LockServer, remote_lock
 
 
@@ -56,7 +56,7 @@ class PerLoop(ABC, Generic[P]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError(f"{self.place}: the store is closed; open a new one")
+            raise closed(self.place)
 
     def _own(self) -> P:
         """Find the parts of this process and event loop."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,6 +42,10 @@ _FOUND = """WITH asked AS (
     EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
     EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
     FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
+_row = attrgetter(
+    *("conversation_id", "number", "session", "definition", "state", "ended", "time", "definition_sha", "began")
+)
+"""The row of a commit, in the order of `_WRITE`."""
 _WRITE = """INSERT INTO conversations
     (id, version, session, definition, state, ended, updated, definition_sha, created)"""
 _OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
@@ -142,20 +147,6 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         db.execute(_DROP_UNUSED)
-
-
-def _row(commit: Commit) -> Row:
-    return (
-        commit.conversation_id,
-        commit.number,
-        commit.session,
-        commit.definition,
-        commit.state,
-        commit.ended,
-        commit.time,
-        commit.definition_sha,
-        commit.began,
-    )
 
 
 def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str = "") -> None:
