@@ -311,7 +311,10 @@ def test_changes_of_the_kinds_that_are_measured_are_noticed(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["^[A-Z]{2}-[0-9]{3}$", "^([01][0-9]|2[0-3]):[0-5][0-9]$", r"^\+?[0-9 ()/-]{6,25}$", r"\?$", "^(ab|cd)+x?$", "a.c"],
+    [
+        *("^[A-Z]{2}-[0-9]{3}$", "^([01][0-9]|2[0-3]):[0-5][0-9]$", r"^\+?[0-9 ()/-]{6,25}$"),
+        *(r"\?$", "^(ab|cd)+x?$", "a.c", "^[äöü]+$"),
+    ],
 )
 def test_texts_are_made_that_an_expression_matches(pattern: str) -> None:
     made = list(matching(pattern))
@@ -319,7 +322,7 @@ def test_texts_are_made_that_an_expression_matches(pattern: str) -> None:
     assert all(re.search(pattern, text) for text in made)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "(?P<x>a", "a{", "\\"])
+@pytest.mark.parametrize("pattern", ["(", "[", "(?P<x>a", "a{", "\\", "[^ -~]", "[b-a]"])
 def test_expressions_that_are_not_understood_give_nothing_or_a_text(pattern: str) -> None:
     assert all(isinstance(text, str) for text in matching(pattern))
 

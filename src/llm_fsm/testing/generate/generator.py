@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,19 +20,25 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.coverage import Coverage, coverage_of
-from llm_fsm.testing.generate.improviser import Improviser
 from llm_fsm.testing.generate.paths import Act
 from llm_fsm.testing.generate.planner import Plan, Planner
 from llm_fsm.testing.generate.solver import SAID
+from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
-from llm_fsm.testing.scenarios.models import Case, merged
+from llm_fsm.testing.scenarios.models import Case, Reply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
+from llm_fsm.testing.scenarios.scripted_model import Scripted
 
 _MOST_TRIED = 400
 """The most plans to try in one state."""
+_MOST_REPLIES = 12
+"""The most replies of one step; then the plan is given up."""
+_WORDS = "All right."
+_NO_REPLY = "{"
 _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.FlowPushed: ("kind", "context"),
     ev.ContextRefused: ("key",),
@@ -163,7 +169,7 @@ class _Maker:
         play = Play(name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.shared, case))
         machine = self.player.prepared(play.setup)
         spoken = [state for state, execute in self._tasks.items() if execute is None]
-        model = Improviser(self._tasks, spoken, plan)
+        model = _Improviser(self._tasks, spoken, plan)
         machine.llm = model.llm
         run = _WritingRunner(machine, play, model, self.player.stage)
         try:
@@ -237,6 +243,62 @@ def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+class _Improviser(Scripted):
+    """The model of a plan: it tries the plan's replies, and answers plainly to everything else.
+
+    `tasks`: the states that work, and of these `spoken` whose outputs the model writes. `told`: the replies of a step.
+    """
+
+    def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
+        super().__init__(tasks)
+        self.told: list[dict[str, Any]] = []
+        self._spoken = spoken
+        self._plan = plan
+        self._wanted: list[dict[str, Any]] = []
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
+        """Prepare the replies of a step; unused ones come first."""
+        act = self._plan.acts[number - 1] if number else None
+        wanted: list[dict[str, Any]] = []
+        if act is not None and act.garbled:
+            wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
+        elif act is not None and act.kind == "say":
+            reply = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
+            wanted.append({**reply, **({"to": act.to} if act.to is not None else {})})
+        works = self._plan.outputs if act is None else act.outputs
+        wanted += [{"raw": output} for state, output in works if state in self._spoken]
+        self._wanted, self.told = [*self._wanted, *wanted], []
+        super().step(number, replies)
+
+    def done(self, secrets: Any) -> str | None:  # noqa: ARG002
+        """Return the missing replies. A plan that asks for too many replies is given up."""
+        return self.lacking
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Return the next reply.
+
+        Raises:
+            ModelError: The step has used too many replies.
+        """
+        if len(self.told) < _MOST_REPLIES or self._wanted:
+            judges = request.state in self._tasks and request.schema is not None
+            reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
+            self.told.append(reply)
+            self._replies = [*self._replies, Reply.model_validate(reply)]
+        return await super().complete(request)
+
+    def _plain(self, request: LLMRequest) -> dict[str, Any]:
+        schema = {} if request.schema is None else request.schema.schema
+        members = schema.get("properties", {})
+        if "verdicts" in members:
+            names = members["verdicts"]["items"]["properties"]["name"].get("enum", [])
+            passed = self._plan.refuses != "judge"
+            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": passed} for name in names]}}
+        if schema and "transition" not in members:
+            return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
+        return {"message": _WORDS}
+
+
 class _Note(NamedTuple):
     """The replies of a step, and its results."""
 
@@ -252,7 +314,7 @@ class _Note(NamedTuple):
 class _WritingRunner(CaseRunner):
     """Writes down the results of a case."""
 
-    def __init__(self, machine: Any, play: Play, model: Improviser, stage: Any) -> None:
+    def __init__(self, machine: Any, play: Play, model: _Improviser, stage: Any) -> None:
         super().__init__(machine, play, model, stage)
         self.improviser = model
         self.notes: list[_Note] = []

@@ -78,7 +78,7 @@ def matching(pattern: str) -> Iterator[str]:
     for extra in (0, 1):
         try:
             text, end = _Reading(plain, extra).alternatives(0)
-        except (IndexError, ValueError):
+        except (IndexError, ValueError, re.error):
             return
         if end == len(plain):
             yield text
@@ -128,9 +128,11 @@ class _Reading:
         return ("a" if char == "." else char), at + 1
 
     def one_of(self, chosen: str) -> str:
-        every = (*_PLAIN, *map(chr, range(33, 127)))
-        found: str = next(char for char in every if re.fullmatch(chosen, char))
-        return found
+        char: str
+        for char in (*_PLAIN, *map(chr, range(33, 127)), *chosen):
+            if re.fullmatch(chosen, char):
+                return char
+        raise ValueError(chosen)
 
     def repeated(self, at: int) -> tuple[int, int]:
         """Return the number of repetitions of a part, and the end of the quantifier."""
