@@ -24,7 +24,7 @@ from llm_fsm._json import copied
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
-from llm_fsm.llm.openai.completion import error_line, read_completion
+from llm_fsm.llm.openai.completion import Asked, error_line, read_completion
 from llm_fsm.llm.openai.request import request_fields, takes_marks
 from llm_fsm.llm.openai.stream import LAST, Chunks
 from llm_fsm.llm.providers import Provider, direct, has_key, keys_of, known_provider, missing_key, owner_of, provider_of
@@ -50,9 +50,9 @@ class _Arriving:
     litellm gives the finish reason only at the end, and invents one for a stream without it.
     """
 
-    def __init__(self, answer: AsyncIterator[Any], mode: Mode, *, tools: bool) -> None:
-        self.mode = mode
-        self.chunks = Chunks(mode, tools=tools)
+    def __init__(self, answer: AsyncIterator[Any], asked: Asked) -> None:
+        self.asked = asked
+        self.chunks = Chunks(asked)
         self._answer = answer
         self._first = ""
 
@@ -143,7 +143,7 @@ class LiteLLM:
 
         async def ask(mode: Mode) -> ModelReply:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
-            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
+            answer = await retries.run(lambda seconds: self._send(litellm, fields, Asked(model, mode, tools), seconds))
             return structs.replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
         return await modes.settle(model, request.schema, ask, tools=tools)
@@ -161,7 +161,7 @@ class LiteLLM:
                 if counts := modes.counts:
                     fields["stream_options"] = {"include_usage": True}
                 try:
-                    return await retries.run(partial(self._open, litellm, fields, mode, tools))
+                    return await retries.run(partial(self._open, litellm, fields, Asked(model, mode, tools)))
                 except ModelError as error:
                     if not counts or "stream_options" not in str(error.__cause__):
                         raise
@@ -176,7 +176,7 @@ class LiteLLM:
             return
         with retries:
             try:
-                with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
+                with self._told(arriving.asked, "stopped in the middle of its reply"):
                     async for piece in arriving.pieces(self._retry.idle_timeout):
                         yield piece
             finally:
@@ -185,9 +185,7 @@ class LiteLLM:
         if gathered is None:  # litellm raises this for an answer that is no stream
             yield await whole()
             return
-        reply = read_completion(
-            gathered, model=model, mode=arriving.mode, attempts=retries.sent, seconds=retries.seconds, tools=tools
-        )
+        reply = read_completion(gathered, arriving.asked, attempts=retries.sent, seconds=retries.seconds)
         yield structs.replace(reply, cost=_cost(litellm, model, gathered["usage"]) or reply.cost)
 
     def _options_for(self, model: str) -> Mapping[str, str]:
@@ -211,24 +209,20 @@ class LiteLLM:
             modes = self._modes[provider] = ReplyModes(habits.first_mode, both=both)
         return litellm, modes
 
-    async def aclose(self) -> None:
-        """Do nothing, because litellm keeps its clients for the whole process and closes them at its end."""
-
-    async def _send(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> ModelReply:
-        model = fields["model"]
-        with self._told(model, mode, tools, f"gave no answer within {in_words(seconds)} s"):
+    async def _send(self, litellm: Any, fields: dict[str, Any], asked: Asked, seconds: float) -> ModelReply:
+        with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-        reply = read_completion(answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools)
+        reply = read_completion(answer.model_dump(), asked)
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
-    async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
+    async def _open(self, litellm: Any, fields: dict[str, Any], asked: Asked, seconds: float) -> _Arriving:
         """Return a reply whose first piece has arrived."""
-        with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
+        with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-                arriving = _Arriving(aiter(answer), mode, tools=tools)
+                arriving = _Arriving(aiter(answer), asked)
                 try:
                     await arriving.begin()
                 except BaseException:  # a cancelled caller must leave no connection open either
@@ -237,19 +231,20 @@ class LiteLLM:
                 return arriving
 
     @contextmanager
-    def _told(self, model: str, mode: Mode, tools: bool, late: str) -> Iterator[None]:
+    def _told(self, asked: Asked, late: str) -> Iterator[None]:
         """Translate errors of litellm to ModelError; `late`: the message for a time-out."""
         try:
             yield
         except TimeoutError as error:
-            raise ModelError(f"{model} {late}", retryable=True) from error
+            raise ModelError(f"{asked.model} {late}", retryable=True) from error
         except ModelError:
             raise
         except Exception as error:
-            raise self._failure(error, model, mode, tools) from error
+            raise self._failure(error, asked) from error
 
-    def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
+    def _failure(self, error: Exception, asked: Asked) -> ModelError:
         """Translate an error of litellm, with its cause and with `retryable`."""
+        model, mode, tools = asked
         away = _unreached(error)
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)

@@ -23,10 +23,10 @@ from llm_fsm._async import in_words
 from llm_fsm._json import in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
+from llm_fsm.llm.openai.completion import SOMEBODY, Asked, error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers, proxy_for
 from llm_fsm.llm.openai.request import request_fields, takes_marks
-from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
+from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.prices import cost_of
 from llm_fsm.llm.providers import Provider, direct, provider_of
@@ -246,14 +246,8 @@ class CompatLLM:
         try:
             if _is_good(response.status) and len(answer) > MAX_ANSWER:
                 raise no_completion(f"more than {MAX_ANSWER} bytes")
-            return read_completion(
-                gathered(answer) if _is_good(response.status) else rejected,
-                model=asked.model,
-                mode=asked.mode,
-                attempts=retries.sent,
-                seconds=retries.seconds,
-                tools=asked.tools,
-            )
+            payload = gathered(answer) if _is_good(response.status) else rejected
+            return read_completion(payload, asked, attempts=retries.sent, seconds=retries.seconds)
         except ModelError as error:
             self._named(error, response.status, asked)
             raise

@@ -11,7 +11,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
@@ -47,20 +47,27 @@ def parse_payload(body: bytes) -> Any:
         raise no_completion(_describe(body)) from error
 
 
-def read_completion(
-    payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
-) -> ModelReply:
-    """Return the reply in a chat completion. Raises ModelError if it is none.
+class Asked(NamedTuple):
+    """The settings of a request for a reply.
 
     `tools`: tools were offered, so that calls are real calls, and not the reply in the form of one.
     """
+
+    model: str
+    mode: Mode
+    tools: bool
+
+
+def read_completion(payload: Any, asked: Asked, *, attempts: int = 1, seconds: float = 0.0) -> ModelReply:
+    """Return the reply in a chat completion. Raises ModelError if it is none."""
     choice = _first_choice(payload)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise no_completion("JSON whose choice has no message")
     finish = choice.get("finish_reason")
-    calls = read_calls(message) if tools else ()
-    text = (_words(message) if tools else _text(message, mode)) or ("" if calls else _thought_aloud(message))
+    calls = read_calls(message) if asked.tools else ()
+    text = _words(message) if asked.tools else _text(message, asked.mode)
+    text = text or ("" if calls else _thought_aloud(message))
     if finish == "error" or (not (text or calls) and (choice.get("error") or payload.get("error"))):
         raise choice_fault(payload, choice)
     usage = payload.get("usage")
@@ -69,8 +76,8 @@ def read_completion(
     answered_by = payload.get("model")
     return ModelReply(
         text=text,
-        model=answered_by if isinstance(answered_by, str) and answered_by else model,
-        mode=mode,
+        model=answered_by if isinstance(answered_by, str) and answered_by else asked.model,
+        mode=asked.mode,
         finish_reason=finish if isinstance(finish, str) else "",
         attempts=attempts,
         input_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),

@@ -6,12 +6,12 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.completion import no_completion, read_completion
+from llm_fsm.llm.openai.completion import Asked, no_completion, read_completion
 from llm_fsm.llm.openai.connection import Answer
 from llm_fsm.llm.openai.stream import (
     BEGINNING,
@@ -23,7 +23,6 @@ from llm_fsm.llm.openai.stream import (
     is_events,
     is_told,
 )
-from llm_fsm.llm.structured_output import Mode
 from llm_fsm.session.messages import ModelReply
 
 MAX_ANSWER = 2 * 2**20
@@ -36,14 +35,6 @@ _PARTING = 0.05
 """Seconds for an answer to end after its last chunk."""
 
 
-class Asked(NamedTuple):
-    """The settings of a request for a reply."""
-
-    model: str
-    mode: Mode
-    tools: bool
-
-
 class Arrival:
     """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
 
@@ -52,7 +43,7 @@ class Arrival:
         self.status = response.status
         self._response = response
         self._events = EventLines()
-        self._chunks = Chunks(asked.mode, tools=asked.tools)
+        self._chunks = Chunks(asked)
         self._first: list[str] = []
         self._over = False
         self._told = False
@@ -142,14 +133,8 @@ class Arrival:
 
     def reply(self, *, attempts: int, seconds: float) -> ModelReply:
         """Return the whole answer. Raises ModelError."""
-        return read_completion(
-            self._chunks.completion() if self._whole is None else self._whole,
-            model=self.asked.model,
-            mode=self.asked.mode,
-            attempts=attempts,
-            seconds=seconds,
-            tools=self.asked.tools,
-        )
+        payload = self._chunks.completion() if self._whole is None else self._whole
+        return read_completion(payload, self.asked, attempts=attempts, seconds=seconds)
 
     def close(self) -> None:
         """Return the connection, or close it if the answer was not read to its end."""

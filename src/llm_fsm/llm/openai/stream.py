@@ -17,6 +17,7 @@ from llm_fsm.conditions.coercion import joined
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.completion import (
     THOUGHTS,
+    Asked,
     choice_fault,
     content_text,
     error_line,
@@ -26,7 +27,6 @@ from llm_fsm.llm.openai.completion import (
     parse_payload,
     provider_fault,
 )
-from llm_fsm.llm.structured_output import Mode
 
 _DONE = "[DONE]"
 _JSON = ("{", "[{")
@@ -109,18 +109,13 @@ class EventLines:
 
 
 class Chunks:
-    """The chunks of one completion. `tools`: tools were offered, so that calls are real calls and not the reply."""
+    """The chunks of one completion."""
 
-    __slots__ = (
-        *("_aside", "_by_index", "_calls", "_choice", "_content", "_fault", "_finish", "_from_calls", "_model"),
-        *("_refusal", "_thinks", "_thought", "_usage", "done", "taken"),
-    )
-
-    def __init__(self, mode: Mode, *, tools: bool) -> None:
+    def __init__(self, asked: Asked) -> None:
         self.done = False
         self.taken = 0
         """The number of chunks with a part of the reply; a ping with data has none."""
-        self._from_calls = mode == "tool" and not tools
+        self._from_calls = asked.mode == "tool" and not asked.tools
         self._choice: Any = None
         self._content: list[str] = []
         self._refusal: list[str] = []
@@ -405,7 +400,7 @@ def gathered(body: bytes) -> Any:
         except ModelError:
             if not _is_object(body.lstrip().partition(b"\n")[0].decode("utf-8", "replace")):
                 raise
-    events, chunks = EventLines(), Chunks("prompt", tools=True)
+    events, chunks = EventLines(), Chunks(Asked("", "prompt", tools=True))
     for data in (*events.feed(body), *events.end()):
         chunks.read(data)
     return chunks.completion()
