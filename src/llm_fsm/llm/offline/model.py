@@ -65,7 +65,7 @@ def answer(view: TurnView) -> dict[str, Any]:
     if view.speak or view.user is None:
         return _reply(view.state, {}, wording.opening(view.own_words, view.wanted) or "Please go on.")
     if view.refused:
-        words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
+        words = wording.join("That is not possible now", wording.request(view.wanted) or wording.menu(_open(view, {})))
         return _reply(view.state, {}, words)
     update = read_update(view, _blocking_keys(view))
     if not update and (pattern := _pattern(view)) is not None:
@@ -86,10 +86,8 @@ def _pattern(view: TurnView) -> str | None:
 
 def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
     """Return the first transition that an update opens, else the only one, if the update has all its keys."""
-    after = {**view.context, **update, **view.system}
-    before = {**view.context, **view.system}
-    standing = [choice for choice in view.choices if _holds(choice, after)]
-    opened = next((choice for choice in standing if not _holds(choice, before)), None)
+    before, standing = _open(view, {}), _open(view, update)
+    opened = next((choice for choice in standing if choice not in before), None)
     if opened is not None or not view.wanted or any(key not in update for key in view.wanted):
         return opened
     return _only(choice for choice in standing if choice.own)
@@ -97,8 +95,7 @@ def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
 
 def _named(view: TurnView) -> Choice | None:
     """Return the only transition that the message names, agrees to or declines; None for other messages."""
-    said, data = folded(view.user or ""), {**view.context, **view.system}
-    standing = [choice for choice in view.choices if _holds(choice, data)]
+    said, standing = folded(view.user or ""), _open(view, {})
     named = [choice for choice in standing if said in (folded(choice.target_state), folded(choice.description))]
     if named or said in LEAVING:
         return _only(named) or _leaving(view)
@@ -114,9 +111,8 @@ def _named(view: TurnView) -> Choice | None:
 
 def _leaving(view: TurnView) -> Choice | None:
     """Return the only way out that a word of leaving names; a global one, if there is one."""
-    data = {**view.context, **view.system}
-    told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in view.choices]
-    found = [choice for choice, words in told if _LEAVES.search(words) and _holds(choice, data)]
+    told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in _open(view, {})]
+    found = [choice for choice, words in told if _LEAVES.search(words)]
     return _only([choice for choice in found if not choice.own] or found)
 
 
@@ -128,15 +124,20 @@ def _only(choices: Iterable[Choice]) -> Choice | None:
 
 def _blocking_keys(view: TurnView) -> list[str]:
     """Return the known keys on which the state's closed transitions depend."""
-    data = {**view.context, **view.system}
-    closed = (choice for choice in view.choices if choice.own and not _holds(choice, data))
-    rules = [json.dumps(choice.logic, default=str) for choice in closed]
+    standing = _open(view, {})
+    rules = [json.dumps(choice.logic, default=str) for choice in view.choices if choice.own and choice not in standing]
     known = [key for key in view.writable if view.context.get(key) is not None]
     return [key for key in known if any(f'"{key}"' in rule for rule in rules)]
 
 
-def _holds(choice: Choice, data: Mapping[str, Any]) -> bool:
-    return all(has(data, key) for key in choice.requires) and all(_is_true(rule, data) for rule in choice.logic)
+def _open(view: TurnView, update: Mapping[str, Any]) -> list[Choice]:
+    """Return the transitions that are open after an update."""
+    data = {**view.context, **update, **view.system}
+    return [
+        choice
+        for choice in view.choices
+        if all(has(data, key) for key in choice.requires) and all(_is_true(rule, data) for rule in choice.logic)
+    ]
 
 
 def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
@@ -153,8 +154,8 @@ def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
         return wording.join(understood or wording.not_found(missing), wording.request(missing))
     closed = _reason(view, update)
     if closed or understood:
-        return wording.join(understood, closed, _options(view, update))
-    return wording.join("I did not understand that", _options(view, update) or view.own_words)
+        return wording.join(understood, closed, wording.menu(_open(view, update)))
+    return wording.join("I did not understand that", wording.menu(_open(view, update)) or view.own_words)
 
 
 def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
@@ -166,11 +167,6 @@ def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
                 if reason and not _is_true(rule, data):
                     return f"I cannot go on unless this holds: {reason}"
     return ""
-
-
-def _options(view: TurnView, update: Mapping[str, Any]) -> str:
-    after = {**view.context, **update, **view.system}
-    return wording.menu(choice for choice in view.choices if _holds(choice, after))
 
 
 def _reply(target: str, update: Mapping[str, Any], message: str) -> dict[str, Any]:
