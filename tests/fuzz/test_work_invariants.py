@@ -14,8 +14,8 @@ from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.turn.effects import AskModel, CallTools, ToolResult, ToolResults
-from llm_fsm.turn.pipeline import Answer, UserMessage
-from llm_fsm.turn.steps import Step, advance, begin, begin_answer, begin_run
+from llm_fsm.turn.pipeline import Answer, Resume, UserMessage
+from llm_fsm.turn.steps import Step, advance, begin
 from machines import Worker, start, stored, worker
 
 SCHEMA = {
@@ -132,11 +132,11 @@ def test_no_reply_result_or_answer_leaves_the_rails(data: st.DataObject) -> None
             break
         if session.pause is not None:
             given_value = Answer(value=fits(session.pause.kind, data), time=3000.0)
-            step = begin_answer(host.program, session, given_value, host.capabilities)
+            step = begin(host.program, session, given_value, host.capabilities)
         elif data.draw(st.booleans()):
             step = begin(host.program, session, UserMessage(text="hi", time=2000.0), host.capabilities)
         else:
-            step = begin_run(host.program, session, 2000.0, host.capabilities)
+            step = begin(host.program, session, Resume(time=2000.0), host.capabilities)
         session, events = finish(step, data)
         history.extend(events)
         assert fold(before, events) == session

@@ -30,20 +30,13 @@ from llm_fsm.turn.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
+from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, UserMessage
 from llm_fsm.turn.prompt.render import compile_prompts
-from llm_fsm.turn.steps import (
-    Step,
-    advance,
-    begin,
-    begin_answer,
-    begin_due,
-    begin_run,
-    begin_start,
-)
+from llm_fsm.turn.steps import Step, advance, begin
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.turn_state import HostCapabilities
 
+EMPTY = Session(conversation_id="c1")
 PROMPTS = compile_prompts(prompt_sources())
 WHOLE = compile_prompts(prompt_sources(), whole=True)
 
@@ -160,7 +153,7 @@ def start(
     """The first turn; without a greeting unless asked for."""
     opening = Opening(conversation_id="c1", time=1000.0, context=context, greet=greet, state=state)
     points = ALL_POINTS if handler else frozenset()
-    return play(begin_start(made, opening, HostCapabilities(points=points)), replies, handler)
+    return play(begin(made, EMPTY, opening, HostCapabilities(points=points)), replies, handler)
 
 
 def say(
@@ -266,13 +259,13 @@ class Worker:
         opening = Opening(
             conversation_id="c1", time=1000.0, context=context, greet=False, input=input, hold=True
         )
-        begun = begin_start(self.program, opening, self.capabilities)
-        done = play(begin_run(self.program, begun.session, 1000.0, self.capabilities), replies, host=self)
+        begun = begin(self.program, EMPTY, opening, self.capabilities)
+        done = play(begin(self.program, begun.session, Resume(time=1000.0), self.capabilities), replies, host=self)
         return replace(done, events=[*begun.events, *done.events])
 
     def go_on(self, session: Session, *replies: str | ModelReply, time: float = 3000.0) -> Played:
         """Take up a run where its session left it."""
-        return play(begin_run(self.program, stored(session), time, self.capabilities), replies, host=self)
+        return play(begin(self.program, stored(session), Resume(time=time), self.capabilities), replies, host=self)
 
     def say(self, session: Session, text: str, *replies: str | ModelReply) -> Played:
         """One message's turn."""
@@ -283,12 +276,12 @@ class Worker:
         self, session: Session, value: Any, *replies: str | ModelReply, time: float = 4000.0
     ) -> Played:
         """Answer what the session waits for."""
-        step = begin_answer(self.program, stored(session), Answer(value=value, time=time), self.capabilities)
+        step = begin(self.program, stored(session), Answer(value=value, time=time), self.capabilities)
         return play(step, replies, host=self)
 
     def due(self, session: Session, time: float, *replies: str | ModelReply) -> Played:
         """Fire what is due."""
-        return play(begin_due(self.program, stored(session), time, self.capabilities), replies, host=self)
+        return play(begin(self.program, stored(session), Due(time=time), self.capabilities), replies, host=self)
 
 
 def stored(session: Session) -> Session:

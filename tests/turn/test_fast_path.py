@@ -9,7 +9,8 @@ import pytest
 
 from llm_fsm.session import events as ev
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.turn.steps import begin_due
+from llm_fsm.turn.pipeline import Due
+from llm_fsm.turn.steps import begin
 from llm_fsm.turn.turn_state import HostCapabilities
 from machines import machine, play, reply, say, start, talk
 
@@ -282,7 +283,7 @@ def test_yes_to_a_reminder_is_for_the_model() -> None:
     made = form(to("done", "c"), keys={"c": YES_NO}, wanted=["c"], reply="Please confirm.", patterns=["silence"])
     session = start(made, greet=True).session
     assert session.silence is not None
-    reminded = play(begin_due(made, session, session.silence.reminders[0], HostCapabilities()), []).session
+    reminded = play(begin(made, session, Due(time=session.silence.reminders[0]), HostCapabilities()), []).session
     assert say(made, reminded, "yes", reply("ask", "Yes what?")).usage.calls == 1
     assert say(made, session, "yes").session.state == "done"
 

@@ -19,16 +19,7 @@ from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again, update_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.recovery import (
-    UnderWay,
-    begin_again,
-    identity,
-    is_same,
-    message_identity,
-    start_identity,
-    under_way,
-    update_identity,
-)
+from llm_fsm.engine.recovery import Journalled, UnderWay, identity, interrupted, is_same, start_identity, under_way
 from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
 from llm_fsm.engine.validation import (
@@ -51,8 +42,8 @@ from llm_fsm.stores.base import Loaded
 from llm_fsm.turn.available import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
-from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
-from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_run, begin_start, begin_update
+from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage
+from llm_fsm.turn.steps import apologise, begin
 
 
 class Engine:
@@ -118,9 +109,10 @@ class Engine:
             began = opening.time
             if deployment.journals and (not opening.hold or deployment.capabilities.points):
                 began = await turn.open(start_identity(deployment.program, opening), began)
-            step = begin_start(deployment.program, replace(opening, time=began), deployment.capabilities)
+            empty = LoadedSession(Session(conversation_id=opening.conversation_id), version=0)
+            step = begin(deployment.program, empty.session, replace(opening, time=began), deployment.capabilities)
             step = await turn.play(step)
-            result = await turn.commit("start", step.session, LoadedSession(step.session, version=0), step.usage)
+            result = await turn.commit("start", step.session, empty, step.usage)
         await run_end_handlers(deployment, result)
         return result
 
@@ -151,12 +143,12 @@ class Engine:
                 return await self._again(turn, await message_again(self.store, loaded.session, user_message, recorded))
             deployment = host
             if not host.is_next(loaded.session):
-                deployment, loaded = await self._ready(loaded, user_message.time, message_identity(user_message))
+                deployment, loaded = await self._ready(loaded, user_message.time, identity(user_message))
             session = loaded.session
             check_open(deployment.program, session)
             turn.host = deployment
             if deployment.journals:
-                began = await turn.open(message_identity(user_message), user_message.time, blank=loaded.blank)
+                began = await turn.open(identity(user_message), user_message.time, blank=loaded.blank)
                 user_message = replace(user_message, time=began)
             try:
                 try:
@@ -188,11 +180,9 @@ class Engine:
         """
         turn = TurnRunner(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
+            trigger = Resume(time=self.now(), step=step, input=given)
             loaded, _ = await self._load(conversation_id)
-            mine: dict[str, Any] = {"kind": "run"}
-            mine |= {"step_only": True} if step else {}
-            mine |= {} if given is None else {"input": given}
-            deployment, loaded = await self._ready(loaded, self.now(), mine)
+            deployment, loaded = await self._ready(loaded, trigger.time, identity(trigger))
             session = loaded.session
             begun = session.previous_state is not None or bool(session.stack)
             at = deployment.program.of(session) if begun and deployment.program.knows(session) else None
@@ -200,11 +190,7 @@ class Engine:
             if session.ended or session.pause is not None or talks:
                 return TurnResult(record=await self._last(conversation_id), session=session)
             check_open(deployment.program, session)
-            turn.host = deployment
-            began = await turn.open(mine, self.now(), blank=loaded.blank)
-            first = begin_run(deployment.program, session, began, deployment.capabilities, step=step, given=given)
-            last = await turn.play(first)
-            result = await turn.commit("run", last.session, loaded, last.usage)
+            result = await self._play(turn, deployment, loaded, trigger)
         await run_end_handlers(deployment, result)
         return result
 
@@ -231,22 +217,13 @@ class Engine:
             await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=self.program.alone
         )
         async with turn.lock():
-            now = self.now()
+            given = Answer(value=value, time=self.now(), request_id=request_id, step=step)
             loaded, recorded = await self._load(conversation_id, request_id)
             if recorded is not None:
                 return await self._again(turn, await answer_again(self.store, loaded.session, value, recorded))
-            asked = "" if loaded.session.pause is None else loaded.session.pause.id
-            mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
-            mine |= {"step_only": True} if step else {}
-            deployment, loaded = await self._ready(loaded, now, mine)
-            session = loaded.session
-            turn.host = deployment
-            pause = expected(deployment.program, session, pause_id)
-            plain = fitting(pause, value)
-            began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=loaded.blank)
-            given = Answer(value=plain, time=began, request_id=request_id, step=step)
-            last = await turn.play(begin_answer(deployment.program, session, given, deployment.capabilities))
-            result = await turn.commit("answer", last.session, loaded, last.usage, request_id)
+            deployment, loaded = await self._ready(loaded, given.time, identity(given, loaded.session.pause))
+            pause = expected(deployment.program, loaded.session, pause_id)
+            result = await self._play(turn, deployment, loaded, replace(given, value=fitting(pause, value)))
         await run_end_handlers(deployment, result)
         return result
 
@@ -265,19 +242,15 @@ class Engine:
             loaded, recorded = await self._load(conversation_id, given.request_id)
             if recorded is not None:
                 return await self._again(turn, await update_again(self.store, loaded.session, given, recorded))
-            deployment, loaded = await self._ready(loaded, given.time, update_identity(given))
+            deployment, loaded = await self._ready(loaded, given.time, identity(given))
             session = loaded.session
-            turn.host = deployment
             checked_update(deployment.program, session, given)
-            began = await turn.open(update_identity(given), given.time, blank=loaded.blank)
             try:
-                step = begin_update(deployment.program, session, replace(given, time=began), deployment.capabilities)
-                last = await turn.play(step)
-                result = await turn.commit("update", last.session, loaded, last.usage, given.request_id)
+                result = await self._play(turn, deployment, loaded, given)
             except LLMFSMError:
                 await turn.failed()
                 raise
-        if last.session.ended and not session.ended:
+        if result.session.ended and not session.ended:
             await run_end_handlers(deployment, result)
         return result
 
@@ -458,26 +431,30 @@ class Engine:
         if first is None or not must:
             return None
         await deployment.prepare()
-        running = TurnRunner(deployment, session.conversation_id, alone=deployment.program.alone)
-        began = await running.open(identity(first), first["time"])
-        step = begin_again(deployment.program, session, first, began, deployment.capabilities)
-        if step is None:
+        trigger = interrupted(first, session.pause)
+        if trigger is None:
             return None
-        step = await running.play(step)
-        request_id = first.get("request_id")
-        result = await running.commit(first["kind"], step.session, loaded, step.usage, request_id)
+        running = TurnRunner(deployment, session.conversation_id, alone=deployment.program.alone)
+        result = await self._play(running, deployment, loaded, trigger)
         await run_end_handlers(deployment, result)
         return result
 
     async def _fire(self, deployment: Deployment, loaded: LoadedSession, now: float) -> TurnResult:
-        session = loaded.session
-        turn = TurnRunner(deployment, session.conversation_id, alone=True)
-        asked = "" if session.pause is None else session.pause.id
-        began = await turn.open({"kind": "due", "id": asked}, now)
-        step = await turn.play(begin_due(deployment.program, session, began, deployment.capabilities))
-        result = await turn.commit("due", step.session, loaded, step.usage)
+        turn = TurnRunner(deployment, loaded.session.conversation_id, alone=True)
+        result = await self._play(turn, deployment, loaded, Due(time=now))
         await run_end_handlers(deployment, result)
         return result
+
+    async def _play(
+        self, turn: TurnRunner, deployment: Deployment, loaded: LoadedSession, trigger: Journalled
+    ) -> TurnResult:
+        """Play a turn from its beginning to its commit."""
+        turn.host, session = deployment, loaded.session
+        entry = identity(trigger, session.pause)
+        began = await turn.open(entry, trigger.time, blank=loaded.blank)
+        step = begin(deployment.program, session, replace(trigger, time=began), deployment.capabilities)
+        step = await turn.play(step)
+        return await turn.commit(entry["kind"], step.session, loaded, step.usage, entry.get("request_id"))
 
 
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:

@@ -13,14 +13,22 @@ from typing import Any, NamedTuple
 
 from llm_fsm.engine.journal import BEGUN, FAILED, acts
 from llm_fsm.session.context import initial_context
-from llm_fsm.session.session import Session
+from llm_fsm.session.messages import Paused
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage, initial_memory, initial_shared
-from llm_fsm.turn.steps import Step, begin, begin_answer, begin_due, begin_run, begin_update
-from llm_fsm.turn.turn_state import HostCapabilities
+from llm_fsm.turn.pipeline import (
+    Answer,
+    Due,
+    Opening,
+    Resume,
+    Update,
+    UserMessage,
+    initial_memory,
+    initial_shared,
+)
 
-_NOT_IDENTITY = ("time", "step")
+Journalled = UserMessage | Update | Resume | Answer | Due
+"""What begins a turn that can be resumed from its journal."""
 
 
 class UnderWay(NamedTuple):
@@ -53,17 +61,32 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     return UnderWay(first, must)
 
 
-def message_identity(message: UserMessage) -> dict[str, Any]:
-    """Return the identity of a message's turn for the journal."""
-    document: dict[str, Any] = {"kind": "message", "request_id": message.request_id, "text": message.text}
-    document |= {"picked": True} if message.picked else {}
-    return document | ({"merged": [list(part) for part in message.merged]} if message.merged else {})
+def identity(trigger: Journalled, pause: Paused | None = None) -> dict[str, Any]:
+    """Return the identity of a turn for the journal.
 
-
-def update_identity(given: Update) -> dict[str, Any]:
-    """Return the identity of an update's turn for the journal."""
-    document = {"kind": "update", "request_id": given.request_id, "values": dict(given.context)}
-    return {**document, "state": given.state, "text": given.text}
+    Args:
+        trigger: What begins the turn. Its time is no part of the identity.
+        pause: The pause that it answers, or whose time is due.
+    """
+    asked = "" if pause is None else pause.id
+    document: dict[str, Any]
+    match trigger:
+        case UserMessage():
+            document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
+            document |= {"picked": True} if trigger.picked else {}
+            document |= {"merged": [list(part) for part in trigger.merged]} if trigger.merged else {}
+        case Update():
+            document = {"kind": "update", "request_id": trigger.request_id, "values": dict(trigger.context)}
+            document |= {"state": trigger.state, "text": trigger.text}
+        case Answer():
+            document = {"kind": "answer", "id": asked, "value": trigger.value, "request_id": trigger.request_id}
+            document |= {"step_only": True} if trigger.step else {}
+        case Resume():
+            document = {"kind": "run", **({"step_only": True} if trigger.step else {})}
+            document |= {} if trigger.input is None else {"input": trigger.input}
+        case Due():
+            document = {"kind": "due", "id": asked}
+    return document
 
 
 def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
@@ -86,36 +109,21 @@ def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
     return all(first.get(name) == value for name, value in turn.items())
 
 
-def identity(first: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the identity in a journal's first entry."""
-    return {name: value for name, value in first.items() if name not in _NOT_IDENTITY}
-
-
-def begin_again(
-    program: CompiledMachine, session: Session, first: Mapping[str, Any], time: float, capabilities: HostCapabilities
-) -> Step | None:
-    """Return the first step of an interrupted turn; None if the session has moved on without it."""
-    pause = session.pause
-    if first["kind"] == "message":
-        message = UserMessage(
-            text=first["text"],
-            time=time,
-            request_id=first["request_id"],
-            picked=first.get("picked", False),
-            merged=tuple((request_id, text) for request_id, text in first.get("merged", ())),
-        )
-        return begin(program, session, message, capabilities)
-    if first["kind"] == "update":
-        changes = {"context": first["values"], "state": first["state"], "text": first["text"]}
-        update = Update(time=time, request_id=first["request_id"], **changes)
-        return begin_update(program, session, update, capabilities)
-    if first["kind"] == "run":
-        step_only, given = first.get("step_only", False), first.get("input")
-        return begin_run(program, session, time, capabilities, step=step_only, given=given)
+def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Journalled | None:
+    """Return what began the turn of a journal's first entry; None if its pause is over."""
+    kind, time, request_id = first["kind"], first["time"], first.get("request_id")
+    step = first.get("step_only", False)
+    if kind == "message":
+        merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
+        picked = first.get("picked", False)
+        return UserMessage(text=first["text"], time=time, request_id=request_id, picked=picked, merged=merged)
+    if kind == "update":
+        text, state = first["text"], first["state"]
+        return Update(time=time, request_id=request_id, context=first["values"], state=state, text=text)
+    if kind == "run":
+        return Resume(time=time, step=step, input=first.get("input"))
     if pause is None or first.get("id") != pause.id:
         return None
-    if first["kind"] == "due":
-        return begin_due(program, session, time, capabilities)
-    step = first.get("step_only", False)
-    given = Answer(value=first["value"], time=time, request_id=first["request_id"], step=step)
-    return begin_answer(program, session, given, capabilities)
+    if kind == "due":
+        return Due(time=time)
+    return Answer(value=first["value"], time=time, request_id=request_id, step=step)

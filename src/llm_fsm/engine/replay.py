@@ -39,17 +39,8 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
-from llm_fsm.turn.steps import (
-    Step,
-    advance,
-    begin,
-    begin_answer,
-    begin_due,
-    begin_run,
-    begin_start,
-    begin_update,
-)
+from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage
+from llm_fsm.turn.steps import Step, advance, begin
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.turn_state import HostCapabilities
@@ -168,13 +159,13 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
             case ev.Updated(time=time, values=values, state=state):
                 said = record.text if values == {} and state is None else None
                 update = Update(time=time, context=values, state=state, text=said)
-                return begin_update(program, session, update, capabilities)
+                return begin(program, session, update, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
                     raise NotRecordedError("the conversation waits for no answer here")
-                return begin_answer(program, session, Answer(value=value, time=time), capabilities)
+                return begin(program, session, Answer(value=value, time=time), capabilities)
             case ev.RunResumed(time=time):
-                return begin_run(program, session, time, capabilities)
+                return begin(program, session, Resume(time=time), capabilities)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
                 return _due(program, session, time, capabilities)
     if record.kind == "due":  # no event says that nobody spoke until the end
@@ -185,7 +176,7 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
 def _due(program: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities) -> Step:
     if session.pause is None and session.silence is None:
         raise NotRecordedError("the conversation waits for nothing here")
-    return begin_due(program, session, time, capabilities)
+    return begin(program, session, Due(time=time), capabilities)
 
 
 def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, capabilities: HostCapabilities) -> Step:
@@ -202,7 +193,7 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
         timezone=event.timezone,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
-    return begin_start(program, opening, capabilities)
+    return begin(program, Session(conversation_id=event.conversation_id), opening, capabilities)
 
 
 async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:

@@ -113,6 +113,28 @@ class Answer:
     step: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """A run that nobody talks to goes on at `time`: from its beginning, or from where a turn left it.
+
+    `step`: only to the border of the next state. `input`: that of the state at work; None: as it stands.
+    """
+
+    time: float
+    step: bool = False
+    input: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """The time-outs and reminders of a pause, or of a question that nobody answers, that are due at `time`."""
+
+    time: float
+
+
+Trigger = UserMessage | Opening | Update | Answer | Resume | Due
+"""What begins a turn. `time` is in seconds since the epoch."""
+
 _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "handover"}
 """The outcome of ending in a definition's own state for a pattern."""
 
@@ -223,16 +245,13 @@ def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event
     )
 
 
-def run(turn: TurnState, time: float, *, step: bool = False, given: Any = None) -> Run:
-    """Go on with a run that nobody talks to: from its beginning, or from where a turn left it.
-
-    `step`: only to the border of the next state. `given`: the input of the state at work, None: as it stands.
-    """
+def run(turn: TurnState, given: Resume) -> Run:
+    """Go on with a run that nobody talks to."""
     turn.spent_before = turn.session.spent
-    turn.emit(ev.RunResumed(time=time, input=given))
+    turn.emit(ev.RunResumed(time=given.time, input=given.input))
     if turn.session.previous_state is None and not turn.session.stack:
         response.say_on_the_way(turn)
-    stop = (yield from transitions.settle(turn, step=step)).stop
+    stop = (yield from transitions.settle(turn, step=given.step)).stop
     if turn.state.rests or turn.paused or stop is not None:
         yield from _arrived(turn, stop)
     yield from _finish(turn, stop)
@@ -305,12 +324,12 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     return arrival.stop
 
 
-def due(turn: TurnState, time: float) -> Run:
-    """Do what is due at `time` for a pause, or for a question that nobody answers.
+def due(turn: TurnState, given: Due) -> Run:
+    """Do what is due for a pause, or for a question that nobody answers.
 
     Reminders are given only where nothing has expired.
     """
-    pause, state = turn.session.pause, turn.state.definition
+    time, pause, state = given.time, turn.session.pause, turn.state.definition
     if pause is None:
         if turn.session.silence is not None:
             breaks = _break_silence if _own_times(turn) is None else _break_off

@@ -1,6 +1,6 @@
 """One turn, step by step: `begin` and `advance` take values and give values.
 
-    step = begin(program, session, heard)
+    step = begin(program, session, message)
     while step.effect is not None:
         step = advance(step, result)        # the shell performs step.effect
 
@@ -10,7 +10,7 @@ results give the same steps again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.session import events as ev
@@ -21,7 +21,7 @@ from llm_fsm.session.session import Exchange, Session, surplus
 from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Result
-from llm_fsm.turn.pipeline import Answer, Opening, Update, UserMessage
+from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Trigger, Update, UserMessage
 from llm_fsm.turn.turn_state import BARE_HOST, HostCapabilities, Run, TurnState
 
 
@@ -36,52 +36,36 @@ class Step(NamedTuple):
     run: Run
 
 
+_PIPELINES: Mapping[type[Trigger], Callable[[TurnState, Any], Run]] = {
+    Opening: pipeline.opening,
+    UserMessage: pipeline.message,
+    Update: pipeline.update,
+    Answer: pipeline.answer,
+    Resume: pipeline.run,
+    Due: pipeline.due,
+}
+
+
 def begin(
-    machine: CompiledMachine, session: Session, heard: UserMessage, capabilities: HostCapabilities = BARE_HOST
+    machine: CompiledMachine, session: Session, trigger: Trigger, capabilities: HostCapabilities = BARE_HOST
 ) -> Step:
-    """Begin the turn of a message. The session must neither have ended nor wait for an answer."""
+    """Begin a turn.
+
+    Args:
+        machine: The compiled definition.
+        session: The conversation. A message wants one that has not ended and waits for no answer, an `Answer` one
+            that waits for it, and an `Opening` an empty one.
+        trigger: What begins the turn.
+        capabilities: What the host can do.
+
+    Returns:
+        The first step.
+
+    Raises:
+        ValueError: The context of an opening does not fit, or the run waits for no answer.
+    """
     turn = TurnState(machine, session, capabilities)
-    return _next(turn, pipeline.message(turn, heard), None)
-
-
-def begin_start(machine: CompiledMachine, opening: Opening, capabilities: HostCapabilities) -> Step:
-    """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
-    turn = TurnState(machine, Session(conversation_id=opening.conversation_id), capabilities)
-    return _next(turn, pipeline.opening(turn, opening), None)
-
-
-def begin_run(
-    machine: CompiledMachine,
-    session: Session,
-    time: float,
-    capabilities: HostCapabilities,
-    *,
-    step: bool = False,
-    given: Any = None,
-) -> Step:
-    """Begin the turn of a run without a message, at `time` (seconds since the epoch); see `pipeline.run`."""
-    turn = TurnState(machine, session, capabilities)
-    return _next(turn, pipeline.run(turn, time, step=step, given=given), None)
-
-
-def begin_update(machine: CompiledMachine, session: Session, given: Update, capabilities: HostCapabilities) -> Step:
-    """Begin the turn of what the program does between messages."""
-    turn = TurnState(machine, session, capabilities)
-    return _next(turn, pipeline.update(turn, given), None)
-
-
-def begin_answer(machine: CompiledMachine, session: Session, given: Answer, capabilities: HostCapabilities) -> Step:
-    """Begin the turn of an answer to the pause of the session."""
-    turn = TurnState(machine, session, capabilities)
-    return _next(turn, pipeline.answer(turn, given), None)
-
-
-def begin_due(
-    machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities = BARE_HOST
-) -> Step:
-    """Begin the turn of what the pause of the session has due at `time` (seconds since the epoch)."""
-    turn = TurnState(machine, session, capabilities)
-    return _next(turn, pipeline.due(turn, time), None)
+    return _next(turn, _PIPELINES[type(trigger)](turn, trigger), None)
 
 
 def advance(step: Step, result: Result) -> Step:

@@ -466,9 +466,10 @@ def test_what_is_understood_in_between_begins_the_count_again() -> None:
 
 
 def due(program: CompiledMachine, session: Session, time: float) -> Played:
-    from llm_fsm.turn.steps import begin_due
+    from llm_fsm.turn.pipeline import Due
+    from llm_fsm.turn.steps import begin
 
-    return play(begin_due(program, session, time), ())
+    return play(begin(program, session, Due(time=time)), ())
 
 
 def test_silence_reminds_and_closes_at_last() -> None:
