@@ -20,7 +20,7 @@ from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
-from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItems
+from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState, MoveItem
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Assignment, Guard, Move
 from llm_fsm.turn.localized import has_words
@@ -39,10 +39,12 @@ from llm_fsm.turn.prompt.render import (
 from llm_fsm.turn.prompt.state_summary import (
     WORKS,
     Endings,
+    StateWords,
     divided,
     endings_of,
     glimpse,
     instructions_of,
+    name_tokens,
     state_line,
     state_words,
     states_text,
@@ -150,11 +152,12 @@ def _plan(
     region: Region,
     given: ModelSettings,
     endings: Endings,
+    whole: bool,
 ) -> CompiledState:
     definition = flow.definition
     state, kind = definition.states[state_id], definition.kind_of(state_id)
     autos = tuple(move for move in moves if move.auto and move.target != state_id)
-    model = merged_model(given, state.model)
+    model, words = merged_model(given, state.model), state_words(state_id, state)
     _check_answer(state_id, state)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
@@ -171,13 +174,14 @@ def _plan(
         rests=kind == "converse" and not autos,
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
-        words=state_words(state_id, state),
+        words=words,
+        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id)) if whole else words,
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items={
-            move.pointer: MoveItems(
-                move,
-                None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
+            move.pointer: MoveItem(
+                move=move,
+                there=None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
                 speaks=definition.states[move.target].reply is not None,
             )
             for move in moves
@@ -401,7 +405,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     region_of = {state_id: region for region in found for state_id in region.states}
     states = {
-        state_id: _plan(flow, state_id, keys, menus[state_id], region=region, given=given, endings=endings)
+        state_id: _plan(
+            flow, state_id, keys, menus[state_id], region=region, given=given, endings=endings, whole=prompts.whole
+        )
         for state_id, region in region_of.items()
     }
     moves = [(state, move) for state in states.values() for move in state.moves]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.compiler import Rule
@@ -34,29 +35,38 @@ class Check:
     """What must be true of the output, in words; "" where there are none."""
 
 
-class MoveItems:
-    """The entry of a move in prompts, as JSON: made once, where nothing in it depends on what is known.
+@dataclass(frozen=True, kw_only=True)
+class MoveItem:
+    """The entry of a move in prompts, as JSON: made once, as long as nothing is known that its conditions read.
 
-    Args:
-        move: The move.
-        there: What the system message does not say of its target.
-        speaks: True if the target has a fixed reply.
+    `there`: what the system message does not say of its target. `speaks`: the target has a fixed reply.
     """
 
-    __slots__ = ("_again", "_move", "_shown", "_speaks", "_there", "closed")
+    move: Move
+    there: Mapping[str, Any] | None
+    speaks: bool
 
-    def __init__(self, move: Move, there: Mapping[str, Any] | None, *, speaks: bool) -> None:
-        self._move, self._there, self._speaks = move, there, speaks
-        self.closed = transition_item(move, None, is_open=False)
-        self._shown, self._again = (self._open(there, None), self._open(None, None)) if move.judged else ("", "")
+    @cached_property
+    def closed(self) -> str:
+        """The entry of a move that is not open."""
+        return transition_item(self.move, None, is_open=False)
+
+    @cached_property
+    def _shown(self) -> str:
+        return self._open(self.there, None)
+
+    @cached_property
+    def _again(self) -> str:
+        return self._open(None, None)
 
     def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
         """Return the entry of an open move. `again`: another entry has shown what lies behind it."""
-        found = self._again if again else self._shown
-        return found or self._open(None if again else self._there, data)
+        if any(guard.is_known(data) for guard in self.move.guards):
+            return self._open(None if again else self.there, data)
+        return self._again if again else self._shown
 
     def _open(self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> str:
-        return transition_item(self._move, there, is_open=True, data=data, speaks=self._speaks)
+        return transition_item(self.move, there, is_open=True, data=data, speaks=self.speaks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +87,13 @@ class CompiledState:
     collects: tuple[str, ...]
     fixed: FixedReply | None
     words: StateWords
+    prompt_words: StateWords
+    """Its words as its own prompts say them: no more than its id where the system message has every state."""
     around: frozenset[str]
     """The states whose words stand in the system message of its prompts, itself included."""
     listed: frozenset[str]
     """The keys that this system message lists: all, where the machine has not too many."""
-    items: Mapping[str, MoveItems]
+    items: Mapping[str, MoveItem]
     """Move pointer to its entry in prompts."""
     glimpse: Mapping[str, Any]
     """What prompts show of this one whose system message does not have its words."""

@@ -28,6 +28,10 @@ class Guard:
         """True when only the model can tell."""
         return self.rule is None and not self.keys
 
+    def is_known(self, data: Mapping[str, Any]) -> bool:
+        """Return True when a prompt leaves something of it out, because it holds or one of its keys is known."""
+        return not self.judged and (self.settled(data) or any(has(data, key) for key in self.keys))
+
     def settled(self, data: Mapping[str, Any]) -> bool:
         """Return True when all that it reads is known, and it holds."""
         reads = self.keys if self.rule is None else (*self.keys, *self.rule.reads)

@@ -26,7 +26,6 @@ from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
 from llm_fsm.turn.fixed_replies import own_question, sentence
 from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
-from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
@@ -105,7 +104,7 @@ def turn_request(
     user, sizes = turn_prompt(
         machine.prompts,
         asked.sizes,
-        StateWords(id=state.id, tokens=name_tokens(state.id)) if machine.prompts.whole else state.words,
+        state.prompt_words,
         shown,
         missing=missing_keys(turn),
         speaks=state.fixed is not None,

@@ -150,7 +150,7 @@ class TurnState:
         if change is None:
             return
         before = self.session
-        if type(event) is ev.ContextSet and self.machine.keys.secrets:
+        if type(event) is ev.ContextSet:
             self.keep_secrets(event.values)
             self.keep_secrets(before.context)
         after = change(before, event)
@@ -219,8 +219,9 @@ class TurnState:
 
     def keep_secrets(self, values: Mapping[str, Any]) -> None:
         """Remember values of secret keys, so that what this turn leaves behind does not show them."""
-        is_secret = self.machine.keys.is_secret
-        self.given_secrets |= {*texts_in(value for name, value in values.items() if is_secret(name))}
+        keys = self.machine.keys
+        if keys.secrets:
+            self.given_secrets |= {*texts_in(value for name, value in values.items() if keys.is_secret(name))}
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""
