@@ -41,6 +41,8 @@ def _following(
 
     None comes after a move that is taken in any case. `left`: the state that this one is reached from.
     """
+    if not state.onward:
+        return ()
     there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0, "_misses": 0}
     found: list[tuple[Move, bool]] = []
 
@@ -222,14 +224,15 @@ def available_moves(
     valid: dict[str, None] = {}
     open_: set[str] = set()
     arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
-    left = next(iter(session.open_places()), None)
+    open_places = session.open_places()
+    left = next(iter(open_places), None)
     beyond = None if left is not None else _left_beyond(session, beside)
     whole = machine.prompts.whole  # then the system message has all transitions
     told: set[tuple[str, str | None]] = set()
     for move in plan.moves:
-        item = plan.items[move.pointer]
         if move.target == plan.id:
             continue
+        item = plan.items[move.pointer]
         if not may_hold(move, data, machine.keys.is_free):
             if not whole:
                 items.append(item.closed)
@@ -238,22 +241,21 @@ def available_moves(
         stays = move.pointer == HANDOVER and beyond is None
         back = plan.id if move.returns else None if stays else left
         open_place = None if stays else beyond if back is None else machine.states[back]
-        simple = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
+        waits = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
         # in a turn's menu that is not the whole one, digressions alone would read as all that can be done
-        plain = simple or (move.returns and (target.answers if whole else plan.knows(target)))
+        plain = waits or (move.returns and (target.answers if whole else plan.knows(target)))
         if not whole or (open_place is not None and not plain):
             seen = (move.target, back) in told
-            simply = seen or plain
-            items.append(
-                item.shown(data, again=seen) if simply else _item(machine, plan, move, data, open_place)
-            )
+            if seen or plain:
+                items.append(item.shown(data, again=seen))
+            else:
+                items.append(_item(machine, plan, move, data, open_place))
             told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None
         if move.target not in arrivals:
-            found = {move.target} if simple else _arrivals(machine, move.target, data, set(), back, left=plan.id)
-            arrivals[move.target] = frozenset(found)
-    further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
+            arrivals[move.target] = frozenset(_arrivals(machine, move.target, data, set(), back, left=plan.id))
+    further = tuple(state for state in open_places if state not in valid and state != plan.id)
     for state in further:
         items.append(_open_item(state, _glimpse(machine, plan, state)))
         arrivals[state] = frozenset((state,))

@@ -51,13 +51,6 @@ class Decision(NamedTuple):
     by: str
     followed: bool
 
-    @property
-    def made(self) -> Move:
-        """The move, where there is one."""
-        if self.move is None:
-            raise ValueError("the decision makes no move")
-        return self.move
-
 
 class Complaint(NamedTuple):
     """The reason against a reply. `target`: the state that it named; `unmet`: its conditions keep it closed."""
@@ -199,9 +192,6 @@ def _take_reply(
         return (yield from actions.repair(turn, reply, available))
     if decision.by == "refused":
         return (yield from _go_on_refused(turn, decision.move))
-    if decision.move is None:
-        _stay(turn, reply, followed=decision.followed)
-        return None
     return (yield from _make(turn, reply, decision, theirs, available))
 
 
@@ -221,8 +211,11 @@ def _stay(turn: TurnState, reply: Reply, *, followed: bool) -> None:
 def _make(
     turn: TurnState, reply: Reply, decision: Decision, theirs: Mapping[str, Any], available: AvailableMoves
 ) -> StoppableRun:
-    """Make the move of a reply, and say its words where they were written for where it arrives."""
-    move, here, earlier, before = decision.made, turn.state, turn.said, turn.session
+    """Make the move of a reply, if any, and say its words where they were written for where it arrives."""
+    move, here, earlier, before = decision.move, turn.state, turn.said, turn.session
+    if move is None:
+        _stay(turn, reply, followed=decision.followed)
+        return None
     there, flows = _state_of(turn, move), {turn.session.flow, _flow_of(turn, move)}
     _note_declined(turn, move)
     arrival = yield from transitions.follow(turn, move, decision.by, theirs if move.target == reply.target else None)

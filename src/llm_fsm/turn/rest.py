@@ -3,7 +3,7 @@
 A transition names a state. The machine may go on from there by itself: through states that decide, automatic
 transitions and answered states. The ends of digressions and subflows lead on, too. `rest` follows
 all of it without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named
-target.
+target. It needs the values that decide: before a reply has given them, `available` says where a move may arrive.
 """
 
 from __future__ import annotations
