@@ -9,7 +9,9 @@ included. Errors cannot be suppressed, because they must be fixed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm._json import places_of, step
@@ -35,46 +37,43 @@ class Suppression(NamedTuple):
     reason: str
 
 
-class Suppressions(NamedTuple):
+@dataclass(frozen=True)
+class Suppressions:
     """The entries of a file, and their own faults."""
 
-    entries: tuple[Suppression, ...]
-    faults: tuple[Finding, ...]
+    entries: Sequence[Suppression] = ()
+    faults: Sequence[Finding] = ()
+
+    @cached_property
+    def _rules_at(self) -> Mapping[str, set[str]]:
+        """Pointer to the rules that entries suppress below it."""
+        found: dict[str, set[str]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.at, set()).add(entry.rule)
+        return found
+
+    def _covering(self, found: Finding) -> list[tuple[str, str]]:
+        """Return (rule, pointer) of the entries that stand for a finding."""
+        if not self.entries or found.name in _TOLD:
+            return []
+        rules = [(rule, at) for at in places_of(found.pointer) for rule in self._rules_at.get(at, ())]
+        return [(rule, at) for rule, at in rules if matches(rule, found.name, found.code)]
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings that no entry suppresses. Errors are always kept."""
-        closed: dict[tuple[str, str], set[str]] = {}
-        kept = []
-        for found in findings:
-            kind = (found.name, found.code)
-            if kind not in closed:
-                closed[kind] = {entry.at for entry in self.entries if _covers(entry.rule, *kind)}
-            if found.level == "error" or closed[kind].isdisjoint(places_of(found.pointer)):
-                kept.append(found)
-        return kept
+        return [found for found in findings if found.level == "error" or not self._covering(found)]
 
     def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Yield findings about the entries themselves; `findings` are all findings of the file."""
         yield from self.faults
-        if not self.entries:
-            return
-        levels: dict[tuple[str, str], dict[str, set[Level]]] = {}
+        levels: dict[tuple[str, str], set[Level]] = {}
         for found in findings:
-            below = levels.setdefault((found.name, found.code), {})
-            for place in places_of(found.pointer):
-                below.setdefault(place, set()).add(found.level)
-        kinds: dict[str, list[tuple[str, str]]] = {}
-        for entry in self.entries:
-            if entry.rule not in kinds:
-                kinds[entry.rule] = [kind for kind in levels if _covers(entry.rule, *kind)]
-            covered = {level for kind in kinds[entry.rule] for level in levels[kind].get(entry.at, ())}
-            remark = _remark(entry, covered)
+            for entry in self._covering(found):
+                levels.setdefault(entry, set()).add(found.level)
+        for written in self.entries:
+            remark = _remark(written, levels.get((written.rule, written.at), set()))
             if remark is not None:
                 yield remark
-
-
-def _covers(word: str, name: str, code: str) -> bool:
-    return name not in _TOLD and matches(word, name, code)
 
 
 def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
@@ -98,7 +97,7 @@ def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
     """Read the entries of a document, whatever their form."""
     settings = document.get("x-lint")
     if not isinstance(settings, dict):
-        return Suppressions((), ())
+        return Suppressions()
     entries: list[Suppression] = []
     faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
     listed = settings.get("ignore")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import object_at, step
@@ -55,20 +55,9 @@ def every_text(document: Document) -> tuple[Text, ...]:
 
 
 @once
-def all_joined(document: Document) -> str:
-    """Return all texts in one, for a quick search."""
-    found: list[str] = []
-    level: list[Any] = [document.root.value]
-    for _ in range(_DEPTH + 1):
-        found += [value for value in level if isinstance(value, str)]
-        objects = [value for value in level if isinstance(value, dict)]
-        for keys in objects:
-            found += keys
-        lists = [value for value in level if isinstance(value, list)]
-        level = list(chain(*map(dict.values, objects), *lists))
-        if not level:
-            break
-    return "\n".join(found)
+def as_written(document: Document) -> str:
+    """Return the whole document as JSON in ASCII, for a first look."""
+    return json.dumps(document.root.value)
 
 
 def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:

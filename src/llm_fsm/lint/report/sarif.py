@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
@@ -14,7 +15,6 @@ from llm_fsm.lint.docs import Page, pages
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -36,9 +36,7 @@ def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
 def uri(path: str) -> str:
     """Return a path as a URI reference (RFC 3986). Relative paths stay relative."""
     forward = path.replace("\\", "/").removeprefix("./")
-    quoted = "".join(
-        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in forward.encode("utf-8", "surrogateescape")
-    )
+    quoted = quote(forward.encode("utf-8", "surrogateescape"))
     return f"file://{quoted}" if quoted.startswith("/") else quoted
 
 

@@ -36,7 +36,7 @@ class Reasoning:
     """Guards and decisions of one machine."""
 
     document: Document
-    _by_text: dict[str, Guard | None] = field(default_factory=dict)
+    _alike: dict[tuple[tuple[str, ...], tuple[int, ...]], Guard] = field(default_factory=dict)
     _tests: Tests = field(default_factory=Tests)
     _for_guards: Effort = field(default_factory=lambda: Effort(_GUARDS))
     _for_decisions: Effort = field(default_factory=lambda: Effort(_DECISIONS))
@@ -59,20 +59,20 @@ class Reasoning:
 
     def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         """Return the guard that these condition objects make up."""
-        keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
+        keys = tuple(name for condition in conditions for _, name in condition.texts("requires_context_keys"))
         ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
-        logics = [condition.value["logic"] for condition in ruled]
-        text = repr((keys, logics))
-        if text not in self._by_text:
-            rules = [self.document.rules.get(condition.pointer + "/logic") for condition in ruled]
-            sound = [rule for rule in rules if rule is not None]
+        rules = [self.document.rules.get(condition.pointer + "/logic") for condition in ruled]
+        sound = [rule for rule in rules if rule is not None]
+        if len(sound) < len(rules):
+            return None
+        mark = (keys, tuple(map(id, sound)))  # the document has one rule for all logics that are written alike
+        if mark not in self._alike:
+            logics = [condition.value["logic"] for condition in ruled]
             effort = self._for_guards.part(SHARE, _LEAST)
-            self._by_text[text] = (
-                guard_of(keys, logics, self.keys.domain, compiled=sound, known=self._tests, effort=effort)
-                if len(sound) == len(rules)
-                else None
+            self._alike[mark] = guard_of(
+                keys, logics, self.keys.domain, compiled=sound, known=self._tests, effort=effort
             )
-        return self._by_text[text]
+        return self._alike[mark]
 
     def both(self, first: Cases | None, second: Cases | None) -> Cases | None:
         """Return the contexts of two answers; also None after the budget of the file."""

@@ -60,9 +60,10 @@ def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
     """Return true if no case is left in which keys without a schema have only the values that conditions compare."""
     logics = [condition.value.get("logic") for condition in transition.items("conditions")]
     ruled = [logic for logic in logics if logic is not None]
-    operators = frozenset(operators_in(ruled))
+    names = [name for name in read_names([guard]) if known.keys.domain(name) == EVERYTHING]
+    operators = frozenset(operators_in(ruled)) if names else frozenset()
     by_type = _NUMBERS if operators & ORDERINGS else _OF_TYPE
-    usual = {name: found for name in read_names([guard]) if (found := _usual(known, name, by_type)) is not None}
+    usual = {name: found for name in names if (found := _usual(known, name, by_type)) is not None}
     if not operators <= _USUAL or not any(_is_told_twice(name, guard, ruled) for name in usual):
         return False
     narrowed = guard_of(

@@ -10,7 +10,7 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, data_flow
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.facts.texts import all_joined, every_text
+from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.rule import lint_rule
 
 Text = tuple[str, str]
@@ -137,7 +137,7 @@ def secret_literal(document: Document) -> Iterator[Finding]:
     Fix:
     Revoke it and remove it. Keys of models belong in the environment, those of tools in the program.
     """
-    if not any(sign in all_joined(document) for sign in _SIGNS):
+    if not any(sign in as_written(document) for sign in _SIGNS):
         return
     for pointer, text, is_key in every_text(document):
         found = None if is_key else _SECRET.search(text)

@@ -10,7 +10,7 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.facts.texts import all_joined, every_text
+from llm_fsm.lint.facts.texts import as_written, every_text
 from llm_fsm.lint.rule import lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
@@ -82,6 +82,8 @@ def confusable_ids(document: Document) -> Iterator[Finding]:
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
+_MAY_HIDE = re.compile(r"\\[ubf]|\x7f")
+"""Escapes in JSON of all characters but the printable ones of ASCII, tabs and line breaks."""
 _FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
 _TURNS = re.compile("[\u202a-\u202c\u2066-\u2069]")
 """Marks that texts of right-to-left scripts need around words of other scripts."""
@@ -105,7 +107,7 @@ def hidden_characters(document: Document) -> Iterator[Finding]:
     Remove them. The message names them.
     """
     # One finding for each text.
-    if _HIDDEN.search(all_joined(document)) is None:
+    if not _MAY_HIDE.search(as_written(document)):
         return
     for pointer, text, is_key in every_text(document):
         if text.isascii() and text.isprintable():
