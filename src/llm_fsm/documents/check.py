@@ -151,7 +151,7 @@ def _check(value: object, options: CheckOptions) -> Checked:
     suppressions = read_suppressions(written)
     rules = [rule for rule in (BLOCKING if options.loading else RULES) if formed.sound or not rule.needs_form]
     with closing(subject):
-        judgements = (one for rule in rules for one in rule.check(subject))
+        judgements = (one for rule in rules for one in rule.findings(subject))
         found += _written(_stated(judgements, formed), upgraded)
     remarks = () if options.loading else suppressions.remarks(found)
     return Checked(document, [*suppressions.kept(found), *remarks])

@@ -34,6 +34,13 @@ class Rule(NamedTuple):
     needs_form: bool = False
     blocks: bool = True
 
+    def findings(self, document: Document) -> tuple[Finding, ...]:
+        """Return all findings of this rule in a document, computed once."""
+        return document.once(self._found)
+
+    def _found(self, document: Document) -> tuple[Finding, ...]:
+        return tuple(self.check(document))
+
     def finding(
         self,
         message: str,

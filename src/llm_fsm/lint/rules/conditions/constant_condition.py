@@ -16,7 +16,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
-from llm_fsm.lint.rules.conditions.value_mismatch import unknown_states
+from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
 from llm_fsm.lint.solver.comparisons import ORDERINGS, Part, parts
 from llm_fsm.lint.solver.guards import Guard, guard_of
 from llm_fsm.lint.solver.mismatches import mismatches
@@ -44,7 +44,10 @@ def never_holds(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     owners = [mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()]
     owners += [owner for owner, _, _ in constants(document)]
-    owners += [found.pointer for found in (*impossible(document), *unknown_states(document))]
+    owners += [
+        found.pointer
+        for found in (*impossible_comparison.findings(document), *unknown_state_in_condition.findings(document))
+    ]
     explained = {owner.partition("/conditions/")[0] for owner in owners}
     for _, transition in document.transitions:
         guard = known.guard(transition)
@@ -143,7 +146,10 @@ def always_holds(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     explained = {mismatch.comparison.owner.pointer for mismatch in mismatches(document).values()}
     explained |= {owner for owner, _, _ in constants(document)}
-    explained |= {found.pointer.partition("/logic")[0] for found in (*impossible(document), *unknown_states(document))}
+    explained |= {
+        found.pointer.partition("/logic")[0]
+        for found in (*impossible_comparison.findings(document), *unknown_state_in_condition.findings(document))
+    }
     for condition in document.conditions:
         rule = document.rules.get(condition.pointer + "/logic")
         if rule is None or condition.pointer in explained:
@@ -271,19 +277,10 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
     Fix:
     Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
     """
-    yield from impossible(document)
-
-
-@once
-def impossible(document: Document) -> tuple[Finding, ...]:
-    """Return the findings of this rule."""
-    return tuple(
-        found
-        for inner in parts(document).values()
-        for part in inner
-        if part.operator == "date" or part.operator in _COMPARING
-        for found in _in_part(document, part)
-    )
+    for inner in parts(document).values():
+        for part in inner:
+            if part.operator == "date" or part.operator in _COMPARING:
+                yield from _in_part(document, part)
 
 
 def _in_part(document: Document, part: Part) -> Iterator[Finding]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from llm_fsm._json import steps
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
-from llm_fsm.lint.rules.conditions.words import unjudged
-from llm_fsm.lint.rules.format.duplicate_entry import repeated
+from llm_fsm.lint.rules.conditions.words import unjudged_words
+from llm_fsm.lint.rules.format.duplicate_entry import repeated_transition
 from llm_fsm.lint.solver.cases import ANY
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
 
@@ -98,7 +99,8 @@ def shadowed_transition(document: Document) -> Iterator[Finding]:
     Give the more special transition the lower priority number, or take it out.
     """
     known = reasoning(document)
-    twice, explained = repeated(document), unjudged(document)
+    twice = {found.pointer for found in repeated_transition.findings(document)}
+    explained = {steps(found.pointer)[1] for found in unjudged_words.findings(document)}
     for state, arcs in known.shadowed.items():
         for arc in arcs:
             if not arc.is_global and state not in explained and arc.placed.pointer not in twice:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, once
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.members import never
 from llm_fsm.lint.facts.schema_parts import Part, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
@@ -188,16 +188,6 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
     Write the id of a state. A transition of a state is only checked in that state, so `_current_state` needs no test
     there.
     """
-    yield from unknown_states(document)
-
-
-@once
-def unknown_states(document: Document) -> tuple[Finding, ...]:
-    """Return the findings of this rule."""
-    return tuple(_unknown(document))
-
-
-def _unknown(document: Document) -> Iterator[Finding]:
     owners = {placed.pointer: owner for owner, placed in document.transitions}
     for found in comparisons(document):
         if found.key not in ("_current_state", "_previous_state") or not isinstance(found.literal, str):

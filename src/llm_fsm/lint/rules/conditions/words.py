@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, once
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
@@ -51,14 +51,6 @@ def unjudged_words(document: Document) -> Iterator[Finding]:
     Fix:
     Give the condition `logic` over a key that is collected before, or let a `converse` state choose.
     """
-    for findings in unjudged(document).values():
-        yield from findings
-
-
-@once
-def unjudged(document: Document) -> Mapping[str, list[Finding]]:
-    """Return state to findings of this rule."""
-    found: dict[str, list[Finding]] = {}
     known = reasoning(document)
     for state in known.deciding:
         decides = document.kind_of(state) != "converse"
@@ -69,11 +61,8 @@ def unjudged(document: Document) -> Mapping[str, list[Finding]]:
             if guard is None or not guard.judged or worded is None or (decides and index == len(arcs) - 1):
                 continue
             who = f'a state of kind "{document.kind_of(state)}"' if decides else "an automatic transition"
-            found.setdefault(state, []).append(
-                unjudged_words.finding(
-                    f"nobody judges these words: {who} asks no model, so the condition always holds",
-                    pointer=worded.pointer,
-                    hint='give it "logic" over a key, or let a state that talks choose',
-                )
+            yield unjudged_words.finding(
+                f"nobody judges these words: {who} asks no model, so the condition always holds",
+                pointer=worded.pointer,
+                hint='give it "logic" over a key, or let a state that talks choose',
             )
-    return found

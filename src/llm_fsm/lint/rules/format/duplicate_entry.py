@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 
@@ -32,14 +32,6 @@ def repeated_transition(document: Document) -> Iterator[Finding]:
     Change the second one, or take it out.
     """
     # A missing setting counts as its default.
-    yield from document.once(_found)
-
-
-def _found(document: Document) -> tuple[Finding, ...]:
-    return tuple(_compared(document))
-
-
-def _compared(document: Document) -> Iterator[Finding]:
     seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for owner, transition in document.transitions:
         target = transition.value.get("target_state")
@@ -53,12 +45,6 @@ def _compared(document: Document) -> Iterator[Finding]:
                 hint="change it, or take it out",
             )
         others.append(plain)
-
-
-@once
-def repeated(document: Document) -> frozenset[str]:
-    """Return the pointers of all repeated transitions."""
-    return frozenset(found.pointer for found in repeated_transition.check(document))
 
 
 def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
