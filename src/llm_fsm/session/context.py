@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -461,6 +461,3 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names of `wanted` that are not set."""
     return tuple([name for name in wanted if context.get(name) is None and not ("." in name and has(context, name))])
-
-
-IsFree = Callable[[str], bool]

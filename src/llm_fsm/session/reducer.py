@@ -104,23 +104,16 @@ def _recognised(session: Session, event: ev.Recognised) -> Session:
 
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
-    context = {**session.context, **event.values}
-    origin = (session.turn, event.source)
-    origins = {**session.origins, **dict.fromkeys(event.values, origin)}
-    for key in event.removed:
-        context.pop(key, None)
-        origins.pop(key, None)
     touched = event.values.keys() | set(event.removed)
-    skipped = tuple(key for key in session.skipped if key not in touched) if session.skipped else ()
-    begun = session.begun and {
-        key: parts
-        for key, parts in session.begun.items()
-        if key not in event.values and key not in event.removed
-    }
-    refusals = session.refusals and {
-        key: count for key, count in session.refusals.items() if key not in event.values and key not in event.removed
-    }
-    after = replace(session, context=context, origins=origins, skipped=skipped, begun=begun, refusals=refusals)
+    origins = {**session.origins, **dict.fromkeys(event.values, (session.turn, event.source))}
+    after = replace(
+        session,
+        context=_overlaid(session.context, event.values, event.removed),
+        origins=_overlaid(origins, {}, event.removed),
+        skipped=tuple(key for key in session.skipped if key not in touched),
+        begun=_overlaid(session.begun, {}, touched),
+        refusals=_overlaid(session.refusals, {}, touched),
+    )
     if event.by:
         after = replace(after, made={**session.made, **dict.fromkeys(event.values, (event.source, event.by))})
     return _fruitful(after) if event.source in ("model", "user", "tool") else after

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.conditions.compiler import Rule, could_hold, test
-from llm_fsm.session.context import IsFree, has
+from llm_fsm.session.context import has
 
 HANDOVER = "/patterns/handover"
 """The pointer of the move to a definition's own state of that pattern."""
@@ -126,7 +126,7 @@ def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]
     return (move for move in moves if verdict(move, data).holds)
 
 
-def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
+def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
     """Return True when a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
@@ -136,7 +136,7 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
     return True
 
 
-def surely_holds(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
+def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
     """Return True when a move's conditions hold whatever a reply writes. Conditions for the model to judge hold."""
     return all(
         all(has(data, key) and not is_free(key) for key in guard.keys)

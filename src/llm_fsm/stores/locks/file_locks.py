@@ -17,7 +17,6 @@ import hashlib
 import os
 import struct
 import threading
-from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -32,8 +31,6 @@ except ImportError:
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FILES = 32
 """The number of lock files. Ten thousand locks cost microseconds each; in a single file, they cost 200."""
-_PLACES = 1024
-"""Size of the cache of places, because computing a place takes as long as locking it."""
 
 
 class FileLocks(Protocol):
@@ -179,7 +176,6 @@ def locks_beside(path: Path) -> FileLocks:
     return RangeLocks(folder, path) if hasattr(fcntl, "F_OFD_SETLK") else FolderLocks(folder, path)
 
 
-@lru_cache(_PLACES)
 def _place(name: str) -> tuple[int, bytes, bytes]:
     """Return the file of `name`, and the structs that lock and free its byte, by 62 bits of its SHA-256."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()

@@ -20,8 +20,8 @@ from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQu
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 
-_MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
-"""The most rows in one statement. SQLite takes 32,766 values, and older versions 999."""
+_MOST = 64
+"""The most rows in one statement. SQLite before 3.32 takes 999 values."""
 
 _LOAD = """WITH asked AS (
         SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS request
