@@ -101,7 +101,8 @@ def test_a_terminal_breaks_long_lines_between_words_and_indents_the_rest() -> No
 
 def test_a_command_to_copy_is_not_broken() -> None:
     command = "to go on: llm-fsm chat order.json --resume k3f9x2mw"
-    assert written("terminal", lambda: console.err(command, style="dim")) == f"\x1b[2m{command}\x1b[0m\n"
+    assert written("terminal", lambda: console.note(command, to_copy=True)) == f"\x1b[2mllm-fsm: {command}\x1b[0m\n"
+    assert written("NO_COLOR", lambda: console.note(command)).count("\n") == 2
 
 
 @pytest.mark.parametrize("kind", ["pipe", "dumb"])

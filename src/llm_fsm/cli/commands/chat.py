@@ -210,7 +210,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
             if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
-                console.note(f"to go on: {again}")
+                console.note(f"to go on: {again}", to_copy=True)
         else:
             _say_waiting(talk, again)
         finally:
@@ -234,7 +234,7 @@ async def _settled(wanted: Wanted, store: Store) -> Wanted:
 def _is_saved(talk: Talk, name: str) -> bool:
     """Write the conversation as a test, and say so, or why not."""
     try:
-        console.note(saved_test.write(talk, name))
+        console.note(saved_test.write(talk, name), to_copy=True)
     except exits.Failure as error:
         console.error(error.format_message())
         return False
@@ -364,7 +364,7 @@ def _say_waiting(talk: Talk, again: str) -> None:
     for line in report.waiting(talk.paused):
         console.note(line)
     if again:
-        console.note(f"to go on, with the answer as a line of JSON: {again}")
+        console.note(f"to go on, with the answer as a line of JSON: {again}", to_copy=True)
 
 
 def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:

@@ -108,9 +108,9 @@ class RunSession:
         if self.wanted.db == _FORGETS:
             return report.CODES.get(turn.outcome, exits.OK)
         if turn.paused is not None:
-            console.note(f"to go on: {self.again()} --answer JSON")
+            console.note(f"to go on: {self.again()} --answer JSON", to_copy=True)
         elif not turn.outcome:
-            console.note(f"it waits for a user: {self.again('chat')}")
+            console.note(f"it waits for a user: {self.again('chat')}", to_copy=True)
         return report.CODES.get(turn.outcome, exits.OK)
 
     def _told(self) -> list[str]:
@@ -178,7 +178,7 @@ class RunSession:
                 if self.answering is not NOTHING:
                     again += f" --answer {shlex.quote(escape.as_json(self.answering, None))}"
                 self.view.parked(self.id, again)
-                console.note(f"the run is parked; to go on: {again}")
+                console.note(f"the run is parked; to go on: {again}", to_copy=True)
         return code
 
     def again(self, command: str = "run") -> str:

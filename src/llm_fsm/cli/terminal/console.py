@@ -70,9 +70,9 @@ def err(*lines: Line, style: str = "", wrapped: bool = False) -> None:
     _write(sys.stderr, [_parts(line, style) for line in lines], wrapped=wrapped)
 
 
-def note(text: str) -> None:
-    """Tell the user something about the program, in one line on standard error."""
-    err(f"{PROGRAM}: {text}", style=DIM)
+def note(text: str, *, to_copy: bool = False) -> None:
+    """Tell the user something about the program on standard error. `to_copy`: a terminal must not break the line."""
+    err(f"{PROGRAM}: {text}", style=DIM, wrapped=not to_copy)
 
 
 def error(text: str) -> None:
