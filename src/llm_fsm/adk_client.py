@@ -201,7 +201,7 @@ def _adk(module: str) -> Any:
 
 
 def _waited(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine, from its own event loop, and in another thread if this one has a loop."""
+    """Run a coroutine in its own event loop, and in another thread if this one has a loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

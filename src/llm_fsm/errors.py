@@ -124,8 +124,8 @@ class ConversationConflict(ConversationError):
     """The request does not fit the current state of the conversation. The message says why.
 
     The id exists already, another writer was faster, the definition no longer fits, or the request id belongs to
-    another message. Or the run waits for an answer and not for a message, or the other way round, or there is no turn
-    to undo.
+    another message. The run waits for an answer and not for a message, or the other way round. Or there is no turn to
+    undo.
     """
 
 

@@ -79,7 +79,7 @@ class _Writer:
     loose: bool
 
     def of(self, rule: Any, around: int, depth: int) -> str:
-        """Write a value. `around` is the precedence of the place that it stands in."""
+        """Write a value. `around` is the precedence of its place."""
         if depth > _MAX_DEPTH:
             raise _NoExpressionError
         if not isinstance(rule, Mapping):

@@ -105,7 +105,7 @@ def stem_of(name: str) -> str:
 
 
 def beside(name: str, path: str) -> str:
-    """Return a path that stands in a file, relative to that file's folder."""
+    """Resolve a path in a file, relative to that file's folder."""
     return os.path.normpath(os.path.join(os.path.dirname(name), path))
 
 

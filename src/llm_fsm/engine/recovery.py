@@ -28,7 +28,7 @@ from llm_fsm.turn.pipeline import (
 )
 
 Journalled = UserMessage | Update | Resume | Answer | Due
-"""What begins a turn that can be resumed from its journal."""
+"""The inputs that begin a turn which its journal can resume."""
 
 
 class UnderWay(NamedTuple):

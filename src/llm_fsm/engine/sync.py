@@ -328,8 +328,7 @@ class Machine:
     """A definition with a model and a store, ready for conversations.
 
     Its methods wait for their results. You may call them from several threads; turns of different conversations run
-    side by side. A machine that you do not close closes itself when nothing refers to it any more, at the latest at
-    exit.
+    side by side. A machine that you do not close closes itself when nothing refers to it any more, or at exit.
 
     Args:
         definition: The definition.

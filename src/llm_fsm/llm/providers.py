@@ -119,7 +119,7 @@ def direct(name: str) -> Provider | None:
 
 
 def known_provider(name: str) -> Provider | None:
-    """Return the provider of this name, whoever asks it; None if it is not listed here."""
+    """Return the provider of this name; None if it is not listed here."""
     return PROVIDERS.get(name) or BEHIND_LITELLM.get(name)
 
 

@@ -100,7 +100,7 @@ def rejects_temperature(error: ModelError) -> bool:
 
 
 def _claims(status: int, body: str, statuses: Set[int]) -> str:
-    """Return the words of an error body without what it repeats of the request; "" if they name another cause.
+    """Return the text of an error body without its copies of the request; "" if it names another cause.
 
     `statuses`: those that can reject what was asked.
     """

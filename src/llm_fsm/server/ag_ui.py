@@ -79,9 +79,7 @@ class AgUi:
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> tuple[Served, str | None]:
-        """Return the conversation of the thread, which is begun if it does not exist, and its greeting before the first
-        message.
-        """
+        """Find or begin the conversation of the thread. Return it, with its greeting before the first message."""
         name = views.checked_new_id(given.thread_id)
         if name is None or not name:
             raise Problem("invalid", "a threadId is not empty")

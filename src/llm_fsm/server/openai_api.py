@@ -239,7 +239,7 @@ class OpenAI:
         return await self.begin(asked)
 
     async def _pieces(self, going: Going) -> AsyncGenerator[str]:
-        """Yield the words of a turn as they come, and at last those of its pause."""
+        """Yield the text of a turn as it arrives, and then that of its pause."""
         shown = ""
         async for _, event in going.live.follow():
             if isinstance(event, MessageDelta):

@@ -462,7 +462,7 @@ class Rest:
     async def _begun(
         self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn
     ) -> Mapping[str, Any]:
-        """Read a run that has just begun to play. One that fails at once raises."""
+        """Read a run that has just started. If it fails at once, raise its error."""
         await live.settle(0.05)
         if live.error is not None:
             raise live.error

@@ -180,7 +180,7 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
 
 
 def started_of(begun: Begun) -> dict[str, Any]:
-    """Return a conversation that was begun, or forked."""
+    """Return a new or forked conversation."""
     return {**conversation_of(begun.served), "greeting": begun.greeting}
 
 

@@ -41,7 +41,7 @@ T = TypeVar("T")
 FORMAT = 1
 _TIMEOUT = 5.0
 _DEFINITIONS = ""
-"""The name of the folder of definitions. The name of the folder of definitions. No conversation has this id."""
+"""The name of the folder of definitions. No conversation has this id."""
 
 
 class _Format(msgspec.Struct):
@@ -73,7 +73,7 @@ class _Head(_Format, kw_only=True):
 _line = attrgetter(
     *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha")
 )
-"""What a listing shows of a commit."""
+"""The fields of a commit for listings."""
 
 
 class _Record(msgspec.Struct, array_like=True):

@@ -38,7 +38,7 @@ The conversation: {transcript}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encounter:
-    """One conversation with a simulated user. `reason`: why it counts as it does; `said`: (user, assistant) pairs.
+    """One conversation with a simulated user. `reason`: the reason for the result; `said`: (user, assistant) pairs.
 
     `broken`: an error ended it, so that it does not count for the machine.
     """

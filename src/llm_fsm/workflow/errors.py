@@ -46,7 +46,16 @@ class ExecutionBreak(Exception):
 
     @classmethod
     def of(cls, what: str, call: Mapping[str, Any] | None, state: str = "") -> Self:
-        """Return the break of a tool's call, or of a question without a call."""
+        """Return the break of a tool's call, or of a question without a call.
+
+        Args:
+            what: The tool, or the question.
+            call: The call, {"id", "name", "arguments", "result"}; None for a question.
+            state: The state that waits.
+
+        Returns:
+            The break.
+        """
         known = dict(call or {})
         return cls(what, known.get("result"), state=state, call=known or None)
 

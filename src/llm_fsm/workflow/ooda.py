@@ -15,7 +15,7 @@ from llm_fsm.workflow.validation import RuleValidator
 from llm_fsm.workflow.workflow import Workflow
 
 DONE = "TASK COMPLETE:"
-"""First words of the model's report when nothing is left to do."""
+"""The first words of the model's report if nothing is left to do."""
 
 PHASES = ("observe", "orient", "decide", "act")
 _ASKED = {

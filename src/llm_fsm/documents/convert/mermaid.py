@@ -261,7 +261,8 @@ class _Reader:
         ]
 
     def resolve(self) -> None:
-        """Mark a state as final if its only arrow leads, without text, to the end of the diagram; else add an end."""
+        """Mark a state as final if its only arrow leads, without text, to the end of the diagram. Otherwise add an end.
+        """
         composite = {vertex.parent for vertex in self.chart.vertices.values()} - {None}
         scopes = sorted(filter(None, composite | set(self.ends)), key=self.depth, reverse=True)
         for scope in scopes:

@@ -61,7 +61,7 @@ class Change:
 
 
 def from_to(old: Any, new: Any) -> str:
-    """Return Return ` from x to y` for short values."""
+    """Return ` from x to y` for short values."""
     shown = [json.dumps(value, ensure_ascii=False, default=str) for value in (old, new)]
     return f" from {shown[0]} to {shown[1]}" if all(len(text) <= 60 for text in shown) else ""
 

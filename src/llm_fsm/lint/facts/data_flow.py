@@ -379,7 +379,7 @@ def _words(state: Placed) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the words of a text that could be names of keys."""
+    """Return the words in a text that could be names of keys."""
     return [word.strip(".,;:!?\"'`()[]") for word in text.replace("{", " ").replace("}", " ").split()] if text else []
 
 

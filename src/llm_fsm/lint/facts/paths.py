@@ -135,7 +135,8 @@ class Routes:
 
     @cached_property
     def _usual(self) -> Mapping[str, Way | None]:
-        """Pointer of a transition to its step and cases, whatever stands beside it; None if it is never taken."""
+        """Pointer of a transition to its step and cases, without regard to its neighbours; None if it is never taken.
+        """
         document = self.flow.document
         return {arc.placed.pointer: self._step(arc) for arc in (*document.own, *document.shared)}
 

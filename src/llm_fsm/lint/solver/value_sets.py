@@ -83,7 +83,7 @@ class _Points(tuple[Range, ...]):
 
 
 def _holds(ranges: Ranges, position: Position) -> bool:
-    """Return true if a position lies in one of the ranges, which are in order."""
+    """Return true if a position is in one of the ranges, which are in order."""
     at = bisect_right(ranges, position, key=_lowest) - 1
     return at >= 0 and _meets(position, ranges[at][1])
 

@@ -124,7 +124,7 @@ class CompatLLM:
         *,
         stream: bool = False,
     ) -> T:
-        """Ask for a reply of one form; once more at once where the server says how else to ask for the same."""
+        """Ask for a reply in one form. Ask once more at once if the server names a better setting."""
         fields = request_fields(request, model, mode, marks=self._marks, untempered=self._modes.untempered)
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts

@@ -31,8 +31,8 @@ class KeyedQueue:
     """One holder per key at a time, in order of requests, across tasks, event loops and threads of a process.
 
     A key is taken while it is in the table. Its queue holds the waiters, and costs nothing while nobody wants the key.
-    Releasing gives the key directly to the first waiter, so that nobody can overtake, and wakes it on its own event
-    loop.
+    Releasing gives the key directly to the first waiter, so that nobody can overtake. It wakes the waiter on its own
+    event loop.
     """
 
     # The guard is an RLock, because the garbage collector may close a forgotten coroutine, which releases its key, at

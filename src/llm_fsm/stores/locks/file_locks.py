@@ -1,11 +1,11 @@
 """One writer per conversation across processes: operating-system locks, which die with their process.
 
 They are in a folder beside the store, `<file>-locks`. On Linux, they are byte ranges of a few files, one byte per
-conversation, at an offset that is a stable hash of its id. The locks belong to the open file description (F_OFD_SETLK,
-see fcntl(2)), so threads or a second store in the same process do not confuse them. The kernel searches all locks of a
-file for each one, hence several files. Other systems use `flock` on one file per running turn. Without `fcntl`
-(Windows), there are no locks. The version check of `save` then refuses the second of two writers, which has to begin
-its turn again.
+conversation. Its offset is a stable hash of the id. The locks belong to the open file description (F_OFD_SETLK, see
+fcntl(2)). So threads or a second store in the same process do not confuse them. The kernel searches all locks of a file
+for each one, hence several files. Other systems use `flock` on one file per running turn. Without `fcntl` (Windows),
+there are no locks. The version check of `save` then refuses the second of two writers, which has to begin its turn
+again.
 
 A lock must not survive in a forked child that never uses the store, so the child closes its copy at once.
 """

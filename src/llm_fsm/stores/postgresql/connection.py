@@ -36,7 +36,7 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
 """Statements take arrays of unknown length, so the planner would choose plans for small tables and keep them.
 
-Without keepalives, a server notices a machine without power or network only after up to two hours, and the machine's
+Without keepalives, a server notices a machine without power or network after up to two hours. Until then, the machine's
 locks stay taken. Locks would also be lost if the server ended idle sessions. Statements are written for read committed,
 because a stricter level undoes statements that wait for a lock.
 """

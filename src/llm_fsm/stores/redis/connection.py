@@ -32,8 +32,8 @@ class Answer(NamedTuple):
 class Link:
     """Connections of one event loop, the holder of its locks, and the lease.
 
-    All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks get a new name, so
-    that the old name can expire, and that lock with it.
+    All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks get a new name. So
+    the old name can expire, and that lock with it.
     """
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
@@ -126,7 +126,7 @@ class Link:
         """Leave the connections to the garbage collector, which closes their sockets."""
 
     async def _renew(self, milliseconds: int) -> None:
-        """Keep the holders alive while locks are held."""
+        """Renew the leases of holders while they have locks."""
         try:
             while self._locked:
                 await asyncio.sleep(self.lease / 3)

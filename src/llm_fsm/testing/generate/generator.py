@@ -244,7 +244,7 @@ def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 class _Improviser(Scripted):
-    """The model of a plan: it tries the plan's replies, and answers plainly to everything else.
+    """The model of a plan: it tries the plan's replies, and answers simply to everything else.
 
     `tasks`: the states that work, and of these `spoken` whose outputs the model writes. `told`: the replies of a step.
     """

@@ -6,7 +6,7 @@
 
 `said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the prompt's sections.
 No message, key or header is written. If a reply repeats a secret value of the conversation, the line refers to the
-user's message in the test file (`⟦say 1 10 14⟧`), or has other digits and letters in its place.
+user's message in the test file (`⟦say 1 10 14⟧`). Otherwise it has other digits and letters in its place.
 """
 
 from __future__ import annotations

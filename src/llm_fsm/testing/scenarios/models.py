@@ -1,9 +1,9 @@
 """The models of a `*.test.json` file: what an author may write, key by key.
 
-The loader validates with these models, and the published JSON Schema is generated from them. A model replaces a
-short form by the long one before it validates: `"expect": "done"` becomes `"expect": {"state": "done"}`.
-`Suite` is the file, `Case` a conversation, `Step` one message or answer in it, `Reply` what the model says and
-`Expect` what must be true then. The keys of a `Case` may stand in a file, too: they are for all its cases.
+The loader validates with these models, and the published JSON Schema is generated from them. A model replaces a short
+form by the long one before it validates: `"expect": "done"` becomes `"expect": {"state": "done"}`. `Suite` is the file,
+`Case` a conversation, and `Step` one message or answer in it. `Reply` is the model's reply, and `Expect` its expected
+result. The keys of a `Case` may stand in a file, too: they are for all its cases.
 """
 
 from __future__ import annotations
@@ -187,11 +187,11 @@ class CallScripted(Written):
     name: str
     """The tool's name in the definition."""
     arguments: JsonValue = Field(default_factory=dict)
-    """Its arguments: an object, or a text that is sent as it stands."""
+    """Its arguments: an object, or a text that is sent unchanged."""
 
 
 class Reply(Written):
-    """One reply of the model. A text is sent as it stands, an object without any of these keys as its JSON.
+    """One reply of the model. A text is sent unchanged, an object without any of these keys as its JSON.
 
     A key that is one of these but for a typo is an error; with `raw` it can be sent.
     """
@@ -228,7 +228,7 @@ class Reply(Written):
 
     @staticmethod
     def _is_whole(value: Mapping[str, Any]) -> bool:
-        """Return True for a reply as models write it, or a message in OpenAI's form: it is sent as it stands."""
+        """Return true for a reply as models write it, or a message in OpenAI's form, which is sent unchanged."""
         calls = value.get("tool_calls")
         listed = calls if isinstance(calls, list) else []
         of_openai = any(isinstance(call, dict) and "function" in call for call in listed)

@@ -24,7 +24,7 @@ _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
 _MOVE = frozenset({"target_state", "context_update"})
 _GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "set": 2, "context_update": 2}
-"""Parts of a test with values from outside, to the level from which the names in them come from outside too."""
+"""Parts of a test with values from outside, to the level at which their names also come from outside."""
 
 
 def document_of(program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str) -> dict[str, Any]:

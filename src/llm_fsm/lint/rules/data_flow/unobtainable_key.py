@@ -178,7 +178,7 @@ def asked_for_later(document: Document) -> Iterator[Finding]:
 
 
 Late = Mapping[tuple[str, str], tuple[str, frozenset[str]]]
-"""Maps Maps (pointer of a transition, name that it tests) to its state and the states that ask for the name."""
+"""Maps (pointer of a transition, name that it tests) to its state and the states that ask for the name."""
 
 
 @once
