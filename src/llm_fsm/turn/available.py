@@ -11,7 +11,6 @@ a transition leads to.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError
 from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
+from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.prompt.regions import REGION_TOKENS
 from llm_fsm.turn.prompt.render import checked, transition_item
 from llm_fsm.turn.prompt.state_summary import in_words
@@ -395,20 +395,12 @@ def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
     if machine.keys.is_secret(key):
         return []
     schema = part_schema(machine.keys.offered, key)
-    labels, values = schema.get("x-labels"), schema.get("enum")
-    words: Mapping[str, Any] = labels if isinstance(labels, dict) else {}
+    values = schema.get("enum")
     if isinstance(values, list):
-        return [Choice(_label(words, value), value) for value in values if value is not None]
+        return [Choice(label_of(schema, value) or text_of(value), value) for value in values if value is not None]
     if schema.get("type") != "boolean":
         return []
-    known = YES_NO.get((machine.definition.language or "en").partition("-")[0].lower())
-    named = dict(zip(("true", "false"), (one.split()[0] for one in known), strict=True)) if known else {}
-    named |= {name: str(words[name]) for name in ("true", "false") if words.get(name)}
-    return [Choice(named[json.dumps(value)], value) for value in (True, False)] if len(named) == 2 else []
-
-
-def _label(words: Mapping[str, Any], value: Any) -> str:
-    """Return the words of `x-labels` for a value, else its own."""
-    name = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    given = words.get(name)
-    return given if isinstance(given, str) and given else name
+    yes, no = YES_NO.get((machine.definition.language or "en").partition("-")[0].lower(), ("", ""))
+    words = {True: yes.partition(" ")[0], False: no.partition(" ")[0]}
+    found = [Choice(label_of(schema, value) or words[value], value) for value in (True, False)]
+    return found if all(choice.label for choice in found) else []

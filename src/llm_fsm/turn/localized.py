@@ -77,7 +77,7 @@ def localized(schema: Mapping[str, Any], value: Any, language: str) -> Any:
     if isinstance(value, dict) and isinstance(parts, Mapping):
         found = {name: parts[name] for name in value if isinstance(parts.get(name), Mapping)}
         return {name: localized(found.get(name, {}), item, language) for name, item in value.items()}
-    words = _label(schema, value)
+    words = label_of(schema, value)
     if words is None and language and isinstance(value, str) and "string" in types_of(schema):
         words = _in_language(str(schema.get("format")), value, language)
     if words is None or not isinstance(value, str | int):
@@ -87,14 +87,18 @@ def localized(schema: Mapping[str, Any], value: Any, language: str) -> Any:
     return shown
 
 
-def _label(schema: Mapping[str, Any], value: Any) -> str | None:
-    """The words of `x-labels` for a value."""
+def label_of(schema: Mapping[str, Any], value: Any) -> str | None:
+    """Return the words of `x-labels` for a value; None if there are none."""
     labels = schema.get(LABELS)
     if not isinstance(labels, Mapping):
         return None
-    name = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    words = labels.get(name)
+    words = labels.get(text_of(value))
     return words if isinstance(words, str) and words else None
+
+
+def text_of(value: Any) -> str:
+    """Return a value as `x-labels` names it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @cache

@@ -26,7 +26,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.session.session import Exchange
 from llm_fsm.session.values import declared
 from llm_fsm.turn.guards import Guard, Move
-from llm_fsm.turn.localized import LABELS
+from llm_fsm.turn.localized import label_of
 from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -162,21 +162,17 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
     kind, inner = schema.get("type"), mapped(schema, lean)
     parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
     if "enum" in schema:
-        labels = schema.get(LABELS)
-        parts = [f"one of {_choices(schema['enum'], labels if isinstance(labels, Mapping) else {})}"]
+        parts = [f"one of {','.join(_choice(schema, value) for value in schema['enum'])}"]
     parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]
     line = f"{key} ({', '.join(parts)})" if parts else key
     words = schema.get("description") or schema.get("title")
     return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
 
 
-def _choices(values: Iterable[Any], labels: Mapping[str, Any]) -> str:
-    """Return the values of an enum, each with its words where it has some."""
-    shown = []
-    for value in values:
-        words = labels.get(value if isinstance(value, str) else escaped(value))
-        shown.append(f"{escaped(value)} ({clean(words)})" if isinstance(words, str) and words else escaped(value))
-    return ",".join(shown)
+def _choice(schema: Mapping[str, Any], value: Any) -> str:
+    """Return a value of an enum, with its words where it has some."""
+    words = label_of(schema, value)
+    return f"{escaped(value)} ({clean(words)})" if words else escaped(value)
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
