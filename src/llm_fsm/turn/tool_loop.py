@@ -135,6 +135,10 @@ class Loop:
         said = LLMMessage("assistant", reply.text, self.calls)
         self.request = replace(self.request, messages=(*self.request.messages, said))
 
+    def call(self, id: str) -> ToolCall:
+        """Return the call of an id."""
+        return next(call for call in self.calls if call.id == id)
+
     def close(self) -> None:
         """Put the results of the batch after the calls, in their order."""
         results = tuple(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id) for call in self.calls)
@@ -289,8 +293,7 @@ def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
         return True
     reason = str(answer.get("reason") or "")
     said = f"a person refused this call: {reason}" if reason else "a person refused this call"
-    call = next(call for call in loop.calls if call.id == planned.id)
-    _refuse(turn, loop, call, said)
+    _refuse(turn, loop, loop.call(planned.id), said)
     return False
 
 
@@ -301,8 +304,7 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
         return
     error = redacted(turn.secrets(), result.error)
     if result.refused:
-        call = next(call for call in loop.calls if call.id == planned.id)
-        _refuse(turn, loop, call, error or "the arguments do not fit")
+        _refuse(turn, loop, loop.call(planned.id), error or "the arguments do not fit")
         return
     value = None
     if error is None:
@@ -365,7 +367,7 @@ def _unanswered(loop: Loop) -> Iterator[ToolCall]:
 
 def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
     """Pause at one call of the batch."""
-    call = next(call for call in loop.calls if call.id == id)
+    call = loop.call(id)
     shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": read_arguments(call.arguments)}
     if "value" in loop.done.get(id, {}):
         shown["result"] = loop.done[id]["value"]

@@ -6,7 +6,7 @@ unless it comes back into another definition. The model has not seen the questio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from llm_fsm._text import TRUNCATED
@@ -28,18 +28,10 @@ from llm_fsm.turn.turn_state import ORDINARY, Stop, StoppableRun, TurnState
 def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> StoppableRun:
     """Do what the pattern that a reply names is there for."""
     name = reply.target
-    if name == "cancel":
-        return (yield from _cancel(turn, reply.message))
-    if name == "restart":
-        return (yield from _restart(turn, reply.message))
     if name == "skip":
         return (yield from _skip(turn, reply.message, available))
-    if name == "back":
-        return (yield from _back(turn, reply.message))
-    if name == "cannot_handle":
-        return (yield from miss(turn, reply.message))
-    if name == "handover":
-        return (yield from _hand_over(turn, reply.message))
+    if name in _ACTS:
+        return (yield from _ACTS[name](turn, reply.message))
     if name in ("correct", "digress") and (move := _way_on(turn)) is not None:
         return (yield from _answer_both(turn, name, reply.message, move))
     _answer_aside(turn, name, reply.message)
@@ -350,3 +342,13 @@ def _choices(turn: TurnState) -> str:
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
     root = session.root_frame()
     return session.origins if root is None else root.saved["origins"]
+
+
+_ACTS: Mapping[str, Callable[[TurnState, str], StoppableRun]] = {
+    "back": _back,
+    "cancel": _cancel,
+    "cannot_handle": miss,
+    "handover": _hand_over,
+    "restart": _restart,
+}
+"""What patterns do with the words of a reply, by their names."""
