@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llm_fsm._json import step
@@ -95,23 +96,14 @@ class _Search:
         self, after: _Place, given: Registered | None, place: _Place, state_id: str, here: tuple[str, ...]
     ) -> None:
         """Follow one call. A definition that was found before is followed again, to limit the depth of every path."""
+        way = " → ".join((*here, after.name))
         if after.name in here:
-            way = " → ".join((*here, after.name))
-            raise _fault(
-                place,
-                state_id,
-                subflow_recursion,
-                f"state {state_id!r} calls what it is part of: {way}",
-                "lead back by a transition instead",
-            )
+            message, hint = f"state {state_id!r} calls what it is part of: {way}", "lead back by a transition instead"
+            raise _fault(place, state_id, subflow_recursion, message, hint)
         if len(here) > MAX_DEPTH:
-            raise _fault(
-                place,
-                state_id,
-                catalogue.RULES["flow-nesting"],
-                f"flows are nested deeper than {MAX_DEPTH}: {' → '.join((*here, after.name))}",
-                "let one flow call several after another instead",
-            )
+            message = f"flows are nested deeper than {MAX_DEPTH}: {way}"
+            hint = "let one flow call several after another instead"
+            raise _fault(place, state_id, catalogue.RULES["flow-nesting"], message, hint)
         if self.depths.get(after.name, -1) >= len(here):
             return
         self.depths[after.name] = len(here)
@@ -129,30 +121,20 @@ class _Search:
                 raise ValueError(f"flows[{flow!r}] is a file, a definition or one as JSON data, not {kind}")
             path = "" if file is None else posixpath.basename(file.replace("\\", "/"))
             return _Place(flow, file, file, path, f"{flow}:"), given
+        refused = partial(_fault, place, state_id, missing_flow)
         if not is_path(flow):
             guess = nearest(flow, self.registered)
             hint = f"did you mean {guess!r}?" if guess else f"register it with flows={{{flow!r}: …}}, or name a file"
-            raise _fault(place, state_id, missing_flow, f"no definition is registered under the name {flow!r}", hint)
+            raise refused(f"no definition is registered under the name {flow!r}", hint)
         if is_absolute(flow):
-            message = f"{flow!r} is not a relative path"
-            raise _fault(place, state_id, missing_flow, message, "name a file beside it")
+            raise refused(f"{flow!r} is not a relative path", "name a file beside it")
         if place.home is None:
-            raise _fault(
-                place,
-                state_id,
-                missing_flow,
-                f"{flow!r} is a path, and this definition comes from no file",
-                f"register it with flows={{{flow!r}: …}}, or load this definition from its file",
-            )
+            hint = f"register it with flows={{{flow!r}: …}}, or load this definition from its file"
+            raise refused(f"{flow!r} is a path, and this definition comes from no file", hint)
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place.path), flow.replace("\\", "/")))
         if leads_out(path):
-            raise _fault(
-                place,
-                state_id,
-                missing_flow,
-                f"{flow!r} leads out of the folder of {place.home}",
-                "keep a machine's files in one folder tree",
-            )
+            hint = "keep a machine's files in one folder tree"
+            raise refused(f"{flow!r} leads out of the folder of {place.home}", hint)
         return _Place(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
 
     def load(self, after: _Place, given: Registered | None, place: _Place, state_id: str) -> Definition:
@@ -166,9 +148,8 @@ class _Search:
             text = read_called(file, after.home or file)
         except DefinitionError as error:
             [found] = error.findings
-            raise _fault(
-                place, state_id, missing_flow, f"{file!r} cannot be used: {found.message}", found.hint
-            ) from error
+            message = f"{file!r} cannot be used: {found.message}"
+            raise _fault(place, state_id, missing_flow, message, found.hint) from error
         return load_text(text, file=file).definition
 
 

@@ -93,6 +93,14 @@ class Chart:
         """Note a part that is now written in another way."""
         self.notes.append(Note(False, message, line))
 
+    def give_kind(self, vertex: Vertex, kind: str) -> None:
+        """Give a state the kind that UML has for it, and note what becomes of it."""
+        vertex.kind = kind
+        if kind == "parallel":
+            self.lost(f'"{vertex.name}" runs regions side by side: only the first one is entered', vertex.line)
+        elif kind == "history":
+            self.lost(f'history "{vertex.name}" is read as the state around it', vertex.line)
+
     def vertex(self, name: str, parent: str | None = None, line: int | None = None) -> Vertex:
         """Return the state of this name, and make it on its first mention."""
         return self.vertices.setdefault(name, Vertex(name, parent, line=line))

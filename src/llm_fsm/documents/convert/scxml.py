@@ -119,14 +119,8 @@ class _Reader:
         if words:
             vertex.label = words.split("\n")
         own = element.attributes.get(f"{_OWN} kind")
-        if element.name == "final":
-            vertex.kind = "final"
-        elif element.name == "parallel":
-            vertex.kind = "parallel"
-            self.chart.lost(f'"{name}" runs regions side by side: only the first one is entered', element.line)
-        elif element.name == "history":
-            vertex.kind = "history"
-            self.chart.lost(f'history "{name}" is read as the state around it', element.line)
+        if element.name in ("final", "parallel", "history"):
+            self.chart.give_kind(vertex, element.name)
         elif own in _KINDS:
             vertex.kind = own
         return name

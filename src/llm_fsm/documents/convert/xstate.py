@@ -103,22 +103,15 @@ class _Reader:
         self.unused(value, place.pointer, _shown(place.name))
 
     def describe(self, place: _Place, label: list[str]) -> None:
-        value, vertex, line = place.value, self.chart.vertices[place.name], self.line(place.pointer)
+        value, vertex = place.value, self.chart.vertices[place.name]
         words = value.get("description")
         if isinstance(words, str):
             label.extend(words.split("\n"))
         kind = value.get("type")
         meta = value.get("meta")
         own = meta.get("kind") if isinstance(meta, dict) else None
-        if kind == "final":
-            vertex.kind = "final"
-        elif kind == "parallel":
-            vertex.kind = "parallel"
-            what = f'"{place.name}" runs regions side by side: only the first one is entered'
-            self.chart.lost(what, line)
-        elif kind == "history":
-            vertex.kind = "history"
-            self.chart.lost(f'history "{place.name}" is read as the state around it', line)
+        if kind in ("final", "parallel", "history"):
+            self.chart.give_kind(vertex, kind)
         elif isinstance(own, str) and own in _KINDS:
             vertex.kind = own
 

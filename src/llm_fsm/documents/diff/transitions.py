@@ -25,7 +25,7 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
     for name, was, now in _owners(old, new):
         place = "/global_transitions" if name is None else f"/states{step(name)}/transitions"
         where = f'from "{name}"' if name is not None else f"from {_EVERYWHERE}"
-        here = [one for one in new.states if one in context.lost and name in (None, one)]
+        here = context.losing(name)
         pairs, gone, come = _paired(was, now)
         yield from _reordered([(at, other, now[other]) for at, other in pairs], place, where)
         for index, other in pairs:
@@ -67,6 +67,10 @@ class _Context:
     @cached_property
     def lost(self) -> frozenset[str]:
         return stranded(self.before, self.after)
+
+    def losing(self, owner: str | None) -> list[str]:
+        """List the states with a transition of this owner that lose their way."""
+        return [name for name in self.new.states if name in self.lost and owner in (None, name)]
 
     @cached_property
     def collected(self) -> frozenset[str]:
@@ -136,7 +140,7 @@ def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: s
 
 def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Change:
     text = f'transition {where} to "{transition.target_state}" removed'
-    here = [one for one in context.new.states if one in context.lost and owner in (None, one)]
+    here = context.losing(owner)
     if not here:
         return Change(
             subject="transition", how="removed", impact="safe", message=text, pointer=place,
@@ -194,7 +198,7 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
 
 def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
     """Report conditions that can never be true, so that the transition is practically removed."""
-    here = [one for one in context.new.states if one in context.lost and edge.owner in (None, one)]
+    here = context.losing(edge.owner)
     reason = "they can never hold now, so it is never taken"
     if not here:
         return Change(subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason)

@@ -267,24 +267,20 @@ def mark(
         place = _holder(found.pointer, places)
         if place not in worst or _RANK[found.level] < _RANK[worst[place]]:
             worst[place] = found.level
-    return replace(
-        picture,
-        nodes=tuple(replace(node, level=worst.get(node.pointer) if node.pointer else None) for node in picture.nodes),
-        edges=tuple(replace(edge, level=worst.get(edge.pointer)) for edge in picture.edges),
-    )
+    worst.pop("", None)
+    return _marked(picture, worst)
 
 
 def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:
     """Return the picture with each node and edge marked by its coverage; `counts`: pointer to number of touches."""
+    return _marked(picture, {pointer: "covered" if count else "missed" for pointer, count in counts.items()})
 
-    def marked(pointer: str) -> Mark | None:
-        count = counts.get(pointer)
-        return None if count is None else "covered" if count else "missed"
 
+def _marked(picture: Picture, marks: Mapping[str, Mark]) -> Picture:
     return replace(
         picture,
-        nodes=tuple(replace(node, level=marked(node.pointer)) for node in picture.nodes),
-        edges=tuple(replace(edge, level=marked(edge.pointer)) for edge in picture.edges),
+        nodes=tuple(replace(node, level=marks.get(node.pointer)) for node in picture.nodes),
+        edges=tuple(replace(edge, level=marks.get(edge.pointer)) for edge in picture.edges),
     )
 
 

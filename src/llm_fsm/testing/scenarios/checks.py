@@ -104,16 +104,11 @@ def inconsistencies(
         yield from _states(vocabulary, [setup.state], f"{pointer}/state")
     for name in setup.tools:
         if name not in vocabulary.tools:
-            place = f"{pointer}/tools{step(name)}"
-            yield Inconsistency(
-                place, f"the definition has no tool {name!r}", meant(name, sorted(vocabulary.tools)), True
-            )
+            yield _no_tool(vocabulary, name, f"{pointer}/tools{step(name)}", at_key=True)
     for name in setup.functions:
         if name not in vocabulary.functions:
-            place = f"{pointer}/functions{step(name)}"
-            yield Inconsistency(
-                place, f"the definition names no function {name!r}", meant(name, vocabulary.functions), True
-            )
+            message, hint = f"the definition names no function {name!r}", meant(name, sorted(vocabulary.functions))
+            yield Inconsistency(f"{pointer}/functions{step(name)}", message, hint, at_key=True)
     for number, handler in enumerate(setup.handlers):
         yield from _states(vocabulary, handler.state or (), f"{pointer}/handlers/{number}/state")
     yield from _case(vocabulary, setup, pointer)
@@ -121,14 +116,17 @@ def inconsistencies(
         yield from _given(vocabulary, setup.context, f"{pointer}/context")
 
 
+def _no_tool(vocabulary: Vocabulary, name: str, pointer: str, *, at_key: bool = False) -> Inconsistency:
+    hint = meant(name, sorted(vocabulary.tools))
+    return Inconsistency(pointer, f"the definition has no tool {name!r}", hint, at_key)
+
+
 def _given(vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str) -> Iterator[Inconsistency]:
     """Yield the values that no conversation can begin with."""
     for key, value in values.items():
-        reason = (
-            vocabulary.keys.fault(key, value)
-            if key in vocabulary.definition.key_schemas and value is not None
-            else None
-        )
+        if value is None or key not in vocabulary.definition.key_schemas:
+            continue
+        reason = vocabulary.keys.fault(key, value)
         if reason is not None:
             yield Inconsistency(f"{pointer}{step(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
 
@@ -161,12 +159,8 @@ def _states(
 ) -> Iterator[Inconsistency]:
     for number, name in enumerate(names):
         if name not in vocabulary.states and name not in known:
-            place = f"{pointer}/{number}"
-            yield Inconsistency(
-                place,
-                said.format(repr(name)),
-                meant(name, (*vocabulary.definition.states, *vocabulary.definition.patterns)),
-            )
+            hint = meant(name, (*vocabulary.definition.states, *vocabulary.definition.patterns))
+            yield Inconsistency(f"{pointer}/{number}", said.format(repr(name)), hint)
 
 
 def _expect(
@@ -183,10 +177,7 @@ def _expect(
         yield from _key(vocabulary, key, f"{pointer}/absent/{number}", at_key=False)
     for number, call in enumerate(expect.tools or ()):
         if call.name not in vocabulary.tools | MEMORY_TOOLS and call.error is not True:
-            place = f"{pointer}/tools/{number}"
-            yield Inconsistency(
-                place, f"the definition has no tool {call.name!r}", meant(call.name, sorted(vocabulary.tools))
-            )
+            yield _no_tool(vocabulary, call.name, f"{pointer}/tools/{number}")
     yield from _expect(vocabulary, expect.none_of, f"{pointer}/not", denied=True)
     for number, choice in enumerate(expect.any_of):
         yield from _expect(vocabulary, choice, f"{pointer}/any_of/{number}", denied=denied)
@@ -206,12 +197,9 @@ def _values(
 
 
 def _key(vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool) -> Iterator[Inconsistency]:
-    if (
-        vocabulary.written is not None
-        and key.partition(".")[0] not in vocabulary.written
-        and key not in vocabulary.written
-    ):
-        known = sorted(vocabulary.written - set(_OWN_KEYS))
+    written = vocabulary.written
+    if written is not None and written.isdisjoint((key, key.partition(".")[0])):
+        known = sorted(written - set(_OWN_KEYS))
         message = f"nothing can set the context key {key!r}: the definition's context_schema has no such key"
         yield Inconsistency(pointer, message, meant(key, known), at_key)
 

@@ -103,13 +103,6 @@ class ToolResultFixture(Written):
     """Only for calls with these arguments (among others)."""
 
 
-def _results(value: object) -> object:
-    """Read the short forms of a tool: one result, or a list of results."""
-    if isinstance(value, dict) and value.keys() <= {"result", "error", "when"}:
-        return {"calls": [value]}
-    return {"calls": value} if isinstance(value, list) else value
-
-
 class ToolFixture(Written):
     """A simulated tool: {"result": …}, {"error": …}, a list of these for successive calls, or an object."""
 
@@ -123,7 +116,10 @@ class ToolFixture(Written):
     @model_validator(mode="before")
     @classmethod
     def _calls(cls, value: Any) -> Any:
-        return _results(value)
+        """Read the short forms: one result, or a list of results."""
+        if isinstance(value, dict) and value.keys() <= {"result", "error", "when"}:
+            return {"calls": [value]}
+        return {"calls": value} if isinstance(value, list) else value
 
 
 class FunctionResultFixture(Written):
@@ -143,14 +139,10 @@ class FunctionResultFixture(Written):
     """It raises this."""
 
 
-def _outputs(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
 FunctionFixture = Annotated[
     list[FunctionResultFixture],
     Field(min_length=1),
-    BeforeValidator(_outputs, json_schema_input_type=FunctionResultFixture | list[FunctionResultFixture]),
+    BeforeValidator(_listed, json_schema_input_type=FunctionResultFixture | list[FunctionResultFixture]),
 ]
 
 

@@ -11,6 +11,7 @@ from llm_fsm.stores.base import ListQuery, Loaded, Store
 from llm_fsm.testing.store_contract.documents import expect, turn
 
 Loser = Callable[[Store, str], Awaitable[None]]
+"""Makes a store lose the lock of a conversation, like a broken connection or an expired lease."""
 SETTLE = 0.05
 """Seconds after which a task has surely requested a lock."""
 

@@ -17,14 +17,11 @@ from dataclasses import dataclass
 
 from llm_fsm.stores.base import Store
 from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
-from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS, SHARED_LOCK_CHECKS
+from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS, SHARED_LOCK_CHECKS, Loser
 from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
 
 Maker = Callable[[], Store | Awaitable[Store]]
 """Returns a store, or a coroutine that does."""
-
-Loser = Callable[[Store, str], Awaitable[None]]
-"""Makes a store lose the lock of a conversation, like a broken connection or an expired lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
