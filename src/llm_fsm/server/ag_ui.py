@@ -114,7 +114,8 @@ class _Telling:
         self._words = ""
         self._step = ""
         self._restarted = False
-        self._hides = bool(_secret_keys(served.machine))
+        definition = served.machine.definition
+        self._hides = any(map(definition.is_secret, definition.key_schemas))
 
     def of(self, event: ev.Event) -> Iterator[ag.BaseEvent]:
         """Translate an event."""
@@ -255,10 +256,6 @@ def _last_user(given: RunAgentInput) -> str | None:
     if not all(part.type == "text" for part in last.content):
         raise Problem("invalid", "only parts with text are read, no pictures, sounds or files")
     return "".join(part.text for part in last.content)
-
-
-def _secret_keys(machine: AsyncMachine) -> list[str]:
-    return [key for key in machine.definition.key_schemas if machine.definition.is_secret(key)]
 
 
 def _state(served: Served, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI, with_error
-from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
+from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status, type_of
 from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Tokens
@@ -202,7 +202,7 @@ _PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": [f"urn:llm-fsm:problem:{kind}" for kind in KINDS]},
+        "type": {"type": "string", "enum": list(map(type_of, KINDS))},
         "title": {"type": "string"},
         "status": {"type": "integer", "enum": sorted({row.status for row in KINDS.values()})},
         "detail": {"type": "string"},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Any, TypeVar
 
-from llm_fsm.tools.registry import ToolRegistry, make_tool
+from llm_fsm.tools.registry import ToolRegistry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,9 +58,4 @@ def register_tool(
     scope = [state_scope] if isinstance(state_scope, str) else state_scope
     breaking = tool_type is ToolType.BREAKING
     kept = _registry if registry is None else registry
-
-    def register(function: F) -> F:
-        kept.add(make_tool(function, name=name, description=description, scope=scope, breaking=breaking, **options))
-        return function
-
-    return register
+    return kept.register(name=name, description=description, scope=scope, breaking=breaking, **options)
