@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -17,6 +15,7 @@ from starlette.responses import Response
 from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, extract
+from llm_fsm.documents.draw.graphviz import GraphvizError, image
 from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.engine.explain import explain_turn
 from llm_fsm.server import views
@@ -29,7 +28,6 @@ from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
 
 PING_SECONDS = 15
-_DRAWING_SECONDS = 30
 Form = Literal["svg", "mermaid", "dot"]
 _KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
 
@@ -228,9 +226,12 @@ class Rest:
             picture = extract(dict(definition.document), Details())
             if form != "svg":
                 return Response(mermaid(picture) if form == "mermaid" else dot(picture), media_type="text/plain")
-            image = await asyncio.to_thread(svg_of, dot(picture))
+            try:
+                drawing = await asyncio.to_thread(image, dot(picture), "svg")
+            except GraphvizError as error:
+                raise Problem("unavailable", f"{error}; ask for format=mermaid") from error
             policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-            return Response(image, media_type="image/svg+xml", headers={"Content-Security-Policy": policy})
+            return Response(drawing, media_type="image/svg+xml", headers={"Content-Security-Policy": policy})
 
     # -- conversations
 
@@ -531,19 +532,3 @@ def _started(request: Request, begun: Begun) -> Response:
 def _place(request: Request, kind: str, name: str) -> dict[str, str]:
     """Return the URL of a new resource, also in a mounted application."""
     return {"Location": f"{request.scope.get('root_path', '')}/{kind}/{quote(name, safe='')}"}
-
-
-def svg_of(text: str) -> bytes:
-    """Draw a DOT text by Graphviz. Raises Problem 503 if it is not installed."""
-    program = shutil.which("dot")
-    if program is None:
-        raise Problem("unavailable", "SVG is drawn by Graphviz, which this server has not; ask for format=mermaid")
-    try:
-        done = subprocess.run(
-            [program, "-Tsvg"], input=text.encode(), capture_output=True, timeout=_DRAWING_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Problem("unavailable", "Graphviz took too long; ask for format=mermaid") from error
-    if done.returncode != 0:
-        raise Problem("unavailable", "Graphviz could not draw it; ask for format=mermaid")
-    return done.stdout

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -24,6 +23,7 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
+from llm_fsm.documents.draw.graphviz import GraphvizError, image
 from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.draw.outline import listing, outline
 from llm_fsm.documents.draw.terminal import boxes
@@ -45,7 +45,6 @@ SUFFIXES: Mapping[str, str] = {
 _WITH_CALLED = ("text", "outline", "boxes")
 _WITH_IDS = ("text", "outline")
 _PAUSE = 0.3
-_DRAWING_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +127,6 @@ def show(
         raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {wish.form}", context)
     if wish.form == "png" and output is None and sys.stdout.isatty():
         raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
-    if wish.form in IMAGES:
-        graphviz()
     if not watch:
         context.exit(draw(wish))
     if wish.file == "-":
@@ -198,35 +195,11 @@ def rendered(picture: Picture, form: str) -> str | bytes:
         return boxes(picture, shutil.get_terminal_size((100, 40)).columns)
     if form in TEXTS:
         return TEXTS[form](picture)
-    image = _image(dot(picture), form)
-    return image.decode() if form == "svg" else image
-
-
-def graphviz() -> str:
-    """The path of Graphviz's `dot`. Raises Failure when it is not installed."""
-    found = shutil.which("dot")
-    if found is None:
-        raise Failure(
-            "SVG and PNG are drawn by Graphviz, whose program `dot` is not installed: `apt-get install graphviz` "
-            "(or `brew install graphviz`); --format mermaid, dot and boxes need nothing"
-        )
-    return found
-
-
-def _image(text: str, form: str) -> bytes:
     try:
-        done = subprocess.run(
-            [graphviz(), f"-T{form}"],
-            input=text.encode(),
-            capture_output=True,
-            timeout=_DRAWING_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"Graphviz took longer than {_DRAWING_SECONDS} seconds; try --format dot") from error
-    if done.returncode != 0 or not done.stdout:
-        raise Failure(f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}")
-    return done.stdout
+        drawing = image(dot(picture), form)
+    except GraphvizError as error:
+        raise Failure(f"{error}; --format mermaid, dot and boxes need no Graphviz") from error
+    return drawing.decode() if form == "svg" else drawing
 
 
 def with_bold_ids(drawing: str, names: Collection[str]) -> Iterator[console.Line]:
