@@ -151,11 +151,11 @@ async def test_id_of_a_message_is_none_for_an_answer_and_the_other_way_round() -
     machine = AsyncMachine.from_dict(mixed, model=ScriptedLLM([reply("ask", "Wait.")]), store=MemoryStore())
     chat = await machine.start(conversation_id="c", greet=False)
     await chat.send("go", request_id="r")
-    with pytest.raises(ConversationConflict, match="used for something else"):
+    with pytest.raises(ConversationConflict, match="used for a message"):
         await chat.answer({"by": "Ada"}, request_id="r")
     answered = await chat.answer({"by": "Ada"}, request_id="a")
     assert await chat.answer({"by": "Ada"}, request_id="a") == answered
-    with pytest.raises(ConversationConflict, match="used for something else"):
+    with pytest.raises(ConversationConflict, match="used for another answer"):
         await chat.answer({"by": "Eve"}, request_id="a")
     with pytest.raises(ConversationConflict, match="'a' was already used for an answer"):
         await chat.send("go", request_id="a")

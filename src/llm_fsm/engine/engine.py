@@ -16,7 +16,7 @@ from msgspec import structs
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.engine.idempotency import answer_again, answered_before, merged_record, message_again, update_again
+from llm_fsm.engine.idempotency import answered_before, merged_record, turn_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import Journalled, UnderWay, identity, interrupted, is_same, start_identity, under_way
@@ -140,7 +140,7 @@ class Engine:
             if recorded is None and self._merger is not None:
                 recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None:
-                return await self._again(turn, await message_again(self.store, loaded.session, user_message, recorded))
+                return await self._again(turn, await turn_again(self.store, loaded.session, user_message, recorded))
             deployment = host
             if not host.is_next(loaded.session):
                 deployment, loaded = await self._ready(loaded, user_message.time, identity(user_message))
@@ -220,7 +220,7 @@ class Engine:
             given = Answer(value=value, time=self.now(), request_id=request_id, step=step)
             loaded, recorded = await self._load(conversation_id, request_id)
             if recorded is not None:
-                return await self._again(turn, await answer_again(self.store, loaded.session, value, recorded))
+                return await self._again(turn, await turn_again(self.store, loaded.session, given, recorded))
             deployment, loaded = await self._ready(loaded, given.time, identity(given, loaded.session.pause))
             pause = expected(deployment.program, loaded.session, pause_id)
             result = await self._play(turn, deployment, loaded, replace(given, value=fitting(pause, value)))
@@ -241,7 +241,7 @@ class Engine:
         async with turn.lock():
             loaded, recorded = await self._load(conversation_id, given.request_id)
             if recorded is not None:
-                return await self._again(turn, await update_again(self.store, loaded.session, given, recorded))
+                return await self._again(turn, await turn_again(self.store, loaded.session, given, recorded))
             deployment, loaded = await self._ready(loaded, given.time, identity(given))
             session = loaded.session
             checked_update(deployment.program, session, given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
@@ -9,7 +11,11 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.output_mapping import agrees
-from llm_fsm.turn.pipeline import Update, UserMessage
+from llm_fsm.turn.pipeline import Answer, Update, UserMessage
+
+Requested = UserMessage | Answer | Update
+_NOUNS: Mapping[type[Requested], str] = {UserMessage: "message", Answer: "answer", Update: "update"}
+_ONE = {"message": "a message", "answer": "an answer", "update": "an update"}
 
 
 async def merged_record(store: Store, conversation_id: str, request_id: str | None) -> str | None:
@@ -35,59 +41,43 @@ async def answered_before(store: Store, conversation_id: str, request_id: str | 
     return known or await merged_record(store, conversation_id, request_id) is not None
 
 
-async def message_again(store: Store, session: Session, message: UserMessage, recorded: str) -> TurnResult:
-    """Return the turn that answered a message.
+async def turn_again(store: Store, session: Session, trigger: Requested, recorded: str) -> TurnResult:
+    """Return the recorded turn of a request id, with the session after it.
 
-    Raises:
-        ConversationConflict: The request id belongs to another message.
-    """
-    record = parse(recorded)
-    before = record.user_message
-    said = () if before is None else before.merged or ((message.request_id, before.text),)
-    if (message.request_id, message.text) not in said:
-        what = "an answer" if before is None else "another message"
-        raise ConversationConflict(
-            f"request id {message.request_id!r} was already used for {what}; use a new id for each message"
-        )
-    return await _given(store, session, record)
-
-
-async def answer_again(store: Store, session: Session, value: object, recorded: str) -> TurnResult:
-    """Return the turn that an answer led to.
-
-    Raises:
-        ConversationConflict: The request id belongs to another answer.
-    """
-    record = parse(recorded)
-    given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
-    if given is None or not agrees(given.value, value):
-        raise ConversationConflict(
-            "this request id was already used for something else; use a new id for each answer"
-        )
-    return await _given(store, session, record)
-
-
-async def update_again(store: Store, session: Session, given: Update, recorded: str) -> TurnResult:
-    """Return the turn of an update.
+    Args:
+        store: The store of the conversation.
+        session: The conversation as it is now.
+        trigger: The message, answer or update that came with the request id.
+        recorded: The record that the store has for the request id.
 
     Raises:
         ConversationConflict: The request id belongs to something else.
     """
     record = parse(recorded)
-    before = next((event for event in record.events if isinstance(event, ev.Updated)), None)
-    said = record.text if given.text is not None else None
-    same = before is not None and (before.values, before.state) == (given.context, given.state) and said == given.text
-    if not same:
+    if not _is_turn_of(record, trigger):
+        noun = _NOUNS[type(trigger)]
+        used = f"another {noun}" if record.kind == noun else _ONE[record.kind]
         raise ConversationConflict(
-            "this request id was already used for something else; use a new id for each update"
+            f"request id {trigger.request_id!r} was already used for {used}; use a new id for each {noun}"
         )
-    return await _given(store, session, record)
-
-
-async def _given(store: Store, session: Session, record: TurnRecord) -> TurnResult:
-    """Return a recorded turn with the session after it."""
     records = [parse(text) for text in await store.records(session.conversation_id)]
     number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
     if number < len(records):
         session = replay(session.conversation_id, records[:number])
     return TurnResult(record=record, session=session, again=True)
+
+
+def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
+    """Return true if a turn answered the same message, or took the same answer or update."""
+    match trigger:
+        case UserMessage():
+            before = record.user_message
+            said = () if before is None else before.merged or ((trigger.request_id, before.text),)
+            return (trigger.request_id, trigger.text) in said
+        case Answer():
+            answers = (event for event in record.events if isinstance(event, ev.Answered))
+            return any(agrees(event.value, trigger.value) for event in answers)
+        case Update():
+            updates = (event for event in record.events if isinstance(event, ev.Updated))
+            same = any((event.values, event.state) == (trigger.context, trigger.state) for event in updates)
+            return same and trigger.text in (None, record.text)
