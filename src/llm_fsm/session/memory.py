@@ -13,7 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from llm_fsm._json import read
 from llm_fsm._text import nearest
+from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.session.values import ValueFault, to_json_value
 
@@ -164,26 +166,10 @@ class Background(Struct, frozen=True, kw_only=True):
                 guess = nearest(name, known)
                 hint = f"; did you mean {guess!r}?" if guess else f"; the fields are {', '.join(known)}"
                 raise MemoryFault(f"the background has no field {name!r}{hint}")
-        vision = document.get("vision_mission", "")
-        if not isinstance(vision, str):
-            raise MemoryFault(f"vision_mission is text, not {type(vision).__name__}")
-        custom = document.get("custom_fields", {})
-        if not isinstance(custom, Mapping):
-            raise MemoryFault(f"custom_fields is an object, not {type(custom).__name__}")
-        return _checked(
-            cls(
-                vision_mission=vision,
-                goals=_lines("goals", document.get("goals", ())),
-                todo_list=_lines("todo_list", document.get("todo_list", ())),
-                custom_fields=dict(custom),
-            )
-        )
-
-
-def _lines(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise MemoryFault(f"{name} is a list of texts")
-    return tuple(value)
+        try:
+            return _checked(read(document, cls, "background"))
+        except UnreadableError as error:
+            raise MemoryFault(str(error)) from error
 
 
 def _checked(background: Background) -> Background:
