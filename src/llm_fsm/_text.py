@@ -56,6 +56,13 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     return best
 
 
+def suggestion(word: str, candidates: Iterable[str], otherwise: str = "there are") -> str:
+    """Return the question whether the most similar candidate is meant; the list of all of them if none is close."""
+    names = list(candidates)
+    guess = nearest(word, names)
+    return f"did you mean {guess!r}?" if guess else f"{otherwise} {', '.join(names) or 'none'}"
+
+
 def escaped(value: object) -> str:
     """Write compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
     text = in_unicode(value)

@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm._async import is_async, played
-from llm_fsm._text import nearest
+from llm_fsm._text import suggestion
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ModelError
@@ -403,8 +403,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def _ask(self, state: str, given: Any, *, raw: bool) -> _Asked:
         known = [one.id for one in self.states_map.values()]
         if state not in known:
-            guess = nearest(str(state), known)
-            hint = f"did you mean {guess!r}?" if guess else f"the states are {', '.join(known)}"
+            hint = suggestion(str(state), known, "the states are")
             raise ValueError(f"{type(self).__name__} has no state {state!r}; {hint}")
         pause = self.memory.pause
         if pause is not None and pause.get("state") == state:

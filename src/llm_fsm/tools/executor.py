@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from typing import Any, TypeAlias
 
 from llm_fsm._async import in_thread, in_words, is_async, is_cancelled
-from llm_fsm._text import nearest
+from llm_fsm._text import suggestion
 from llm_fsm.errors import told
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault
@@ -52,10 +52,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> str:
     Returns:
         A sentence without a full stop.
     """
-    names = list(known)
-    guess = nearest(name, names)
-    hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names) or 'none'}"
-    return f"there is no tool {name!r}; {hint}"
+    return f"there is no tool {name!r}; {suggestion(name, known)}"
 
 
 def out_of_scope(name: str, state: str, scope: tuple[str, ...] | None) -> str:

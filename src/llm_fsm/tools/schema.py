@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from typing_extensions import TypedDict
 
 from llm_fsm._json import copied
-from llm_fsm._text import nearest
+from llm_fsm._text import suggestion
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
 from llm_fsm.session.values import ValueFault, to_json_value
@@ -99,14 +99,11 @@ class Parameters:
         return [values.pop(name) for name in self._positional], values
 
     def _faults(self, error: ValidationError) -> str:
-        known = list(self.schema["properties"])
         said = []
         for fault in error.errors(include_url=False, include_context=False, include_input=False):
             where = ".".join(str(step) for step in fault["loc"])
             if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
-                guess = nearest(where, known)
-                hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(known) or 'none'}"
-                said.append(f"{where}: there is no such argument; {hint}")
+                said.append(f"{where}: there is no such argument; {suggestion(where, self.schema['properties'])}")
             else:
                 said.append(f"{where}: {fault['msg']}" if where else fault["msg"])
         return "; ".join(said)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._text import nearest
+from llm_fsm._text import suggestion
 from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.workflow.errors import OwnError, WorkflowError
@@ -93,7 +93,7 @@ def compile_states(
         rows[end] = {"kind": "final"}
     for name in transitions:
         if name not in states:
-            raise WorkflowError(f"transitions name the state {name!r}; {_known(name, states)}")
+            raise WorkflowError(f"transitions name the state {name!r}; {suggestion(name, states, 'the states are')}")
     made.document = {
         "name": objective or "workflow",
         "description": objective,
@@ -141,7 +141,8 @@ def _ways(made: Compiled, name: str, target: Any, end: str) -> dict[str, Any]:
         if wanted is None:
             return end
         if wanted not in made.ids:
-            raise WorkflowError(f"state {name!r} leads to {wanted!r}; {_known(str(wanted), made.ids)}")
+            hint = suggestion(str(wanted), made.ids, "the states are")
+            raise WorkflowError(f"state {name!r} leads to {wanted!r}; {hint}")
         return made.ids[wanted]
 
     if target is None:
@@ -183,13 +184,8 @@ def _route(name: str, pick: Callable[[Any], Any], ids: Mapping[str, str]) -> Cal
         except Exception as error:
             raise OwnError(error) from error
         if label is not None and label not in ids:
-            known = _known(str(label), ids)
+            known = suggestion(str(label), ids, "the states are")
             raise OwnError(WorkflowError(f"the function after state {name!r} picked {label!r}; {known}"))
         return label
 
     return route
-
-
-def _known(name: str, names: Mapping[str, Any]) -> str:
-    guess = nearest(name, list(names))
-    return f"did you mean {guess!r}?" if guess else f"the states are {', '.join(names)}"

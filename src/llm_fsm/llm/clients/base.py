@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from llm_fsm._text import estimate, nearest
+from llm_fsm._text import estimate, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse
 
@@ -99,9 +99,7 @@ def create_llm_client(
     if make is None:
         place = _SHIPPED.get(provider)
         if place is None:
-            names = [*_SHIPPED, *_registered]
-            guess = nearest(str(provider), names)
-            hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names)}"
+            hint = suggestion(str(provider), (*_SHIPPED, *_registered))
             raise ValueError(f"unknown LLM provider {provider!r}; {hint}")
         module, _, name = place.partition(":")
         make = getattr(import_module(module), name)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from llm_fsm._text import is_address, nearest
+from llm_fsm._text import is_address, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault
@@ -54,9 +54,7 @@ def read_server(alias: str, given: object) -> Server:
     known = _KEYS[way]
     for key in given:
         if key not in known:
-            guess = nearest(str(key), known)
-            hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(known)}"
-            raise ConfigurationError(f"{where}: unknown setting {key!r}; {hint}")
+            raise ConfigurationError(f"{where}: unknown setting {key!r}; {suggestion(str(key), known)}")
     kind = given.get("type")
     if kind is not None and kind not in _TYPES[way]:
         hint = "; servers over SSE alone are not supported, streamable HTTP is" if kind == "sse" else ""
@@ -195,9 +193,7 @@ class McpServers:
         if server is None:
             if alias in self._off:
                 raise ConfigurationError(f"the MCP server {alias!r} is disabled in its configuration")
-            guess = nearest(alias, self._servers)
-            known = ", ".join(self._servers) or "none"
-            hint = f"did you mean {guess!r}?" if guess else f"configured are {known}"
+            hint = suggestion(alias, self._servers, "configured are")
             raise ConfigurationError(
                 f'no MCP server {alias!r} is configured; {hint} (servers are given as mcp={{"{alias}": {{…}}}})'
             )
@@ -259,7 +255,4 @@ def known_tool(alias: str, name: str, tools: Iterable[str]) -> str:
     Returns:
         A sentence without a full stop.
     """
-    names = list(tools)
-    guess = nearest(name, names)
-    hint = f"did you mean {guess!r}?" if guess else f"it has {', '.join(names) or 'none'}"
-    return f"the MCP server {alias!r} has no tool {name!r}; {hint}"
+    return f"the MCP server {alias!r} has no tool {name!r}; {suggestion(name, tools, 'it has')}"
