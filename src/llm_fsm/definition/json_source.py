@@ -11,7 +11,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from llm_fsm._json import step, steps
 from llm_fsm._text import nearest
@@ -140,60 +140,17 @@ class SourceError(ValueError):
 
 
 def parse(text: str, *, limit: int | None = None) -> Any:
-    """Return the value of a JSON text. Raises SourceError if it is none.
-
-    The standard library reads strict JSON. Other texts are read a second time, with comments and trailing commas
-    allowed. `limit`: the most characters of the text.
-    """
+    """Return the value of a JSON text. Raises SourceError if it is none. `limit`: the most characters of the text."""
     if limit is not None and len(text) > limit:
         raise SourceError(
             f"the text is too large: {len(text):,} characters, at most {limit:,} are read", 1, 1
         )
-    try:
-        value = _DECODER.decode(text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return scan(text).value
-    return scan(text).value if _too_deep(value) else value
+    return scan(text).value
 
 
 def scan(text: str) -> Scan:
     """Return the value of a JSON text with all places. Raises SourceError if it is none."""
     return _Scanner(text.removeprefix("\ufeff")).scan()
-
-
-def _too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for parent in level
-            if isinstance(parent, (dict, list))
-            for item in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(item, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(digits)
-    return number
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(digits)
-    return int(digits)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)
 
 
 class _Scanner:

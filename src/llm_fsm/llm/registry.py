@@ -82,7 +82,7 @@ def resolve(
     address = (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip()
     if address:
         key = api_key or environ.get("LLM_FSM_API_KEY") or None
-        return _checked(_load(COMPAT)(name, base_url=address, api_key=key), name)
+        return _load(COMPAT)(name, base_url=address, api_key=key)
     if name.startswith(_BY_LITELLM):
         return _by_litellm(name.removeprefix(_BY_LITELLM), api_key, environ)
     installed = _installed(name)
@@ -131,14 +131,13 @@ def _hosted(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
         return _by_litellm(name, api_key, environ)
     _check_key(name, api_key, environ)
     key = api_key or key_of(provider, environ)
-    found = _load(COMPAT)(name, base_url=provider.base_url, api_key=key, provider=provider_of(name))
-    return _checked(found, name)
+    return _load(COMPAT)(name, base_url=provider.base_url, api_key=key, provider=provider_of(name))
 
 
 def _by_litellm(name: str, api_key: str | None, environ: Mapping[str, str]) -> LLM:
     _check_name(name)
     _check_key(name, api_key, environ)
-    return _checked(_load(LITELLM)(name, api_key=api_key), name)
+    return _load(LITELLM)(name, api_key=api_key)
 
 
 def _owner(name: str) -> str:
@@ -152,12 +151,12 @@ def _local(name: str) -> LLM | None:
     if scheme == "offline":
         if rest:
             raise ConfigurationError(f"unknown model {name!r}: nothing stands after `offline`")
-        return _checked(_load(OFFLINE)(), name)
+        return _load(OFFLINE)()
     if scheme not in WITH_FILE:
         return None
     if not rest:
         raise ConfigurationError(f"model {name!r} needs a file, for example {scheme}:replies.json")
-    return _checked(_load(WITH_FILE[scheme])(rest), name)
+    return _load(WITH_FILE[scheme])(rest)
 
 
 def _scheme(name: str) -> tuple[str, str]:
@@ -204,9 +203,9 @@ def _check_key(name: str, api_key: str | None, environ: Mapping[str, str]) -> No
         raise ConfigurationError(f"no key for model {name!r}: {missing_key(provider)}")
 
 
-def _load(reference: str) -> Callable[..., Any]:
+def _load(reference: str) -> Callable[..., LLM]:
     module, _, attribute = reference.partition(":")
-    found: Callable[..., Any] = attrgetter(attribute)(import_module(module))
+    found: Callable[..., LLM] = attrgetter(attribute)(import_module(module))
     return found
 
 

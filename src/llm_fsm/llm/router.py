@@ -5,8 +5,7 @@ A state of a definition may name another model than the machine's, also one of a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 from llm_fsm.errors import ConfigurationError, ModelError
@@ -41,11 +40,9 @@ class Router:
         except ModelError:
             return "list"  # the request will report why there is none
 
-    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+    def stream(self, request: LLMRequest) -> AsyncGenerator[str | ModelReply, None]:
         """Yield the reply while it arrives. Raises ModelError."""
-        async with aclosing(streamed(self._adapter(request), request)) as items:
-            async for item in items:
-                yield item
+        return streamed(self._adapter(request), request)
 
     async def aclose(self) -> None:
         """Close the adapters' connections of the running event loop."""
