@@ -17,9 +17,9 @@ from typing import Any, TypeAlias, TypeVar, overload
 from llm_fsm._async import is_async
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
+from llm_fsm.tools.formats import Format, formatted
 from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
-from llm_fsm.turn.prompt.tool_formats import Format, formatted
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.turn.tool_results import tool_result

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from llm_fsm.session.messages import ToolSpec as EngineSpec
+from llm_fsm.tools.formats import to_openai
 from llm_fsm.tools.registry import Tool, ToolRegistry, make_tool
 from llm_fsm.tools.schema import any_parameters
-from llm_fsm.turn.prompt.tool_formats import to_openai
 from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.workflow.errors import ExecutionBreak, WaitForInput
 

@@ -13,8 +13,8 @@ from jinja2 import TemplateSyntaxError
 
 from llm_fsm._text import each_escaped, escaped, estimate
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
+from llm_fsm.tools.formats import to_openai
 from llm_fsm.turn.prompt.render import call_sizes, compile_prompts, history_text, key_line, sections
-from llm_fsm.turn.prompt.tool_formats import to_openai
 from machines import GREETER, PROMPTS, machine, program, reply, say, start, talk
 
 RICH = {

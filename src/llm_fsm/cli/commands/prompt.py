@@ -25,10 +25,10 @@ from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.session.session import Exchange
+from llm_fsm.tools.formats import to_openai
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.prompt.render import call_sizes, sections
-from llm_fsm.turn.prompt.tool_formats import to_openai
 from llm_fsm.turn.steps import request_for
 from llm_fsm.turn.tool_policy import NO_TOOLS, AvailableTools
 from llm_fsm.turn.turn_state import HostCapabilities

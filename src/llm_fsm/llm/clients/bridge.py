@@ -14,7 +14,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolSpec
-from llm_fsm.turn.prompt.tool_formats import to_openai
+from llm_fsm.tools.formats import to_openai
 
 
 class ClientModel:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.turn.prompt.tool_formats import formatted, google_schema
+from llm_fsm.tools.formats import formatted, google_schema
 
 
 @pytest.mark.parametrize(
