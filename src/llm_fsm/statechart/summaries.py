@@ -11,7 +11,7 @@ from llm_fsm._text import escaped
 from llm_fsm.errors import ReplyError
 from llm_fsm.llm.clients.bridge import ClientModel
 from llm_fsm.session.messages import LLMMessage, LLMRequest
-from llm_fsm.turn.key_results import summary_of
+from llm_fsm.turn.summaries import summary_of
 
 PROMPT = (
     "Summarise what a state of a workflow did, for whoever works on. Answer with one JSON object: "

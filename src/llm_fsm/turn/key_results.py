@@ -6,7 +6,6 @@ A judge's reply counts only where it is clear: whatever is not a plain pass for 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,6 @@ MAX_JUDGED_CHARS = 200_000
 """Characters of an output, as JSON, that a judge is shown; what it cannot see whole fails."""
 
 _REASON_CHARS = 2000
-
-_SUMMARY = re.compile(r"SUMMARY:(?P<summary>.*?)(?:\nTODO:(?P<todo>.*))?\Z", re.DOTALL)
-"""A summary as labelled text, which small models find easier than JSON."""
 
 Verdict = tuple[bool, str]
 
@@ -85,18 +81,3 @@ def _named_verdicts(checks: Sequence[Check], found: Mapping[str, Any]) -> list[A
     """Return verdicts that were given as {name: true or false}; whatever is not plainly true has not passed."""
     named = [check.name for check in checks if check.name in found]
     return [{"name": name, "passed": found[name]} for name in named] or None
-
-
-def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """Return (summary, to-do list) of a summariser's reply: "" and None for what it lacks. Raises ReplyError."""
-    plain = _SUMMARY.match(text.strip())
-    if plain is not None:
-        listed = tuple(filter(None, map(str.strip, (plain["todo"] or "").split("\n"))))
-        return plain["summary"].strip(), listed or None
-    found = document(text)
-    summary, todo = found.get("summary"), found.get("todo_list")
-    whole = isinstance(todo, list) and all(isinstance(item, str) for item in todo)
-    return (
-        summary.strip() if isinstance(summary, str) else "",
-        tuple(todo) if whole and isinstance(todo, list) else None,
-    )

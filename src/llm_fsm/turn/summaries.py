@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import Any
 
@@ -11,10 +12,13 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import surplus
 from llm_fsm.turn import model
 from llm_fsm.turn.effects import Effect, Result
-from llm_fsm.turn.key_results import summary_of
 from llm_fsm.turn.prompt.tasks import SUMMARY_SCHEMA, summary_messages
+from llm_fsm.turn.reply.parser import document
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import Run, TurnState
+
+_SUMMARY = re.compile(r"SUMMARY:(?P<summary>.*?)(?:\nTODO:(?P<todo>.*))?\Z", re.DOTALL)
+"""A summary as labelled text, which small models find easier than JSON."""
 
 
 def summarise_left(turn: TurnState) -> Run:
@@ -101,3 +105,18 @@ def _told(event: ev.Event) -> dict[str, Any] | None:
             return {"user": shortened(event.text, 1000)}
         case _:
             return None
+
+
+def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
+    """Return (summary, to-do list) of a summariser's reply: "" and None for what it lacks. Raises ReplyError."""
+    plain = _SUMMARY.match(text.strip())
+    if plain is not None:
+        listed = tuple(filter(None, map(str.strip, (plain["todo"] or "").split("\n"))))
+        return plain["summary"].strip(), listed or None
+    found = document(text)
+    summary, todo = found.get("summary"), found.get("todo_list")
+    whole = isinstance(todo, list) and all(isinstance(item, str) for item in todo)
+    return (
+        summary.strip() if isinstance(summary, str) else "",
+        tuple(todo) if whole and isinstance(todo, list) else None,
+    )
