@@ -7,10 +7,6 @@ from collections.abc import Iterator, Mapping
 from llm_fsm.definition.graph import reachable
 from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
 
-_MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)",
-    "covered": " (covered)", "missed": " (missed)",
-}  # fmt: skip
-
 
 def outline(picture: Picture) -> str:
     """Return states as a tree in which each appears once, below the first move that leads to it."""
@@ -126,7 +122,8 @@ def _move(edge: Edge, *, again: bool = False) -> str:
     lit = "*" if edge.lit else ""
     how = f" ({edge.how})" if edge.how == "auto" else ""
     text = f": {_cut(edge.text, 160)}" if edge.text else ""
-    return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{_MARKS[edge.level]}"
+    level = f" ({edge.level})" if edge.level else ""
+    return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{level}"
 
 
 def _shared(picture: Picture) -> Iterator[str]:

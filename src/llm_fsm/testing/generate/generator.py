@@ -97,7 +97,7 @@ def generated(definition: Definition, *, name: str, place: str, missing: Iterabl
 
 
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
-    nothing = coverage_of(maker.player.machine(handlers=False).program, [])
+    nothing = coverage_of(maker.player.machine.program, [])
     left = dict.fromkeys(nothing.untouched() if missing is None else missing)
     coverage, found = nothing, list[Conversation]()
     try:
@@ -160,7 +160,7 @@ class _Maker:
     def coverage(self, turns: Iterable[Turn]) -> Coverage:
         """Return the coverage of one conversation's turns."""
         events = [event for turn in turns for event in turn.events]
-        return coverage_of(self.player.machine(handlers=False).program, [events])
+        return coverage_of(self.player.machine.program, [events])
 
     async def played(self, plan: Plan) -> tuple[dict[str, Any], Sequence[Turn]]:
         """Return the case of a plan and its turns; no turns if it could not be played."""

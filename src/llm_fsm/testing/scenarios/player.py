@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
@@ -51,16 +51,10 @@ class Player:
         self.stage = Stage()
         self._timeout = timeout
         self._host = host or Host()
-        self._machines: dict[bool, AsyncMachine] = {}
 
-    def machine(self, *, handlers: bool) -> AsyncMachine:
-        """Return the machine for cases with or without handlers, which is made once."""
-        made = self._machines.get(handlers)
-        if made is None:
-            made = self._machines[handlers] = self._made(handlers=handlers)
-        return made
-
-    def _made(self, *, handlers: bool) -> AsyncMachine:
+    @cached_property
+    def machine(self) -> AsyncMachine:
+        """The machine of all cases."""
         loaded = self.loaded
         setups = [merged(loaded.shared, Case()), *(play.setup for play in loaded.plays)]
         played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
@@ -72,7 +66,7 @@ class Player:
             store=MemoryStore(),
             tools=self.stage.bound(every, self._host.tools, played),
             file=loaded.file if loaded.definition_file is None else loaded.definition_file,
-            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"]) if handlers else (),
+            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"]),
             clock=self._time,
             timeout=self._timeout,
         )
@@ -90,7 +84,7 @@ class Player:
         """Return the machine with its host and clock set for a case or the file."""
         self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
         self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
-        return self.machine(handlers=bool(setup["handlers"]))
+        return self.machine
 
     async def play(self, play: Play) -> Result:
         """Play one case."""
@@ -125,9 +119,9 @@ class Player:
         return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
 
     async def close(self) -> None:
-        """Free the machines."""
-        for machine in self._machines.values():
-            await machine.close()
+        """Free the machine."""
+        if "machine" in vars(self):  # it is made when the first case is played
+            await self.machine.close()
 
 
 def masked(text: str, secrets: Collection[str]) -> str:

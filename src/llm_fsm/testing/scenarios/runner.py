@@ -166,18 +166,9 @@ class CaseRunner:
 
     def whole(self) -> Seen:
         """Return the whole conversation in the form that expectations read."""
-        last = self.turns[-1] if self.turns else None
-        found = self.seen(last, None)
-        return Seen(
+        return replace(
+            self.seen(self.turns[-1] if self.turns else None, None),
             text="\n\n".join(turn.text for turn in self.turns if turn.text),
-            state=found.state,
-            context=found.context,
-            data=found.data,
-            ahead=found.ahead,
             events=[event for turn in self.turns for event in turn.events],
             calls=sum(turn.usage.calls for turn in self.turns),
-            ended=found.ended,
-            outcome=found.outcome,
-            paused=found.paused,
-            output=found.output,
         )

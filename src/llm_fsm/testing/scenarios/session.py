@@ -130,7 +130,7 @@ class Session:
 
     def covered(self) -> Covered:
         """Return the coverage of the cases played so far."""
-        program, definition = self._player.machine(handlers=False).program, self.loaded.definition
+        program, definition = self._player.machine.program, self.loaded.definition
         coverage = coverage_of(program, self._events)
         return Covered(
             file=self.loaded.definition_file or self.loaded.file,
