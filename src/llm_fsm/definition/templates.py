@@ -19,6 +19,7 @@ _PLAIN = re.compile(
     |\{{%-?\s*(?:else|endif)\s*-?%\}}""",
     re.VERBOSE,
 )
+_TAG = re.compile(r"\{%-?\s*(if|elif|else|endif)")
 
 
 def is_plain(text: str) -> bool:
@@ -53,7 +54,22 @@ def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Ren
 
 def template_fault(text: str) -> str | None:
     """Return in a few words why a text is not a Jinja2 template; None if it is one."""
-    if "{%" not in text and is_plain(text):
+    if is_plain(text) and _is_closed(text):
         return None
     fault: str | None = _fixed_replies().template_fault(text)
     return fault
+
+
+def _is_closed(text: str) -> bool:
+    """Return true if every `if` of a plain reply is closed, and nothing follows its `else` before."""
+    open_blocks: list[str] = []
+    for tag in _TAG.findall(text):
+        if tag == "if":
+            open_blocks.append(tag)
+        elif not open_blocks or (tag != "endif" and open_blocks[-1] == "else"):
+            return False
+        elif tag == "endif":
+            open_blocks.pop()
+        else:
+            open_blocks[-1] = tag
+    return not open_blocks
