@@ -221,7 +221,7 @@ with serve_scripted([reply("a", "Hi")], loop=True) as server:
         ("forked(lambda: machine.close() or chat.send('m'))", "Hi\nthis machine is closed; make another one\nHi 4\n"),
         (
             "events = iter(chat.stream('m')); next(events); forked(lambda: list(events)); list(events)",
-            "Hi\nthis stream began before its process was forked, and goes on in the other one\nHi 6\n",
+            "Hi\nthis stream began before its process was forked, and continues in the other one\nHi 6\n",
         ),
     ],
     ids=["talks", "streams", "closes", "has closed", "goes on"],

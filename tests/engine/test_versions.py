@@ -253,7 +253,7 @@ async def test_undo_goes_back_behind_a_migration_only_while_the_old_definition_i
     await last.send("Hm")
     await last.undo()
     fourth = await machine(edited(_rename_state), alone).resume("c")
-    with pytest.raises(ConversationConflict, match="definition that it was made with is not known"):
+    with pytest.raises(ConversationConflict, match="its definition is not known"):
         await fourth.undo()
     assert (await third.resume("c")).state == "size"
 

@@ -320,7 +320,7 @@ class _Scanner:
         as_is = (
             "numbers look like 12, -0.5 or 1e6"
             if word[0] in "+-.0123456789"
-            else "texts stand in double quotes"
+            else "texts need double quotes"
         )
         hint = as_is if known is None else f"did you mean {known}?"
         raise self._error(f"expected a value, here is {_shown(word)}", hint=hint)
@@ -330,7 +330,7 @@ class _Scanner:
             return self._cut_off(parent)
         found = _WORD.match(self.text, self.at)
         here = _shown(found[0]) if found else f"'{first}'"
-        return self._error(f"expected a key or '}}', here is {here}", hint="keys stand in double quotes")
+        return self._error(f"expected a key or '}}', here is {here}", hint="keys need double quotes")
 
     def _cut_off(self, parent: Container) -> SourceError:
         what = "object" if parent.closer == "}" else "list"

@@ -190,7 +190,7 @@ def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
 def _duplicate(found: source.Duplicate) -> Finding:
     """Return the finding that one key has two values, because the author cannot know which one is used."""
     key = json.dumps(found.key[:80], ensure_ascii=False)
-    message = f"the key {key} stands here a second time, first in line {found.first.line}"
+    message = f"the key {key} is repeated here, first in line {found.first.line}"
     duplicate = finding("duplicate-key", message, pointer=found.pointer, hint="keep one of them")
     return replace(duplicate, line=found.position.line, column=found.position.column)
 

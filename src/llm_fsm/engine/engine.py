@@ -308,7 +308,7 @@ class Engine:
             found = await self.versions.find(session)
             if found is None and session.definition != loaded.session.definition:
                 raise ConversationConflict(
-                    "the turn cannot be taken back: the definition that it was made with is not known any more"
+                    "the turn cannot be undone: its definition is not known any more"
                 )
             turn.host = found or turn.host
             turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
@@ -413,7 +413,7 @@ class Engine:
         session = loaded.session
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} is in state {session.state!r} and was begun with a definition "
-            f"({session.definition[:12]}) that the store does not hold; it cannot go on with "
+            f"({session.definition[:12]}) that the store does not have; it cannot continue with "
             f"{self.program.definition.name!r}: {change}"
         )
 

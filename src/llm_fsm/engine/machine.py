@@ -488,7 +488,7 @@ class AsyncMachine:
         first, *_ = await self._engine.records(conversation_id)
         if not any(isinstance(event, Started) and event.input == given for event in first.events):
             raise ConversationConflict(
-                f"run {conversation_id!r} was begun with another input; give none to go on with it"
+                f"run {conversation_id!r} was begun with another input; give none to resume it"
             )
 
     async def answer(

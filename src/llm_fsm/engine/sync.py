@@ -73,7 +73,7 @@ class SyncStream:
                     yield event
                     if self._portal.forks != forks:
                         raise RuntimeError(
-                            "this stream began before its process was forked, and goes on in the other one"
+                            "this stream began before its process was forked, and continues in the other one"
                         )
             if self._stream.turn is None:  # closing the machine ended the stream in between two events
                 raise CancelledError

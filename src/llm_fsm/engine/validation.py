@@ -28,7 +28,7 @@ _ENDED = {
     "stuck": "This conversation could not be continued; please start a new one.",
     "exhausted": "This run could not be finished; please start a new one.",
     "cancelled": "This conversation was stopped, as you wished; please start a new one.",
-    "handover": "A person goes on with this conversation.",
+    "handover": "A person continues this conversation.",
     "given_up": "This conversation could not be continued; please start a new one.",
     "silent": "This conversation was closed, because nobody answered; please start a new one.",
     "limited": "This run was stopped at one of its limits; please start a new one.",

@@ -150,7 +150,7 @@ def _local(name: str) -> LLM | None:
     scheme, _, rest = name.partition(":")
     if scheme == "offline":
         if rest:
-            raise ConfigurationError(f"unknown model {name!r}: nothing stands after `offline`")
+            raise ConfigurationError(f"unknown model {name!r}: nothing may follow `offline`")
         return _load(OFFLINE)()
     if scheme not in WITH_FILE:
         return None

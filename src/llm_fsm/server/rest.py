@@ -400,7 +400,7 @@ class Rest:
         @router.post(
             "/runs", status_code=202, tags=tag, summary="Run a machine without a user, in the background",
             response_model=views.RunView,
-            description="The same id or Idempotency-Key goes on with a run that was parked or interrupted.",
+            description="The same id or Idempotency-Key resumes a run that was paused or interrupted.",
         )  # fmt: skip
         async def run(request: Request, wish: RunWish, key: Key = None) -> Response:
             caller = caller_of(request)

@@ -153,7 +153,7 @@ def _path_in(rest: str) -> str:
 
 def _slashes(text: str, path: str) -> ConfigurationError:
     return ConfigurationError(
-        f'store "{text}": three slashes stand before a path, and four before an absolute one: '
+        f'store "{text}": use three slashes before a path, and four before an absolute one: '
         f'"sqlite:///{path.removeprefix("//") or "file.db"}"'
     )
 

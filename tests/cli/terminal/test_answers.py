@@ -94,7 +94,7 @@ def test_an_example_of_an_answer_is_one_that_fits(schema: object, example: str |
     with pytest.raises(ValueError, match="that is not JSON") as caught:
         answers.typed(paused(schema=schema), "what?")
     said, _, shown = str(caught.value).partition("; an answer is such as ")
-    assert said.endswith("texts stand in double quotes")
+    assert said.endswith("texts need double quotes")
     assert shown == (example or "")
 
 

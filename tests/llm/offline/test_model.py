@@ -183,7 +183,7 @@ def test_a_bare_value_corrects_the_key_that_keeps_the_way_closed():
     assert reply["transition"] == {"target_state": "done", "context_update": {"day": "2026-12-24"}}
     reply = answer(view(state="here", user="medium", choices=(BEFORE,), **seen))
     assert reply["transition"] == {"target_state": "here", "context_update": {}}
-    assert reply["message"] == "I cannot go on unless this holds: The day is in December."
+    assert reply["message"] == "I cannot continue unless this is true: The day is in December."
 
 
 def test_a_yes_after_a_no_changes_what_a_choice_depends_on():

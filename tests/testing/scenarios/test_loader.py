@@ -110,7 +110,7 @@ def test_rows_of_one_name_are_numbered() -> None:
         ('{"definition": "order",\n "cass": []}', ['2:2: error: unknown key "cass"; did you mean "cases"?']),
         (
             '{"definition": "order",\n "steps": [], "steps": []}',
-            ['2:15: error: the key "steps" stands here a second time, first in line 2; keep one of them'],
+            ['2:15: error: the key "steps" is repeated here, first in line 2; keep one of them'],
         ),
         ('{"definition": "order", "cases": [{"table": []}]}', ["1:45: error: the table has no rows"]),
         (

@@ -98,7 +98,7 @@ _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "condition": {
         "metadata": ("no-effect", _NO_EFFECT),
-        "evaluation_priority": ("no-effect", "all conditions must hold, in whatever order"),
+        "evaluation_priority": ("no-effect", "all conditions must be true, in any order"),
     },
 }
 """Keys of earlier versions without a counterpart, with their messages."""

@@ -31,7 +31,7 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
             yield Change(
                 subject="key", how="renamed", impact="needs-map", pointer=place, key=key,
                 message=f'key "{key}" is now called "{renames[key]}" (guessed from its schema and place)',
-                reason="stored values stand under the old name",
+                reason="stored values have the old name",
             )  # fmt: skip
         elif key not in now:
             yield Change(

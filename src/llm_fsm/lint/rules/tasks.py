@@ -172,7 +172,7 @@ def task_without_results(document: Document) -> Iterator[Finding]:
         works = document.kind_of(name) == "task" and state.value.get("execute") is None
         if works and not state.value.get("key_results"):
             yield task_without_results.finding(
-                f"task {quoted(name)} has no key results: whatever it puts out counts as done",
+                f"task {quoted(name)} has no key results: any output counts as done",
                 pointer=state.pointer,
                 hint='add "key_results"',
             )

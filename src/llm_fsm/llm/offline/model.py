@@ -165,7 +165,7 @@ def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
         if choice.own and all(has(data, key) for key in choice.requires):
             for rule, reason in zip(choice.logic, choice.reasons, strict=False):
                 if reason and not _is_true(rule, data):
-                    return f"I cannot go on unless this holds: {reason}"
+                    return f"I cannot continue unless this is true: {reason}"
     return ""
 
 

@@ -146,7 +146,7 @@ def _document(text: Text) -> dict[str, Any]:
 
 def _twice(found: source.Duplicate, file: str) -> Fault:
     """Make the fault of a key that one object has twice."""
-    said = f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}"
+    said = f"the key {quoted(found.key)} is repeated here, first in line {found.first.line}"
     line, column = found.position
     return Fault(message=said, hint="keep one of them", file=file, line=line, column=column)
 

@@ -158,7 +158,7 @@ def always_holds(document: Document) -> Iterator[Finding]:
         if guard is not None and guard.always and rule.reads:
             names = ", ".join(map(quoted, sorted(rule.reads)))
             yield always_holds.finding(
-                f"this holds in any case, whatever the value of {names}", pointer=condition.pointer + "/logic"
+                f"this is true in any case, with any value of {names}", pointer=condition.pointer + "/logic"
             )
 
 

@@ -40,7 +40,7 @@ def repeated_transition(document: Document) -> Iterator[Finding]:
         others, plain = seen.setdefault((owner, target), []), _plain(transition.value)
         if plain in others[:_COMPARED]:
             yield repeated_transition.finding(
-                f"this transition to {quoted(target)} stands here a second time",
+                f"this transition to {quoted(target)} is repeated here",
                 pointer=transition.pointer,
                 hint="change it, or take it out",
             )
@@ -110,7 +110,7 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
         seen: set[str] = set()
         for pointer, name in owner.texts(key):
             if name in seen:
-                message = f"{quoted(name)} stands a second time in {quoted(key)}"
+                message = f"{quoted(name)} is repeated in {quoted(key)}"
                 yield repeated_entry.finding(message, pointer=pointer, hint="name each once")
             seen.add(name)
     yield from _conditions(document)
@@ -128,7 +128,7 @@ def _conditions(document: Document) -> Iterator[Finding]:
             asked = [keys, condition.value.get("logic")]
             text = json.dumps(asked if asked != [[], None] else condition.text("description").casefold())
             if text in said and text != '""':
-                message = "this condition stands a second time in its transition"
+                message = "this condition is repeated in its transition"
                 yield repeated_entry.finding(message, pointer=condition.pointer, hint="was another one meant?")
             said.add(text)
 

@@ -111,11 +111,11 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
         if isinstance(value, str):
             named = nearest(value, _TYPES) or "string"
-            return (f"not a JSON Schema: {shown} stands where a schema is expected", f'write {{"type": "{named}"}}')
+            return (f"not a JSON Schema: {shown} is in the place of a schema", f'write {{"type": "{named}"}}')
         if isinstance(value, list):
-            return (f"not a JSON Schema: {shown} stands where a schema is expected", f'write {{"enum": {shown}}}')
+            return (f"not a JSON Schema: {shown} is in the place of a schema", f'write {{"enum": {shown}}}')
         if value is None:
-            return "not a JSON Schema: null stands where a schema is expected", 'write {"type": "string"}'
+            return "not a JSON Schema: null is in the place of a schema", 'write {"type": "string"}'
     if word == "required" and isinstance(value, bool):
         message = 'not a JSON Schema: "required" is a list of member names'
         return message, 'take it out; a state lists what it collects under "required_context_keys"'

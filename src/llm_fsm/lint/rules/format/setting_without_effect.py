@@ -34,7 +34,7 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
             yield final_with_transitions.finding(
                 f"state {quoted(name)} is final: its transitions are never taken",
                 pointer=state.pointer + "/transitions",
-                hint='remove "kind" if the conversation goes on from here, or else the transitions',
+                hint='remove "kind" if the conversation continues from here, or else the transitions',
             )
 
 
@@ -58,7 +58,7 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
             yield return_without_effect.finding(
                 '"return" has no effect on a transition of a state',
                 pointer=transition.pointer + "/return",
-                hint='only transitions under "global_transitions" come back',
+                hint='only transitions under "global_transitions" return',
             )
     yield from _endless(document)
 
@@ -80,9 +80,9 @@ def _endless(document: Document) -> Iterator[Finding]:
         reached = reachable(graph, [target])
         if last.isdisjoint(reached) and unsure(document).isdisjoint(reached):
             yield return_without_effect.finding(
-                f"the digression to {quoted(target)} never comes back: no state without transitions is reached there",
+                f"the digression to {quoted(target)} never returns: no state without transitions is reached there",
                 pointer=transition.pointer + "/return",
-                hint="a digression comes back by itself: take out the transitions that are to lead back",
+                hint="a digression returns by itself: remove the transitions that lead back",
             )
 
 

@@ -165,7 +165,7 @@ def retry_loop(document: Document) -> Iterator[Finding]:
         for key, event in (("on_exhausted", "attempts are used up"), ("on_timeout", "time is over")):
             if state.value.get(key) == name:
                 yield retry_loop.finding(
-                    f"when its {event}, state {quoted(name)} begins anew, for ever",
+                    f"when its {event}, state {quoted(name)} starts again, for ever",
                     pointer=f"{state.pointer}/{key}",
                     hint="name another state",
                     path=(name, name),

@@ -34,7 +34,7 @@ def template_in_words(document: Document) -> Iterator[Finding]:
         found = _PLACEHOLDER.search(text)
         if found is not None:
             yield template_in_words.finding(
-                f"{quoted(found[0])} is not filled in here: the model reads it as it stands",
+                f"{quoted(found[0])} is not filled in here: the model reads it unchanged",
                 pointer=pointer,
                 hint='name the key in words, or use a fixed "reply"',
             )
@@ -71,7 +71,7 @@ def unfilled_placeholder(document: Document) -> Iterator[Finding]:
         if found is not None:
             name = next(group for group in found.groups() if group)
             yield unfilled_placeholder.finding(
-                f"{quoted(found[0])} is not filled in: users read it as it stands",
+                f"{quoted(found[0])} is not filled in: users read it unchanged",
                 pointer=state.pointer + "/reply",
                 hint=f'write "{{{{ {name} }}}}"',
             )
@@ -79,7 +79,7 @@ def unfilled_placeholder(document: Document) -> Iterator[Finding]:
         found = _TAGS.search(text) or _SURE.search(text) or _around_key(text, names)
         if found is not None:
             yield unfilled_placeholder.finding(
-                f"{quoted(found[0])} is not filled in: these words are said as they stand",
+                f"{quoted(found[0])} is not filled in: users read this text unchanged",
                 pointer=pointer,
                 hint="write a sentence that is right for everybody",
             )
@@ -138,5 +138,5 @@ def unfinished_words(document: Document) -> Iterator[Finding]:
             found = _NOTE.search(text)
             note = None if found is None else found[0].strip(" \n.!?")
         if note is not None:
-            message = f"{quoted(note)} stands where words for the conversation belong"
+            message = f"{quoted(note)} is in the place of a text for the conversation"
             yield unfinished_words.finding(message, pointer=pointer, hint="write the text")
