@@ -275,7 +275,7 @@ def test_long_lists_of_values_obey_the_same_algebra() -> None:
 
 
 def split_of(rule: Any, values: ValueSet) -> tuple[ValueSet, ValueSet]:
-    return split(rule, compile_rule(rule), "k", values, {})
+    return split(rule, compile_rule(rule), "k", values)
 
 
 def test_reasoning_beyond_its_effort_cannot_tell() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from llm_fsm.conditions.compiler import Rule, compile_rule, test
 from llm_fsm.conditions.nodes import Node
 from llm_fsm.lint.solver.cases import ANY, Case, Cases, Domains, Effort, both, either
-from llm_fsm.lint.solver.outcomes import Tried, is_literal, operation, operators_in, placed, split
+from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
@@ -103,7 +103,6 @@ class Tests:
         """Rules as text, and the formulas that they became."""
         self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
         """(comparison as text without the key's name, true if that is dotted, domain of the key) to such a test."""
-        self.tried: Tried = {}
 
 
 TRUE = Junction(True, ())
@@ -198,7 +197,7 @@ class Reader(NamedTuple):
         finite = values.finite(_FINITE)
         if finite is not None:
             return _tried(compiled, name, finite)
-        yes, no = split(rule, compiled, name, values, self.tests.tried)
+        yes, no = split(rule, compiled, name, values)
         certain = (yes & no).empty
         return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
 

@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.conditions.coercion import Meter, is_number, number_of
-from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.conditions.coercion import Meter, number_of
+from llm_fsm.conditions.compiler import Rule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
 
-_LONG = 32
 _PARTED = (dict, list)
-_SCALAR = frozenset({str, int, float})
 _COMPARED = frozenset({"==", "===", "<", "<="})
 
 
@@ -61,37 +59,24 @@ def placed(name: str, value: object) -> dict[str, Any]:
 _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
 
 
-Tried = dict[tuple[str, int, float], frozenset[str]]
-"""The common mark of comparisons with a number, to the other values with which they are true."""
-
-
-def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) -> tuple[ValueSet, ValueSet]:
-    """Return the values of a key with which a test may be true, and may be false.
-
-    `known` caches the results of trials.
-    """
+def split(rule: Any, compiled: Rule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
+    """Return the values of a key with which a test may be true, and those with which it may be false."""
     numbers, texts, whole = _shape(rule, name)
-    mark = _common_mark(rule, name)
-    found = None if mark is None else known.get(mark)
-    if found is None:
-        tried = _shortened(rule, name) or compiled
-        found = frozenset(kind for kind, value in _TRIED.items() if test(tried, placed(name, value)).holds)
-        if mark is not None:
-            known[mark] = found
-    yes, no = set(found), set(_TRIED) - found
+    tried = values.kinds & _TRIED.keys()
+    yes = {kind for kind in tried if test(compiled, placed(name, _TRIED[kind])).holds}
+    no = tried - yes
     if "." in name and _has_default(rule):  # its object may be null, for which there is no default
         yes, no = yes | {"null"}, no | {"null"}
-    wide = frozenset({"list", "object"})
-    yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
-    no_kinds = frozenset(no) | (wide if whole is not True else frozenset())
-    every = EVERYTHING
+    wide, every = {"list", "object"}, EVERYTHING
     may = values & ValueSet(
-        kinds=yes_kinds,
+        kinds=frozenset(yes if whole is False else yes | wide),
         numbers=every.numbers if numbers is None else numbers.numbers,
         texts=every.texts if texts is None else texts.texts,
     )
     surely = ValueSet(numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts)
-    return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
+    return may, values.minus(surely) & ValueSet(
+        frozenset(no if whole is True else no | wide), every.numbers, every.texts
+    )
 
 
 def _has_default(rule: Any) -> bool:
@@ -100,36 +85,6 @@ def _has_default(rule: Any) -> bool:
         return any(map(_has_default, rule))
     found = operation(rule)
     return found is not None and ((found[0] == "var" and len(found[1]) > 1) or any(map(_has_default, found[1])))
-
-
-def stand_in(number: float) -> float:
-    """Return a number that compares like this one with null, booleans and lists (0, 1 or no number)."""
-    return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
-
-
-def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
-    """Return the mark that decides the outcome of comparing a key with a number, for the values tried."""
-    found = operation(rule)
-    if found is None or found[0] not in _COMPARED or len(found[1]) != 2 or "." in name:
-        return None
-    for here in (0, 1):
-        literal = found[1][1 - here]
-        if found[1][here] == {"var": name} and is_number(literal):
-            return found[0], here, stand_in(literal)
-    return None
-
-
-def _shortened(rule: Any, name: str) -> Rule | None:
-    """Return a test for a long list without the items that equal none of the tried values."""
-    found = operation(rule)
-    if found is None or found[0] not in ("in", "contains") or len(found[1]) < 2:
-        return None
-    part, whole = (0, 1) if found[0] == "in" else (1, 0)
-    key, listed = found[1][part], found[1][whole]
-    if key not in ({"var": name}, {"var": [name]}) or not isinstance(listed, list) or len(listed) < _LONG:
-        return None
-    kept = [item for item in listed if item.__class__ not in _SCALAR]
-    return compile_rule({"in": [key, kept]})
 
 
 _Shape = tuple[ValueSet | None, ValueSet | None, bool | None]

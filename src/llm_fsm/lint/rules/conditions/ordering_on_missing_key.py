@@ -14,7 +14,7 @@ from llm_fsm.lint.facts.transitions import taken
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
-from llm_fsm.lint.solver.outcomes import operation, stand_in, variable
+from llm_fsm.lint.solver.outcomes import operation, variable
 from llm_fsm.lint.solver.value_sets import UNSET
 
 
@@ -59,10 +59,15 @@ def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bo
         return False
     literal = comparison.literal
     number = is_number(literal)
-    mark = (comparison.operator, variable(found[1][0]) is not None, repr(stand_in(literal) if number else literal))
+    mark = (comparison.operator, variable(found[1][0]) is not None, repr(_stand_in(literal) if number else literal))
     if mark not in passed:
         passed[mark] = test(compile_rule(comparison.rule), {}).holds
     return passed[mark] is comparison.positive
+
+
+def _stand_in(number: float) -> float:
+    """Return a number that compares like this one with null, booleans and lists (0, 1 or no number)."""
+    return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
 
 
 def _has_default(side: object) -> bool:
