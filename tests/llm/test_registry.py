@@ -86,7 +86,7 @@ def test_replies_are_read_from_the_file_that_is_named(tmp_path):
         (ScriptedLLM, {}, "the class ScriptedLLM"),
         ("scripted", {}, "scripted:replies.json"),
         ("replay:", {}, "needs a file"),
-        ("offline:fast", {}, "nothing stands after"),
+        ("offline:fast", {}, "nothing may follow"),
         ("ofline", {}, "did you mean 'offline'"),
         ("Offline", {}, "did you mean 'offline'"),
         ("script:r.json", {}, "did you mean 'scripted:r.json'"),

@@ -171,7 +171,7 @@ AVAILABLE = 'vailable: "memory", "sqlite:///file.db", "postgresql://user:passwor
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ("sqlite://bots.db", 'three slashes stand before a path, .*: "sqlite:///bots.db"'),
+        ("sqlite://bots.db", 'use three slashes before a path, .*: "sqlite:///bots.db"'),
         ("sqlite:bots.db", '"sqlite:///bots.db"'),
         ("sqlite:/var/bots.db", '"sqlite:////var/bots.db"'),
         ("sqlite://", '"sqlite:///file.db"'),
