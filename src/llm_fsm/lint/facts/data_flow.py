@@ -179,21 +179,14 @@ class DataFlow:
 
     @cached_property
     def _asked(self) -> Mapping[str, int]:
-        return gathered(self.document.graph, self._bits(self.setters), own=True)
+        return gathered(self.document.graph, _bits(self.document, self._numbers, self.setters), own=True)
 
     @cached_property
     def _after(self) -> Mapping[str, int]:
         def sources(key: str) -> frozenset[str]:
             return self.setters(key) | self.tested.get(key, frozenset())
 
-        return gathered(self.document.graph, self._bits(sources), own=False)
-
-    def _bits(self, sources: Callable[[str], frozenset[str]]) -> dict[str, int]:
-        found = dict.fromkeys(self.document.states, 0)
-        for key, number in self._numbers.items():
-            for state in sources(key) & self.document.reached:
-                found[state] |= 1 << number
-        return found
+        return gathered(self.document.graph, _bits(self.document, self._numbers, sources), own=False)
 
     # -- demanded keys
 
@@ -347,6 +340,17 @@ class _Without(Mapping[str, Sequence[str]]):
 
     def __len__(self) -> int:
         return len(self.flow.document.states)
+
+
+def _bits(
+    document: Document, numbers: Mapping[str, int], sources: Callable[[str], frozenset[str]]
+) -> dict[str, int]:
+    """Return for each state the set of keys of which it is a source, as bits by their numbers."""
+    found = dict.fromkeys(document.states, 0)
+    for key, number in numbers.items():
+        for state in sources(key) & document.reached:
+            found[state] |= 1 << number
+    return found
 
 
 def inputs(document: Document) -> Iterator[Use]:
