@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from llm_fsm._json import SCALARS, step, text_of
+from llm_fsm._json import step, text_of
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Frame, Reference, Session
 
@@ -43,21 +43,15 @@ def without_large(
     Returns:
         The session with None in the place of each value; a reference by place; the values with their references.
     """
-    known, places, on_record = list(located), dict[str, Reference](), dict[str, Reference]()
+    known, places, on_record = list(located), dict[str, Reference](), dict(_values_of(records))
 
     def referred(value: Any) -> Reference | None:
         """Return where a value is on record; None for a small one, and for one that is on no record."""
-        if type(value) in SCALARS and not (isinstance(value, str) and len(value) > LARGE):
-            return None
         for same in known:
             if same.value is value:
                 return same.reference
-        text = text_of(value)
-        if len(text) <= LARGE:
-            return None
-        if not on_record:
-            on_record.update(_values_of(records))
-        reference = on_record.get(digest(text))
+        text = text_of(value) if on_record else ""  # to write every value of a context costs as much as the session
+        reference = on_record.get(digest(text)) if len(text) > LARGE else None
         if reference is not None:
             known.append(Located(value, reference))
         return reference
