@@ -55,7 +55,7 @@ def need_docstrings() -> None:
 
 
 class PipeClosed(Exception):
-    """Whoever read standard output has stopped reading."""
+    """The reader of standard output has stopped reading."""
 
 
 def code_of(error: BaseException) -> int:

@@ -12,7 +12,7 @@ from llm_fsm._json import in_unicode
 
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyForm = Literal["object", "list"]
-"""How a reply writes values: an object of the keys that were mentioned, or a list of {"key", "value"}.
+"""The form in which a reply writes values: an object of the mentioned keys, or a list of {"key", "value"}.
 
 A provider's strict mode that wants every property of an object takes the list.
 """
@@ -155,7 +155,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     requires: tuple[str, ...] = ()
     logic: tuple[Any, ...] = ()
     reasons: tuple[str, ...] = ()
-    """What each rule of `logic` demands, in the definition's own words."""
+    """The demand of each rule of `logic`, in the definition's own words."""
     own: bool = True
     fixed: bool = False
     """The target has a fixed reply, which follows without a model."""
@@ -183,7 +183,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     writable: Mapping[str, Mapping[str, Any]]
     choices: tuple[Choice, ...]
     refused: tuple[str, ...] = ()
-    """Why earlier replies to the same message were not accepted."""
+    """The reasons for which earlier replies to the same message were not accepted."""
     task: bool = False
     """A task asks: the reply is its output in plain words."""
     patterns: tuple[str, ...] = ()

@@ -168,7 +168,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[tuple[str, str], ...] = ()
     """(key, reason) of refused values. The next prompt tells the model."""
     outcome: str | None = None
-    """How it ended; None while it goes on."""
+    """The way in which it ended; None while it goes on."""
     input: Any = None
     """Output of the previous state."""
     memory: Mapping[str, Any] = {}
@@ -179,7 +179,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     work: Work | None = None
     pause: Paused | None = None
     reminders: tuple[float, ...] = ()
-    """When to remind of the pause, in seconds since the epoch."""
+    """Times at which to remind of the pause, in seconds since the epoch."""
     settled: tuple[str, str] | None = None
     """Id of the previous pause, and how it ended: answered or expired."""
     spent: Mapping[str, int | float] = {}
@@ -195,7 +195,7 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken: tuple[tuple[str, str, str], ...] = ()
     """(flow, state, transition) of steps that a correction cut from the path. They are taken again if they hold."""
     misses: tuple[int, int] | None = None
-    """How often in a row the user was not understood, and the last turn in which that happened."""
+    """The number of times in a row that the user was not understood, and the last such turn."""
     silence: Silence | None = None
     begun: Mapping[str, Any] = {}
     """Key to a partial object, which waits for the parts that its schema requires."""

@@ -32,7 +32,7 @@ class Check:
     logic: Any = None
     function: str = ""
     criterion: str = ""
-    """What must be true of the output, in words; "" where there are none."""
+    """The criterion that the output must meet, in words; "" if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class CompiledState:
     items: Mapping[str, MoveItem]
     """Move pointer to its entry in prompts."""
     glimpse: Mapping[str, Any]
-    """What prompts show of this one whose system message does not have its words."""
+    """The summary of this state for prompts whose system message does not have its words."""
     model: ModelSettings
     assignment: Assignment | None = None
     """The keys that it sets and clears when it is entered."""
@@ -169,13 +169,13 @@ class CompiledMachine:
     patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
     named_patterns: tuple[str, ...] = ()
-    """Those of them that a reply may name."""
+    """The patterns that a reply may name."""
     pieces: Callable[[str], Definition] | None = None
-    """Where patterns come from: name to definition."""
+    """Returns the definition of a pattern by its name."""
     fast: Mapping[str, Recogniser] = field(default_factory=dict)
     """Keys with `x-fast` and what recognises their values."""
     own_patterns: frozenset[str] = frozenset()
-    """Those for which it has one."""
+    """The patterns for which the definition has a state of its own."""
     assigned: frozenset[str] = frozenset()
     """Keys that the definition sets or clears itself, somewhere."""
     document: str = ""

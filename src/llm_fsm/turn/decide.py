@@ -37,7 +37,7 @@ from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Part, Run, Stop, Stopp
 
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
-"""What may stand around a name, and in none."""
+"""Characters that may stand around a name, and that no name has."""
 _NOWHERE = AvailableMoves(items=(), valid=(), open=frozenset(), arrivals={})
 
 

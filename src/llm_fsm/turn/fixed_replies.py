@@ -38,11 +38,11 @@ from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 MAX_CHARS = 100_000
 MAX_STEPS = 10_000
 _STEPS = " steps"
-"""Where a rendering counts its steps, among the keys of its context: no name of an expression has a blank."""
+"""The key of the context under which a rendering counts its steps. No name of an expression has a blank."""
 ENDS = f".!…:;。！：।۔։።{QUESTION_MARKS}"
-"""What a sentence ends in, of any script."""
+"""Marks that end a sentence, of any script."""
 _QUOTES = "\"'”’»」』"
-"""What may stand after the end of a sentence that is quoted."""
+"""Quotation marks that may follow the end of a quoted sentence."""
 _EMOJI = re.compile(
     "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]\ufe0f?|\ufe0f\u20e3?)$"
 )
@@ -278,7 +278,7 @@ class WordingError(ValueError):
 
 
 _FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""What comes of an expression that cannot be computed."""
+"""Errors of an expression that cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)

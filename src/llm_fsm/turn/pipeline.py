@@ -133,7 +133,7 @@ class Due:
 
 
 Trigger = UserMessage | Opening | Update | Answer | Resume | Due
-"""What begins a turn. `time` is in seconds since the epoch."""
+"""A value that begins a turn. `time` is in seconds since the epoch."""
 
 _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "handover"}
 """The outcome of ending in a definition's own state for a pattern."""

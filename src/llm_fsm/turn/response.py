@@ -35,9 +35,9 @@ from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnStat
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
-"""What reasons say that nobody reads: regular expressions, types of JSON."""
+"""Parts of reasons that no user understands: regular expressions, types of JSON."""
 UPDATE = "context_update"
-"""What a fault of a whole update is noted under: the model is told, and no user."""
+"""The key under which a fault of a whole update is noted. The model reads it, and no user."""
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology."""
 

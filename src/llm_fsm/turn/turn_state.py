@@ -309,4 +309,4 @@ _SPENT: Mapping[str, Callable[[TurnState], float]] = {
     "seconds": lambda turn: turn.usage.seconds + turn.elapsed,
     "money": attrgetter("usage.cost"),
 }
-"""What a turn itself has used of each limit."""
+"""The amount of each limit that the turn itself has used."""

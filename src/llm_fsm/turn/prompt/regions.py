@@ -28,7 +28,7 @@ REGION_TOKENS = 800
 _SOON_SEEN = 64
 """States of a machine of which a conversation soon has seen every region."""
 _LARGER = 3 / 2
-"""How many times as large its regions are, as each that is gone into is read once."""
+"""The factor by which its regions are larger, because each one that is entered is read once."""
 _FEWEST = 5
 """States that are asked in for which a region has room where they are wordy: one with fewer is left too soon.
 
@@ -38,9 +38,9 @@ _MOST_TOKENS = 1800
 _UTMOST_TOKENS = 2400
 """Tokens that this may take elsewhere."""
 _LARGEST = 4 / 3
-"""How many times the size that all regions should have one of them may be."""
+"""The factor by which one region may exceed the size that all should have."""
 _LINK = 0.1
-"""What a transition within a region is worth: about as much as a third of the size that it should have."""
+"""The worth of a transition within a region: about that of a third of its size."""
 _LINE = 4
 """Tokens of a state's line beside its words."""
 _KEY = 16

@@ -21,21 +21,21 @@ _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
 _OUTCOME = "Works and says its result by itself."
 _BACK = "what was asked"
-"""What the answer of a digression comes back to, whatever state that is."""
+"""The name of the state to which the answer of a digression returns."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
 """Between two sentences or lines, but for a line that announces the next one."""
 _ITEM = re.compile(r"(?!\*\*)[-*+•–·・(（]|\d|\w{1,3}[.)、]")
-"""What a line of a list begins with, or a remark on what stands before it; two stars begin bold words."""
+"""The beginning of a line of a list, or of a remark on the line before. Two stars begin bold words."""
 _HEADING = re.compile(r"#{1,6} |(\*\*|__)[^*_]+\1$")
-"""What a heading begins with, or is: what follows needs it."""
+"""A heading, or its beginning. The line that follows needs it."""
 _LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]|#{1,6} ")
-"""What a list, or a heading, begins with for certain."""
+"""The certain beginning of a list or a heading."""
 _SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
 """An abbreviation, perhaps, or a number in order, as many languages write it."""
 _PAIRS = ('"', "`", "„“”", "«»", "()", "[]", "{}", "（）", "「」", "『』", "【】")
-"""What stands around some words, so that of each kind there is an even number in a text of which nothing is cut."""
+"""Marks around words. A text from which nothing is cut has an even number of each kind."""
 _SHARED_CHARS = 60
 """Characters of the end of some instructions that is worth a line of its own."""
 _MOST_ENDS = 16

@@ -351,4 +351,4 @@ _ACTS: Mapping[str, Callable[[TurnState, str], StoppableRun]] = {
     "handover": _hand_over,
     "restart": _restart,
 }
-"""What patterns do with the words of a reply, by their names."""
+"""The acts of patterns, by their names. Each is given the words of the reply."""

@@ -45,13 +45,13 @@ _BEGUN = re.compile(
     r"(?:```[A-Za-z]*\s*)?\{\s*"
     r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|reasoning)"\s*(?::|$)|$)'
 )
-"""How a reply begins, however little of it there is."""
+"""The beginning of a reply, however little of it has arrived."""
 _NUMERAL = re.compile(
     r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<before>[:,\[]\s*)(?P<digits>\+[0-9]+|0[0-9]+)(?=\s*[,}\]])', re.DOTALL
 )
 """Digits that are no JSON number, and mean a text: phone numbers and postcodes that a model sent without quotes."""
 _ODD = ("{", "```", "<", "[", "◁")
-"""What words begin with that may be a reply or a thought."""
+"""Beginnings of words that may be a reply or a thought."""
 
 
 class Reply(NamedTuple):

@@ -13,10 +13,10 @@ def _end(tag: str) -> str:
 
 
 OPENING = "(" + "|".join(map(re.escape, _TAGS)) + ")"
-"""A pattern for what a thought begins with; to be used with IGNORECASE and ASCII."""
+"""A pattern for the beginning of a thought. Use it with IGNORECASE and ASCII."""
 
 ENDS = {tag: re.compile(re.escape(_end(tag)), _FLAGS) for tag in _TAGS}
-"""What ends a thought, by what it begins with in lower case."""
+"""The end of a thought, by its beginning in lower case."""
 
 LONGEST_TAG = max(map(len, map(_end, _TAGS)))
 _OPENING = re.compile(OPENING, _FLAGS)

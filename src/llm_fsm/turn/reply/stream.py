@@ -29,11 +29,11 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 """Half of a surrogate pair whose other half may come with the next piece."""
 _NO_WORDS = re.compile(rf"(?:```[A-Za-z]*\s*)?\{{|{OPENING}", re.IGNORECASE | re.ASCII)
-"""How words begin that may be a reply within the reply, or a thought."""
+"""Beginnings of words that may be a reply within the reply, or a thought."""
 _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _MARKS = ("<", "[", "◁")
 _ODD = ("{", "`", *_MARKS)
-"""What a reply, a code fence and the mark of a thought begin with."""
+"""First characters of a reply, of a code fence and of the mark of a thought."""
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 

@@ -113,7 +113,7 @@ _WHOLE = frozenset(
         *(f"{verb}{what} here" for verb in ("", "insert ", "your ") for what in ("text", "words", "description")),
     }
 )
-"""Whole texts that are notes of the author, without the marks around them."""
+"""Texts that are notes of the author as a whole, without the marks around them."""
 _MARKS = " \t\n.!?…<>[]()-_*#"
 _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 """Every note inside a text contains one of these."""
