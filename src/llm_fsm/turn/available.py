@@ -79,9 +79,9 @@ def _arrivals(
     return found
 
 
-def _glimpse(machine: CompiledMachine, here: CompiledState, state_id: str) -> Mapping[str, Any]:
+def _target_summary(machine: CompiledMachine, here: CompiledState, state_id: str) -> Mapping[str, Any]:
     """Return what a prompt in `here` still has to show of a state."""
-    return {} if state_id in here.around else machine.states[state_id].glimpse
+    return {} if state_id in here.around else machine.states[state_id].target_summary
 
 
 def _branches(
@@ -101,7 +101,7 @@ def _branches(
         when = {"if": after.description} if after.description else {} if certain else checked(after)
         branch: dict[str, Any] = {"to": after.target, **when}
         if all(other["to"] != after.target for other in then):
-            branch |= _glimpse(machine, here, after.target)
+            branch |= _target_summary(machine, here, after.target)
             target = machine.states[after.target]
             beyond = {*passed, state.id}
             if target.id not in beyond and (further := _branches(machine, here, target, data, frozenset(beyond))):
@@ -135,7 +135,7 @@ def _item(
 ) -> str:
     """Return the prompt's entry of an open move whose target does not simply wait; an end comes back to `back`."""
     state = machine.states[move.target]
-    there = dict(_glimpse(machine, here, state.id))
+    there = dict(_target_summary(machine, here, state.id))
     then = _branches(machine, here, state, data)
     if then:
         if state.kind == "decide" and "instructions" not in there:
@@ -191,7 +191,7 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
 
 def _aside_item(aside: OfferedDigression, here: CompiledState) -> str:
     state = aside.program.states[aside.move.target]
-    there = dict(state.glimpse)
+    there = dict(state.target_summary)
     if aside.move.place is not None:
         return _open_item(aside.move.target, there)
     if state.kind == "final":
@@ -257,7 +257,7 @@ def available_moves(
             arrivals[move.target] = frozenset(_arrivals(machine, move.target, data, set(), back, left=plan.id))
     further = tuple(state for state in open_places if state not in valid and state != plan.id)
     for state in further:
-        items.append(_open_item(state, _glimpse(machine, plan, state)))
+        items.append(_open_item(state, _target_summary(machine, plan, state)))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
     for name, aside in beside.items():

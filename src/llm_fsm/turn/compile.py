@@ -42,12 +42,12 @@ from llm_fsm.turn.prompt.state_summary import (
     StateWords,
     divided,
     endings_of,
-    glimpse,
     instructions_of,
     name_tokens,
     state_line,
     state_words,
     states_text,
+    target_summary,
 )
 from llm_fsm.turn.recognize import recognisers
 from llm_fsm.turn.repair.patterns import COMES_BACK, Pieces, named
@@ -181,12 +181,14 @@ def _plan(
         items={
             move.pointer: MoveItem(
                 move=move,
-                there=None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
+                there=None
+                if move.target in region.shown
+                else target_summary(definition, move.target, endings, state_id),
                 speaks=definition.states[move.target].reply is not None,
             )
             for move in moves
         },
-        glimpse=glimpse(definition, state_id, endings),
+        target_summary=target_summary(definition, state_id, endings),
         model=model,
         assignment=_assignment(state, f"/states/{state_id}"),
         checks=tuple(
@@ -210,7 +212,7 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
         decides = state.kind == "decide"
         items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in state.own]
         words = replace(state.words, instructions=own_words.get(state.id, ""))
-        lines.append(state_line(words, state.glimpse, items, kind=state.kind))
+        lines.append(state_line(words, state.target_summary, items, kind=state.kind))
     lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
     if everywhere:
         shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())

@@ -95,7 +95,7 @@ class CompiledState:
     """The keys that this system message lists: all, where the machine has not too many."""
     items: Mapping[str, MoveItem]
     """Move pointer to its entry in prompts."""
-    glimpse: Mapping[str, Any]
+    target_summary: Mapping[str, Any]
     """The summary of this state for prompts whose system message does not have its words."""
     model: ModelSettings
     assignment: Assignment | None = None

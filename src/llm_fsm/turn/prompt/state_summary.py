@@ -1,4 +1,4 @@
-"""The words of prompts on a state: its line in <states>, and its glimpse in other states' prompts."""
+"""The words of prompts on a state: its line in <states>, and its target summary in other states' prompts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def name_tokens(state_id: str) -> int:
 
 
 def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str) -> str:
-    """Return a state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON.
+    """Return a state as <states> shows it: its words, what `target_summary` shows beside them, its transitions as JSON.
 
     One that works neither speaks nor lets a reply choose where it leads. Only its purpose is said then. One that
     decides has branches in place of transitions.
@@ -236,7 +236,7 @@ def _short(text: str) -> str:
     return (kept[: opened.start()] if opened else kept).rstrip() + " …"
 
 
-def glimpse(
+def target_summary(
     definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
 ) -> dict[str, Any]:
     """Return what another state's prompt shows of this one: what it is there for, asks and says.
@@ -285,7 +285,7 @@ def _names_all(text: str, words: Iterable[str]) -> bool:
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
+    """Return a target summary as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
     if not shown.keys() <= {"purpose", "instructions", "collects"}:
         return shown
     collected = shown.get("collects")
