@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show, count, replay, copy, move, migrate, check and delete stored conversations.",
-    "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
+    "convert": "Read Mermaid, XState and older definitions; write those, DOT and SCXML.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "mcp": "Serve definitions to an assistant over MCP, on standard input and output.",
     "new": "Start a definition with a test and a CI file.",

@@ -12,7 +12,7 @@ from llm_fsm.definition.names import STATE_ID_PATTERN
 from llm_fsm.documents.check import check
 from llm_fsm.documents.convert.chart import ConversionError
 from llm_fsm.documents.convert.flatten import state_ids
-from llm_fsm.documents.convert.registry import CHARTS, FORMS, WRITERS, convert, detect, left_out, unfenced
+from llm_fsm.documents.convert.registry import CHARTS, READ_FORMS, WRITERS, convert, detect, left_out, unfenced
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.errors import DefinitionError
@@ -28,17 +28,9 @@ D --> [*]
 B --> C
 note right of A : x
 """,
-    "dot": """digraph "x" {
-node [shape=box]; s [shape=point]; s -> a -> {b c} [label="go [n > 1]"]; b [label=<<b>x</b>>]
-}
-""",
     "xstate": json.dumps(
         {"initial": "a", "states": {"a": {"on": {"E": ["b"]}, "states": {"x": {"type": "final"}}}, "b": {}}}
     ),
-    "scxml": """<scxml initial="a">
-<state id="a"><transition event="e" cond="n &gt; 1" target="b"/></state><final id="b"/>
-</scxml>
-""",
 }
 STATE_ID = re.compile(STATE_ID_PATTERN)
 OLDER: dict[str, Any] = {
@@ -93,7 +85,7 @@ def test_damaged_texts_end_in_a_definition_or_a_sentence(form: str, data: st.Dat
     assert ended(text[:start] + patch + text[end:], form)
 
 
-@given(text=st.text(max_size=60), form=st.sampled_from(list(FORMS)))
+@given(text=st.text(max_size=60), form=st.sampled_from(list(READ_FORMS)))
 def test_any_text_ends_in_a_definition_or_a_sentence(text: str, form: str) -> None:
     assert ended(text, form)
 
@@ -112,10 +104,7 @@ def test_older_definitions_come_out_in_todays_form(document: dict[str, Any]) -> 
         ("%% x\nstateDiagram\nA", "mermaid"),
         ("---\ntitle: x\n---\nstateDiagram-v2\nA", "mermaid"),
         ("```mermaid\nstateDiagram-v2\nA\n```", "mermaid"),
-        ("// x\n/* y */ strict digraph { }", "dot"),
-        ("graph { a }", "dot"),
-        ('digraph "}{" { a }', "dot"),
-        ("\ufeff<scxml/>", "scxml"),
+        ("```dot\ndigraph { a }\n```\n```mermaid\nstateDiagram-v2\nA\n```", "mermaid"),
         ('{"initial": "a", "states": {"a": {}}}', "xstate"),
         ('{"states": {"a": {"on": {}}}}', "xstate"),
         ('{"name": "x", "initial_state": "a", "states": {}}', "definition"),
@@ -132,7 +121,11 @@ def test_the_form_is_found_by_what_a_text_begins_with(text: str, form: str) -> N
         ("graph TD\nA --> B", "this is a Mermaid graph; of Mermaid only state diagrams are read"),
         ("flowchart LR", "this is a Mermaid flowchart"),
         ("const m = createMachine({});", "this is JavaScript, which is not run"),
-        ("hello", "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON or SCXML"),
+        ("// x\n/* y */ strict digraph { }", "this is a DOT graph, which is written but not read; give a definition"),
+        ("graph { a }", "this is a DOT graph"),
+        ('digraph "}{" { a }', "this is a DOT graph"),
+        ("\ufeff<scxml/>", "this is XML such as SCXML, which is written but not read; give a definition"),
+        ("hello", "a definition (JSON), a Mermaid state diagram or XState JSON"),
         ("", "none of the forms"),
     ],
 )
@@ -144,6 +137,8 @@ def test_an_unknown_form_names_those_that_are_read(text: str, said: str) -> None
 
 def test_the_name_of_a_file_decides_where_its_text_does_not() -> None:
     assert detect("A --> B", "x.mmd") == "mermaid"
+    with pytest.raises(ConversionError, match="none of the forms"):
+        detect("a -> b", "x.dot")
 
 
 @given(names=st.lists(st.text(max_size=80), unique=True, max_size=8))

@@ -12,7 +12,7 @@ from drawn import IDS, TEXTS
 from llm_fsm.conditions import infix
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import conditions_of
-from llm_fsm.documents.convert.registry import WRITERS, convert, detect
+from llm_fsm.documents.convert.registry import CHARTS, WRITERS, convert, detect
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.draw.extract import one_line
 from llm_fsm.documents.loader import load, load_dict
@@ -90,7 +90,7 @@ def graph(definition: Definition) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("form", CHARTS)
 @given(data=st.data())
 def test_what_a_notation_carries_comes_back(form: str, data: st.DataObject) -> None:
     definition = data.draw(definitions())
@@ -108,7 +108,7 @@ def conversational() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("form", CHARTS)
 @pytest.mark.parametrize("name", conversational())
 def test_shipped_definitions_keep_their_graph(name: str, form: str) -> None:
     definition = load(definition_paths()[name])

@@ -16,8 +16,9 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.convert.chart import ConversionError, Note
 from llm_fsm.documents.convert.registry import (
     DEFINITION,
-    FORMS,
+    READ_FORMS,
     WRITERS,
+    WRITTEN_FORMS,
     Converted,
     detect,
     form_of_name,
@@ -28,13 +29,13 @@ from llm_fsm.documents.convert.registry import convert as converted
 from llm_fsm.documents.discovery import file_of
 
 
-@click.command(epilog=example("llm-fsm convert flow.scxml -o flow.json"))
+@click.command(epilog=example("llm-fsm convert flow.mmd -o flow.json"))
 @click.argument("file")
-@click.option("--from", "given", type=click.Choice(FORMS), help="The form of FILE; by default found out.")
+@click.option("--from", "given", type=click.Choice(READ_FORMS), help="The form of FILE; by default found out.")
 @click.option(
     "--to",
     "wanted",
-    type=click.Choice(FORMS),
+    type=click.Choice(WRITTEN_FORMS),
     help="The form to write; by default what the name of -o says, else a definition.",
 )
 @click.option("-o", "--output", metavar="OUT", help="Write to a file.")
@@ -56,11 +57,11 @@ def convert(
     output: str | None,
     report: str,
 ) -> None:
-    """Read and write Mermaid, DOT, XState, SCXML and older definitions.
+    """Read Mermaid, XState and older definitions; write those, DOT and SCXML.
 
     FILE is a definition (also of version 3.x or 4.x, a workflow of version 2.0, or {"states": {"a": ["b"]}}), the name
-    of a shipped one, a Mermaid state diagram, a DOT graph, an XState machine as JSON or an SCXML document; - is
-    standard input. What comes out can always be loaded.
+    of a shipped one, a Mermaid state diagram or an XState machine as JSON; - is standard input. Every definition that
+    comes out can be loaded.
     """
     file = file_of(file)
     text = documents.text_of(file)

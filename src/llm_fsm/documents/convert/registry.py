@@ -4,15 +4,15 @@
 |---|---|---|
 | `definition` | today's, versions 3.x and 4.x, workflow JSON 2.0, `{"states": {"a": ["b"]}}` | today's |
 | `mermaid` | `stateDiagram`, `stateDiagram-v2` | `stateDiagram-v2` |
-| `dot` | digraphs, graphs | digraph |
 | `xstate` | JSON of versions 4 and 5 | version 5 |
-| `scxml` | SCXML 1.0 | SCXML 1.0 |
+| `dot` | | digraph |
+| `scxml` | | SCXML 1.0 |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,8 +21,8 @@ from llm_fsm.conditions import infix
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
-from llm_fsm.definition.models import Definition, State, Transition
-from llm_fsm.documents.convert import dot, mermaid, scxml, xstate
+from llm_fsm.definition.models import Condition, Definition, State, Transition
+from llm_fsm.documents.convert import mermaid, scxml, xstate
 from llm_fsm.documents.convert.chart import Chart, ConversionError, Note
 from llm_fsm.documents.convert.flatten import flatten
 from llm_fsm.documents.draw.dot import dot as draw_dot
@@ -34,18 +34,21 @@ from llm_fsm.errors import DefinitionError
 DEFINITION = "definition"
 CHARTS: Mapping[str, Callable[[str], Chart]] = {
     "mermaid": mermaid.read,
-    "dot": dot.read,
     "xstate": xstate.read,
-    "scxml": scxml.read,
 }
 """Form to its reader."""
-FORMS = (DEFINITION, *CHARTS)
+READ_FORMS = (DEFINITION, *CHARTS)
 _FORM_OF: Mapping[str, str] = {
     ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".scxml": "scxml", ".json": DEFINITION,
 }  # fmt: skip
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*(mermaid|dot|graphviz)[ \t]*\r?", re.IGNORECASE)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*mermaid[ \t]*\r?", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(?:\s+|%%[^\n]*|//[^\n]*|#[^\n]*|/\*.*?\*/|---\n.*?\n---\n)*", re.DOTALL)
-_LIST = "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON or SCXML"
+_READ_LIST = "a definition (JSON), a Mermaid state diagram or XState JSON"
+_DOT_GRAPH = re.compile(
+    r"(?:strict\s+)?(?:di)?graph\b(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|[^\s{;\"]+))?\s*(?:/[/*][^{]*)?\{",
+    re.IGNORECASE,
+)
+_NOT_READ = "this is {}, which is written but not read; give {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +81,23 @@ def detect(text: str, name: str = "") -> str:
     plain = text.removeprefix("\ufeff")
     found = _COMMENTS.match(plain)
     head = plain[found.end() if found else 0 :]
-    if head.startswith("<"):
-        return "scxml"
     if re.match(r"stateDiagram\b", head):
         return "mermaid"
-    if re.match(
-        r"(?:strict\s+)?(?:di)?graph\b(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|[^\s{;\"]+))?\s*(?:/[/*][^{]*)?\{",
-        head,
-        re.IGNORECASE,
-    ):
-        return "dot"
     if head.startswith("{"):
         return _json_form(plain)
     if re.search(r"\b(?:createMachine|setup)\s*\(", head):
         raise ConversionError("this is JavaScript, which is not run; give the machine's configuration as JSON", 1)
+    if head.startswith("<"):
+        raise ConversionError(_NOT_READ.format("XML such as SCXML", _READ_LIST), 1)
+    if _DOT_GRAPH.match(head):
+        raise ConversionError(_NOT_READ.format("a DOT graph", _READ_LIST), 1)
     other = re.match(r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head)
     if other is not None:
         raise ConversionError(f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1)
-    if (by_name := form_of_name(name)) is not None and head:
+    by_name = form_of_name(name)
+    if by_name in READ_FORMS and head:
         return by_name
-    raise ConversionError(f"it is none of the forms that are read: {_LIST}; --from says which one it is", 1)
+    raise ConversionError(f"it is none of the forms that are read: {_READ_LIST}; --from says which one it is", 1)
 
 
 def _json_form(text: str) -> str:
@@ -168,6 +168,7 @@ WRITERS: Mapping[str, Callable[[Definition], str]] = {
     "scxml": scxml.write,
 }
 """Form to its writer. Definitions are written as JSON."""
+WRITTEN_FORMS = (DEFINITION, *WRITERS)
 
 _CARRIED = frozenset({"name", "initial_state", "states", "global_transitions", "ui", "x_lint"})
 _STATE_CARRIED = frozenset({"id", "kind", "purpose", "transitions"})
@@ -190,11 +191,18 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
         count = sum(getattr(move, name) != field.default for move in moves)
         if name not in _MOVE_CARRIED and not field.is_required() and count:
             yield Note(True, f'"{field.alias or name}" of {count} transition{"s" if count > 1 else ""}')
-    read_back = {"converse", "decide", "final"} | (set() if form == "dot" else {"task"})
-    for kind in sorted({definition.kind_of(name) for name in states} - read_back):
-        yield Note(True, f'the kind "{kind}" is shown, and not read back')
+    if form in CHARTS:
+        yield from _kinds_not_read_back(definition)
     if form in ("mermaid", "dot"):
-        yield from _only_words(moves)
+        yield from _hidden_descriptions(moves)
+    if form == "mermaid":
+        yield from _rules_not_read_back(moves)
+
+
+def _kinds_not_read_back(definition: Definition) -> Iterator[Note]:
+    kinds = {definition.kind_of(name) for name in definition.states}
+    for kind in sorted(kinds - {"converse", "decide", "final", "task"}):
+        yield Note(True, f'the kind "{kind}" is shown, and not read back')
 
 
 def _readable(logic: Any) -> bool:
@@ -206,12 +214,26 @@ def _readable(logic: Any) -> bool:
     return text == one_line(text)
 
 
-def _only_words(moves: list[Transition]) -> Iterator[Note]:
-    """Yield conditions that a label shows but that cannot be read back."""
-    conditions = [condition for move in moves for condition in move.conditions]
-    hidden = sum(bool(one.description and not one.judged) for one in conditions)
-    shown = sum(one.logic is not None and not _readable(one.logic) for one in conditions)
+def _hidden_descriptions(moves: Sequence[Transition]) -> Iterator[Note]:
+    """Yield a note on descriptions that no label shows, because it shows the rule instead."""
+    hidden = 0
+    for condition in _conditions(moves):
+        if condition.description and not condition.judged:
+            hidden += 1
     if hidden:
         yield Note(True, f'"description" of {hidden} condition{"s" if hidden > 1 else ""} that have a rule')
+
+
+def _rules_not_read_back(moves: Sequence[Transition]) -> Iterator[Note]:
+    """Yield a note on rules that a label shows in a form that cannot be read."""
+    shown = 0
+    for condition in _conditions(moves):
+        if condition.logic is not None and not _readable(condition.logic):
+            shown += 1
     if shown:
         yield Note(True, f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable back")
+
+
+def _conditions(moves: Sequence[Transition]) -> Iterator[Condition]:
+    for move in moves:
+        yield from move.conditions
