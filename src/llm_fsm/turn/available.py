@@ -12,13 +12,11 @@ a transition leads to.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm._text import escaped, estimate
-from llm_fsm.conditions.coercion import look_up
-from llm_fsm.session.context import missing
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
@@ -26,6 +24,7 @@ from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError
 from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
 from llm_fsm.turn.localized import label_of, text_of
+from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
 from llm_fsm.turn.prompt.regions import REGION_TOKENS
 from llm_fsm.turn.prompt.render import checked, transition_item
 from llm_fsm.turn.prompt.state_summary import in_words
@@ -34,27 +33,33 @@ from llm_fsm.turn.recognize import YES_NO, folded
 _STOPS = ("converse", "wait", "final")
 
 
-def _following(
-    machine: CompiledMachine, state: CompiledState, data: Mapping[str, Any], left: str
-) -> tuple[tuple[Move, bool], ...]:
-    """Return the moves that may be taken on arrival, each with True when it is taken in any case.
+def _possible_steps(
+    machine: CompiledMachine, state: CompiledState, data: Mapping[str, Any], left: str, *, called: bool
+) -> Iterator[tuple[Step, bool]]:
+    """Yield what may follow on arrival, each with True if it follows whatever a reply writes.
 
-    None comes after a move that is taken in any case. `left`: the state that this one is reached from.
+    Nothing comes after a step that follows in any case. No state counts as answered: a reply may ask in any.
+
+    Args:
+        machine: The machine at work.
+        state: The state of arrival.
+        data: The values that conditions read.
+        left: The state that this one is reached from.
+        called: True if an end comes back to another state.
     """
-    if not state.onward:
-        return ()
     there = {**data, "_current_state": state.id, "_previous_state": left, "_turns_in_state": 0, "_misses": 0}
-    found: list[tuple[Move, bool]] = []
 
     def is_free(key: str) -> bool:
         return key.partition(".")[0] in machine.assigned or machine.keys.is_free(key)  # may be set on the way
 
-    for move in state.onward:
-        if may_hold(move, there, is_free):
-            found.append((move, surely_holds(move, there, is_free)))
-            if found[-1][1]:
-                break
-    return tuple(found)
+    def opens(move: Move) -> bool:
+        return may_hold(move, there, is_free)
+
+    for step in next_steps(state, called=called, opens=opens, known=lambda: None):
+        certain = not isinstance(step, Enter) or surely_holds(step.move, there, is_free)
+        yield step, certain
+        if certain:
+            return
 
 
 def _arrivals(
@@ -70,12 +75,14 @@ def _arrivals(
     if (left, target) in seen:
         return set()
     seen.add((left, target))
-    state = machine.states[target]
-    if state.kind == "final" and back is not None:
-        return {back}
-    found = {target} if state.kind in _STOPS else set()
-    for move, _ in _following(machine, state, data, left):
-        found |= _arrivals(machine, move.target, data, seen, back, left=target)
+    found: set[str] = set()
+    for step, _ in _possible_steps(machine, machine.states[target], data, left, called=back is not None):
+        if isinstance(step, Enter):
+            found |= _arrivals(machine, step.move.target, data, seen, back, left=target)
+        elif isinstance(step, Rest):
+            found.add(target)
+        elif isinstance(step, Return) and back is not None:
+            found.add(back)
     return found
 
 
@@ -97,7 +104,10 @@ def _branches(
     """
     then: list[dict[str, Any]] = []
     left = state.id if passed else here.id
-    for after, certain in _following(machine, state, data, left):
+    for step, certain in _possible_steps(machine, state, data, left, called=False):
+        if not isinstance(step, Enter):
+            continue
+        after = step.move
         when = {"if": after.description} if after.description else {} if certain else checked(after)
         branch: dict[str, Any] = {"to": after.target, **when}
         if all(other["to"] != after.target for other in then):
@@ -277,14 +287,6 @@ def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> C
     frame = session.stack[-1] if session.stack else None
     aside = None if frame is None or frame.kind != "digression" else beside.get(frame.saved["state"])
     return None if aside is None or aside.move.place is None else aside.program.states[aside.move.target]
-
-
-def lacking(session: Session, state: CompiledState) -> tuple[str, ...]:
-    """Return the keys to collect in a state that are not set, without those that the user will not give."""
-    found, skipped = missing(session.context, state.collects), session.skipped
-    if session.begun:
-        found = tuple(name for name in found if "." not in name or look_up(session.begun, name) is None)
-    return tuple(key for key in found if key not in skipped) if skipped else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,10 @@ from llm_fsm.session.messages import (
 )
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import OfferedDigression, asides, lacking, own_words
+from llm_fsm.turn.available import OfferedDigression, asides, own_words
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
+from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt import render
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
 

@@ -21,10 +21,11 @@ from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn import model, tool_loop
-from llm_fsm.turn.available import asides, available_moves, lacking, own_words
+from llm_fsm.turn.available import asides, available_moves, own_words
 from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
 from llm_fsm.turn.fixed_replies import own_question, sentence
+from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of

@@ -1,9 +1,10 @@
 """The place where a move comes to rest.
 
 A transition names a state. The machine may go on from there by itself: through states that decide, automatic
-transitions and answered states. The ends of digressions and subflows lead on, too. `rest` follows
-all of it without asking anybody. Every rule about ends, tasks and ways back uses its result instead of the named
-target. It needs the values that decide: before a reply has given them, `available` says where a move may arrive.
+transitions and answered states. The ends of digressions and subflows lead on, too. `rest` repeats
+`next_step.next_steps` with the values of a session, without asking anybody. Every rule about ends, tasks and ways back
+uses its result instead of the named target. It needs the values that decide: before a reply has given them,
+`available` says where a move may arrive.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
 from llm_fsm.turn.assignments import changes
-from llm_fsm.turn.available import lacking
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Assignment, Move, labelled, open_moves, verdict
+from llm_fsm.turn.next_step import Call, Enter, Return, Step, lacking, next_steps
 from llm_fsm.turn.output_mapping import mapped
 
 Places = frozenset[tuple[str, str]]
 """Flows and states."""
 
 
-class Rest(NamedTuple):
+class RestingPlace(NamedTuple):
     """The place in which a move comes to rest. A task rests until its output is known."""
 
     flow: str
@@ -38,19 +39,19 @@ class Rest(NamedTuple):
         return self.kind == "converse"
 
 
-def rest(root: CompiledMachine, session: Session, move: Move) -> Rest:
-    """Return where a move comes to rest.
+def rest(root: CompiledMachine, session: Session, move: Move) -> RestingPlace:
+    """Return where a move comes to rest. Every rule about ends, tasks and ways back asks this function.
 
     Args:
         root: The machine that was started.
-        session: The session before the move.
+        session: The session before the move. It has the values that decide.
         move: A move of the current state.
     """
     place = session.open_places().get(move.target) if move.place is None else move.place
-    if place is not None:  # what was left open talks
+    if place is not None:  # a state that was left open talks, whatever is known
         flow = session.flow_at(place)
-        return Rest(flow, move.target, root.named(flow).states[move.target].kind)
-    return _followed(root, _entered(root, session, move), frozenset())
+        return RestingPlace(flow, move.target, root.named(flow).states[move.target].kind)
+    return _come_to_rest(root, _entered(root, session, move), frozenset())
 
 
 def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset()) -> Move | None:
@@ -66,20 +67,25 @@ def way_on(root: CompiledMachine, session: Session, asked: Places = frozenset())
         asked: Places that ask in any case. No way leads on to them.
     """
     here = (session.flow, session.state)
-    move = None if here in asked else _known_way(root, session)
+    if here in asked:
+        return None
+    move = _known_way(root, session)
     if move is None:
         return None
-    there = _followed(root, _entered(root, session, move), asked | {here})
-    return move if there.talks and there[:2] not in asked | {here} else None
+    passed = asked | {here}
+    there = _come_to_rest(root, _entered(root, session, move), passed)
+    return move if there.talks and there[:2] not in passed else None
 
 
 def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     """Return the way on from a state whose answers are known, wherever it leads."""
     state = root.of(session).states[session.state]
-    if not (_is_answered(session, state) if state.kind == "converse" else _has_given(session, state)):
+    answered = _is_answered(session, state) if state.kind == "converse" else _has_given(session, state)
+    if not answered:
         return None
     data = session.data()
-    again = next((move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken), None)
+    taken = (move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken)
+    again = next(taken, None)
     if again is not None and not again.returns and verdict(again, data).holds:
         return again
     if state.kind != "converse":
@@ -102,28 +108,68 @@ def _has_given(session: Session, state: CompiledState) -> bool:
     return changed <= min(turns.get(key.split(".", 1)[0], 0) for key in output)
 
 
-def _followed(root: CompiledMachine, session: Session, asked: Places) -> Rest:
-    """Return where the machine comes to rest that goes on from here by itself."""
-    following: Session | None = session
-    for _ in range(root.limits.auto_steps):
-        following = _next(root, session)
-        if following is None:
+def _come_to_rest(root: CompiledMachine, session: Session, asked: Places) -> RestingPlace:
+    """Return where the machine stops that goes on from here by itself.
+
+    Answered states are passed as long as the way ends where the user is asked. If it ends elsewhere, the last
+    answered state asks.
+    """
+    answered: RestingPlace | None = None
+    steps = 0
+    while True:
+        here = _place(root, session)
+        step = _foreseen_step(root, session, asked)
+        following = _after(root, session, step)
+        if following is None or steps == root.limits.auto_steps:
             break
+        steps += 1
+        if here.talks and isinstance(step, Enter) and step.known:
+            asked |= {here[:2]}
+            answered = here
+            steps = 0  # the limit is for steps that nobody's answers led to
         session = following
-    here = Rest(session.flow, session.state, root.of(session).states[session.state].kind)
-    move = _known_way(root, session) if here.talks and here[:2] not in asked else None
-    if move is None:
-        return here
-    there = _followed(root, _entered(root, session, move), asked | {here[:2]})
-    return there if there.talks else here
+    return here if here.talks or answered is None else answered
+
+
+def _place(root: CompiledMachine, session: Session) -> RestingPlace:
+    return RestingPlace(session.flow, session.state, root.of(session).states[session.state].kind)
+
+
+def _foreseen_step(root: CompiledMachine, session: Session, asked: Places) -> Step:
+    """Return the step that follows by the values of a session; nobody is there who could forbid it."""
+    state = root.of(session).states[session.state]
+
+    def opens(move: Move) -> bool:
+        return verdict(move, session.data()).holds
+
+    def known() -> Move | None:
+        if state.kind == "converse" and (session.flow, session.state) in asked:
+            return None
+        return _known_way(root, session)
+
+    return next(next_steps(state, called=bool(session.stack), opens=opens, known=known))
+
+
+def _after(root: CompiledMachine, session: Session, step: Step) -> Session | None:
+    """Return the session after a step; None if the run waits there, or nobody knows what follows."""
+    match step:
+        case Enter(move):
+            return _entered(root, session, move)
+        case Call():
+            return _called(root, session)
+        case Return():
+            return _returned(root, session)
+    return None
 
 
 def _entered(root: CompiledMachine, session: Session, move: Move) -> Session:
+    """Return the session after a move, and after what it sets and clears."""
     if move.returns and not session.is_in(move.target):
         begun = ev.FlowPushed(kind="digression", state=session.state, entered=move.target, caller=move.caller)
         session = apply(session, begun)
-    session = apply(session, ev.StateEntered(state=move.target, previous=session.state, by="auto", transition=""))
-    return _set(root, _set(root, session, move.assignment), root.of(session).states[session.state].assignment)
+    entered = ev.StateEntered(state=move.target, previous=session.state, by="auto", transition="")
+    session = _set(root, apply(session, entered), move.assignment)
+    return _set(root, session, root.of(session).states[session.state].assignment)
 
 
 def _set(root: CompiledMachine, session: Session, assignment: Assignment | None) -> Session:
@@ -133,20 +179,8 @@ def _set(root: CompiledMachine, session: Session, assignment: Assignment | None)
     return fold(session, changes(root.of(session).keys, session.context, session.data(), assignment))
 
 
-def _next(root: CompiledMachine, session: Session) -> Session | None:
-    """Return the session one step on; None if it rests, or a question is asked."""
-    state = root.of(session).states[session.state]
-    if state.kind == "final":
-        return _returned(root, session) if session.stack else None
-    if state.kind == "subflow":
-        again = _known_way(root, session)
-        return _called(root, session) if again is None else _entered(root, session, again)
-    moves = () if state.kind == "task" else state.onward
-    move = next(open_moves(moves, session.data()), None)
-    return None if move is None else _entered(root, session, move)
-
-
 def _called(root: CompiledMachine, session: Session) -> Session:
+    """Return the session at the beginning of the subflow that the state calls."""
     machine = root.of(session)
     state = machine.states[session.state]
     called = root.flows[state.calls]

@@ -16,7 +16,8 @@ from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
-from llm_fsm.turn.guards import HANDOVER, Assignment, Move
+from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
+from llm_fsm.turn.next_step import Call, Enter, Rest, Return, Step, Work, next_steps
 from llm_fsm.turn.rest import Places, way_on
 from llm_fsm.turn.turn_state import ORDINARY, TURNED_BACK, Arrival, Run, Stop, TurnState
 
@@ -72,47 +73,70 @@ def settle(
         yield from assignments.remake(turn)
         if arrival.frame is not None and not arrival.frame.wanted:
             asked |= {turn.here}  # no value answers the question there
-        state = turn.state
-        following = yield from _step_on(turn)
-        if following is None and state.kind == "converse":
-            move = way_on(turn.root, turn.session, asked)
-            if move is None or (yield from handlers.vetoed(turn, move)) is not None:
-                response.say_fixed(turn)
-                return arrival
-            asked |= {turn.here}
-            yield from enter(turn, move, "known")
-            arrival = Arrival(back=arrival.back, passed=True)
-            continue
-        if following is None:
+        at_task = turn.state.kind == "task"
+        following = yield from _allowed_step(turn, asked)
+        if isinstance(following, Rest):
+            _rest(turn)
             return arrival
-        back, passed = following.back or arrival.back, following.passed or arrival.passed
-        arrival = following._replace(back=back, passed=passed)
-        if step and state.kind == "task":
+        if isinstance(following, Enter) and following.known:
+            asked |= {turn.here}
+        arrived = yield from _perform(turn, following)
+        if arrived is None:  # the work waits for an answer
+            return arrival
+        back, passed = arrived.back or arrival.back, arrived.passed or arrival.passed
+        arrival = arrived._replace(back=back, passed=passed)
+        if step and at_task:
             return arrival
     return arrival
 
 
-def _step_on(turn: TurnState) -> Generator[Effect, Result, Arrival | None]:
-    """Go one step on without the user; return None where the run waits."""
+def _allowed_step(turn: TurnState, asked: Places) -> Generator[Effect, Result, Step]:
+    """Return the step that follows here. A move that a handler forbids counts as closed."""
+
+    def opens(move: Move) -> bool:
+        judged = verdict(move, turn.session.data())
+        if judged.error is not None:
+            turn.emit(ev.ConditionFailed(transition=move.pointer, reason=judged.error))
+        return judged.holds
+
+    def known() -> Move | None:
+        return way_on(turn.root, turn.session, asked)
+
+    for following in next_steps(turn.state, called=bool(turn.session.stack), opens=opens, known=known):
+        if not isinstance(following, Enter) or (yield from handlers.vetoed(turn, following.move)) is None:
+            return following
+    return Rest()
+
+
+def _perform(turn: TurnState, following: Step) -> Generator[Effect, Result, Arrival | None]:
+    """Perform a step and return how the run came to the next state; None if its work waits for an answer."""
     state = turn.state
-    by = state.kind if state.kind in ("decide", "task") else "auto"
-    if state.kind == "final":
-        return (yield from return_from(turn)) if turn.session.stack else None
-    if state.kind == "subflow":
-        again = way_on(turn.root, turn.session)
-        return (yield from _call(turn)) if again is None else (yield from step(turn, again, "known"))
-    if state.kind == "task":
-        given = turn.session.input
-        move = yield from tasks.work(turn)
-        if isinstance(move, Move) and _repeats(turn, state.id, given):
-            move = Stop("limit")
-    else:
-        move = yield from handlers.first_allowed(turn, state.onward)
-        if move is None and state.kind == "decide":
-            move = Stop("stuck")
-        elif move is None and state.kind == "wait":
-            _wait(turn)
-    return None if move is None else (yield from go(turn, move, by))
+    match following:
+        case Enter(move, known=True):
+            # Known answers are no work: a form of any length may be passed, so only subflows count.
+            arrival = yield from step(turn, move, "known") if state.kind == "subflow" else enter(turn, move, "known")
+            return arrival if state.kind == "subflow" else Arrival(passed=True)
+        case Enter(move):
+            return (yield from step(turn, move, "decide" if state.kind == "decide" else "auto"))
+        case Return():
+            return (yield from return_from(turn))
+        case Call():
+            return (yield from _call(turn))
+        case Work():
+            given = turn.session.input
+            outcome = yield from tasks.work(turn)
+            if isinstance(outcome, Move) and _repeats(turn, state.id, given):
+                outcome = Stop("limit")
+            return None if outcome is None else (yield from go(turn, outcome, "task"))
+    return Arrival(stop=Stop("stuck"))
+
+
+def _rest(turn: TurnState) -> None:
+    """Begin to wait: for an answer, or for the user, who reads the state's fixed reply."""
+    if turn.state.kind == "wait":
+        _wait(turn)
+    elif turn.state.kind == "converse":
+        response.say_fixed(turn)
 
 
 def go(turn: TurnState, move: Move | Stop, by: str) -> Generator[Effect, Result, Arrival]:
