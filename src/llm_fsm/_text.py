@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from ipaddress import ip_address
@@ -136,3 +137,25 @@ def without_keys(text: str, *keys: str | None) -> str:
         if key and len(key) >= MIN_KEY:
             text = text.replace(key, "***")
     return text
+
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters (C0, C1), line separators, bidirectional overrides and isolates, and lone surrogates.
+
+A foreign text could move the cursor or hide text with them.
+"""
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def visible(text: str) -> str:
+    """Return a text as one line, with escapes for characters that could move the cursor or hide text."""
+    return _UNSAFE.sub(escape_of, text)
+
+
+def escape_of(found: re.Match[str]) -> str:
+    """Return the escape of one matched character, as Python and JSON write it: `\\x1b`, `\\u202e`."""
+    character = found.group()
+    if character in _SHORT:
+        return _SHORT[character]
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

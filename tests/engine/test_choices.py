@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import Choice, Machine, pick
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.engine.replay import recorded_tools, replay_turns
+from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply

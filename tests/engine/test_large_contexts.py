@@ -7,10 +7,10 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine, create_handler
-from llm_fsm.engine.doctor import examine
-from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import examine
+from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import reply

@@ -13,10 +13,10 @@ import pytest
 
 from llm_fsm import AsyncMachine
 from llm_fsm.definition.subflows import read_document
-from llm_fsm.engine.doctor import examine
-from llm_fsm.engine.replay import recorded_tools, replay_turns
-from llm_fsm.engine.transfer import export, import_conversation
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import examine
+from llm_fsm.records.replay import recorded_tools, replay_turns
+from llm_fsm.records.transfer import export, import_conversation
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.session import dump_session, parse_session
 from llm_fsm.session.turn_record import dump, parse

@@ -11,8 +11,8 @@ import pytest
 
 from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
 from llm_fsm.cli.terminal.explain import lines
-from llm_fsm.engine.explain import Went, explain_turn
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.explain import Went, explain_turn
 from llm_fsm.session.events import FlowPushed, FlowReturned, ToolReturned
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import serve_scripted

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.engine.doctor import examine
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import observe
 from llm_fsm.engine.sync import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, ConversationEnded, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import examine
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationEnded, Machine, Message, observe, sink
-from llm_fsm.engine.replay import recorded_tools, replay_turns
+from llm_fsm.records.replay import recorded_tools, replay_turns
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import shown_event
 from llm_fsm.session.turn_record import parse

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.engine.doctor import examine
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationConflict
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import examine
 from llm_fsm.session import events as ev
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore

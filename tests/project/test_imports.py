@@ -138,7 +138,7 @@ HEAVY = {
     "prompt_toolkit",
 }
 SELDOM = {
-    *{"llm_fsm.engine.explain", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.members"},
+    *{"llm_fsm.records.explain", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.members"},
     *{"llm_fsm.documents.check", "jsonschema_rs", "re2"},
 }
 """What only some machines need, or the command line alone."""

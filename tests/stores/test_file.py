@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from llm_fsm.engine.doctor import examine
 from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.records.doctor import examine
 from llm_fsm.stores.base import Commit, ListQuery, OutboxQuery, Outgoing
 from llm_fsm.stores.file import FileStore
 from llm_fsm.testing.store_contract.suite import store_suite

@@ -15,9 +15,8 @@ import click
 
 from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.terminal import console
-from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConfigurationError, UnreadableError
-from llm_fsm.stores.base import ListQuery, Store, every_line
+from llm_fsm.stores.base import ListQuery, Store, checked_id, every_line
 from llm_fsm.stores.registry import default_path, resolve
 
 _AMBIGUOUS = 6

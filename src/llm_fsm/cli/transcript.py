@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS, redacted

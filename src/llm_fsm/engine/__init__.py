@@ -5,5 +5,5 @@ A caller's message, answer or request enters. A `Turn` leaves, and events for ob
 first: `Engine.send` is the whole path of a message. `turn_runner.py` performs the effects of a turn with the tools,
 handlers and model of a deployment (`deployment.py`). `journal.py` makes them safe against crashes. `recovery.py` and
 `idempotency.py` decide what a repeated or interrupted request does. `versions.py` picks the definition version of a
-conversation. `explain.py`, `replay.py`, `transfer.py` and `doctor.py` work on recorded conversations.
+conversation. The room `records` works on recorded conversations.
 """

@@ -13,9 +13,10 @@ from llm_fsm._json import copied
 from llm_fsm._text import cut
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine.engine import Engine
-from llm_fsm.engine.turn_runner import TurnResult, due_rows
+from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.engine.validation import checked_message, checked_values
 from llm_fsm.errors import ConversationConflict
+from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, Updated, UserSaid
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session

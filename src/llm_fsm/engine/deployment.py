@@ -13,7 +13,6 @@ from llm_fsm.engine.handlers.runner import run_point
 from llm_fsm.engine.journal import Journal
 from llm_fsm.engine.model_call import ask, is_counted, summarised, unmeasured
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher, outgoing
-from llm_fsm.engine.outbox.sinks import CLOSING
 from llm_fsm.engine.task_functions import execute
 from llm_fsm.engine.turn_runner import TurnRunner
 from llm_fsm.errors import ConfigurationError
@@ -22,7 +21,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.stores.base import Outgoing, Store, storable
+from llm_fsm.stores.base import END_HANDLERS, Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
@@ -196,7 +195,7 @@ class Deployment:
         if not any(isinstance(event, ev.Ended) for event in record.events):
             return found
         end = Outgoing(
-            sink=CLOSING,
+            sink=END_HANDLERS,
             key=f"{session.conversation_id}/{number}/end",
             text=json.dumps({"text": record.text}),
         )

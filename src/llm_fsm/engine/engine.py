@@ -20,12 +20,10 @@ from llm_fsm.engine.idempotency import answered_before, merged_record, turn_agai
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import Journalled, UnderWay, identity, interrupted, is_same, start_identity, under_way
-from llm_fsm.engine.session_reader import SessionReader
-from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner, is_due
+from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
 from llm_fsm.engine.validation import (
     check_open,
     checked_answer,
-    checked_id,
     checked_message,
     checked_update,
     expected,
@@ -33,12 +31,14 @@ from llm_fsm.engine.validation import (
 )
 from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
+from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.session import events as ev
+from llm_fsm.session.deadlines import is_due
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
-from llm_fsm.stores.base import Loaded
+from llm_fsm.stores.base import Loaded, checked_id
 from llm_fsm.turn.available import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers

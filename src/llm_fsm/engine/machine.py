@@ -23,16 +23,16 @@ from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, creat
 from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
-from llm_fsm.engine.transfer import export, import_conversation
-from llm_fsm.engine.validation import checked_history, checked_id, checked_list, checked_timezone
+from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
+from llm_fsm.records.transfer import export, import_conversation
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.turn_record import parse
 from llm_fsm.session.values import ValueFault, to_json_value
-from llm_fsm.stores.base import Listed, ListQuery, Store, storable
+from llm_fsm.stores.base import Listed, ListQuery, Store, checked_id, storable
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry

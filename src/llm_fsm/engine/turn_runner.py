@@ -27,6 +27,7 @@ from llm_fsm.engine.observers import Observer, TurnAborted, TurnSaved, is_observ
 from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
+from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.large_values import Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.session import Session, dump_session
@@ -435,20 +436,3 @@ class TurnRunner:
             usage=record.usage,
             seconds=time.monotonic() - self._began,
         )
-
-
-def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
-    """Return the conversation's rows of the due table: its time-outs and reminders."""
-    pause, silence = session.pause, session.silence
-    if pause is None and silence is not None:
-        quiet = tuple((due, "remind") for due in silence.reminders)
-        return quiet if silence.closes is None else ((silence.closes, "expire"), *quiet)
-    if pause is None:
-        return ()
-    reminders = tuple((due, "remind") for due in session.reminders)
-    return reminders if pause.expires is None else ((pause.expires, "expire"), *reminders)
-
-
-def is_due(session: Session, now: float) -> bool:
-    """Return true if a row of `due_rows` is due."""
-    return any(at <= now for at, _ in due_rows(session))

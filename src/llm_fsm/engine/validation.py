@@ -1,8 +1,7 @@
-"""Request validation: ids and messages that stores can keep, and requests that a conversation can take now."""
+"""Request validation: messages that stores can keep, and requests that a conversation can take now."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,7 +19,6 @@ from llm_fsm.turn.pipeline import Update
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
-_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENDED = {
     "final": "This conversation has ended; please start a new one.",
     "passed": "This run has finished; please start a new one.",
@@ -34,19 +32,6 @@ _ENDED = {
     "limited": "This run was stopped at one of its limits; please start a new one.",
     "expired": "This conversation waited too long for an answer; please start a new one.",
 }
-
-
-def checked_id(text: object, what: str) -> str:
-    """Check an id that a caller gave.
-
-    Raises:
-        ValueError: No store could keep it.
-    """
-    if not isinstance(text, str) or not text or len(text) > 200:
-        raise ValueError(f"a {what} is a text of 1 to 200 characters")
-    if _UNSTORABLE.search(text):
-        raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
-    return text
 
 
 def checked_list(given: Iterable[T], what: str) -> Iterable[T]:

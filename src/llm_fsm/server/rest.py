@@ -17,7 +17,7 @@ from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, extract
 from llm_fsm.documents.draw.graphviz import GraphvizError, image
 from llm_fsm.documents.draw.mermaid import mermaid
-from llm_fsm.engine.explain import explain_turn
+from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Served

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
-from llm_fsm.engine.transfer import fork
+from llm_fsm.records.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.problems import Problem

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from llm_fsm import AsyncMachine, Choice, Turn
 from llm_fsm import events as ev
-from llm_fsm.engine.explain import Explanation
+from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Begun

@@ -7,6 +7,7 @@ A `TurnRecord` keeps the events of one turn for good; `replay` folds records bac
 The other modules hold parts of a session. `context.py` decides who may write which key. `values.py` has its JSON
 values. `reply_schema.py` is the form that a reply has, and `normalize.py` reads values in other forms. `memory.py` is
 the working memory, and `redaction.py` hides secrets. `large_values.py` keeps large values out of stored sessions.
+`deadlines.py` lists its time-outs and reminders.
 `messages.py` has the values that the engine, models and callers exchange.
 `integrity.py` checks imported conversations. Open `session.py` first, then `reducer.py`.
 

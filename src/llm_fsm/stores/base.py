@@ -32,7 +32,32 @@ from typing import NamedTuple, Protocol
 
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
+END_HANDLERS = "llm_fsm:end_conversation"
+"""The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_NOT_IN_IDS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_ID = 200
+"""Characters. Ids are keys in every database, and some limit the width of a key."""
+
+
+def checked_id(text: object, what: str) -> str:
+    """Check an id that a caller gave.
+
+    Args:
+        text: The id.
+        what: The name of the id in the message, such as "request id".
+
+    Returns:
+        The id, unchanged.
+
+    Raises:
+        ValueError: No store could keep it.
+    """
+    if not isinstance(text, str) or not text or len(text) > _LONGEST_ID:
+        raise ValueError(f"a {what} is a text of 1 to {_LONGEST_ID} characters")
+    if _NOT_IN_IDS.search(text):
+        raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
+    return text
 
 
 def storable(name: str) -> str:

@@ -147,7 +147,7 @@ def _told(file: str, result: Result) -> Iterator[str]:
 
 def visible(text: str, chars: int | None = None) -> str:
     """Return a text as one line in which control characters are shown as escapes."""
-    line: str = import_module("llm_fsm._escape").visible(text)
+    line: str = import_module("llm_fsm._text").visible(text)
     return line if chars is None or len(line) <= chars else f"{line[: chars - 1]}…"
 
 

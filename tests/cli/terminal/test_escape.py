@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 
 ANY = st.text(st.characters(codec=None))  # lone surrogates included

@@ -15,8 +15,8 @@ from llm_fsm.cli.terminal import console
 from llm_fsm.cli.terminal import explain as explained
 from llm_fsm.cli.terminal import slash_commands as slash
 from llm_fsm.definition.models import Definition
-from llm_fsm.engine.explain import Explanation
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.records.explain import Explanation
 from llm_fsm.testing import ScriptedLLM
 from paths import TESTS
 

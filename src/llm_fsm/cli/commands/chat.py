@@ -44,10 +44,10 @@ from llm_fsm.documents.loader import load
 from llm_fsm.engine.conversation import AsyncConversation
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.transfer import line_of
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
+from llm_fsm.records.transfer import line_of
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import click
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli import documents
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.options import example, verbose_option
@@ -20,8 +20,8 @@ from llm_fsm.documents.diff import diff as differences
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
-from llm_fsm.engine.session_reader import SessionReader
 from llm_fsm.errors import DefinitionError
+from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.stores.base import ListQuery, Store, every_line
 
 _PAGE = 1000

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import escape
 from llm_fsm.definition import json_source as source

@@ -19,7 +19,7 @@ from typing import Any, TextIO, cast
 
 import click
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.terminal.escape import as_json, words
 
 PROGRAM = "llm-fsm"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from llm_fsm._escape import escape_of, visible
+from llm_fsm._text import escape_of, visible
 
 _UNSAFE_IN_WORDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.terminal.console import Line, is_screen, of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import route

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from llm_fsm.cli.terminal import escape
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.engine import explain as why
+from llm_fsm.records import explain as why
 from llm_fsm.session.redaction import DOTS
 
 _REPLY_CHARS = 400

@@ -19,8 +19,8 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.output import write_new
 from llm_fsm.cli.terminal import answers, escape
 from llm_fsm.cli.terminal import explain as explained
-from llm_fsm.engine.explain import explain_turn
 from llm_fsm.errors import ConversationConflict
+from llm_fsm.records.explain import explain_turn
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, available_moves

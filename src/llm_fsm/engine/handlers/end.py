@@ -10,11 +10,11 @@ import warnings
 from dataclasses import replace
 
 from llm_fsm.engine.deployment import Deployment
-from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
-from llm_fsm.engine.session_reader import SessionReader
+from llm_fsm.engine.outbox.sinks import exclusive
 from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import OutboxQuery, Posted
+from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.stores.base import END_HANDLERS, OutboxQuery, Posted
 from llm_fsm.turn.effects import Point, RunHandlers
 
 _PAGE = 100
@@ -43,15 +43,15 @@ async def close_conversation(deployment: Deployment, conversation_id: str) -> No
         HandlerError: A handler failed. It counts as run.
     """
     store = deployment.store
-    async with store.lock(exclusive(CLOSING, conversation_id), deployment.timeout):
-        owed = await store.outbox(OutboxQuery(sink=CLOSING, conversation_id=conversation_id))
+    async with store.lock(exclusive(END_HANDLERS, conversation_id), deployment.timeout):
+        owed = await store.outbox(OutboxQuery(sink=END_HANDLERS, conversation_id=conversation_id))
         for row in owed[-1:]:  # earlier ends were undone, and are acknowledged with the last one
             await _run(deployment, row)
 
 
 async def run_forgotten_end_handlers(deployment: Deployment) -> None:
     """Run them for every conversation of this machine that ended in a process that died."""
-    query = OutboxQuery(sink=CLOSING, limit=_PAGE, definition=deployment.name)
+    query = OutboxQuery(sink=END_HANDLERS, limit=_PAGE, definition=deployment.name)
     while rows := await deployment.store.outbox(query):
         for name in dict.fromkeys(row.conversation_id for row in rows):
             await close_conversation(deployment, name)

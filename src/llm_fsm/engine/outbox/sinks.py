@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import EVENTS, Event
+from llm_fsm.stores.base import END_HANDLERS
 from llm_fsm.tools.executor import CallFault, called
 
 MAX_NAME = 100
 _USER = re.compile(r"(?<=//)[^/]*@")
-CLOSING = "llm_fsm:end_conversation"
-"""The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
 
 
 def exclusive(sink: str, conversation_id: str) -> str:
@@ -158,7 +157,7 @@ def sink(
         deliver, called = target, name or str(getattr(target, "__name__", ""))
     if not callable(deliver) or not called or called == "<lambda>":
         raise ConfigurationError("a sink is a function with a name, or an address; or give it one with name=")
-    if len(called) > MAX_NAME or not called.isprintable() or called == CLOSING:
+    if len(called) > MAX_NAME or not called.isprintable() or called == END_HANDLERS:
         raise ConfigurationError(
             f"a sink's name has at most {MAX_NAME} printable characters; give a shorter name="
         )

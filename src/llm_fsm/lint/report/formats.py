@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.errors import NO_FILE, Finding
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.report.sarif import sarif

@@ -17,7 +17,7 @@ _SHIPPED = {
     "openai": "llm_fsm.llm.clients.sdks:OpenAIClient",
     "litellm": "llm_fsm.llm.clients.sdks:LiteLLMClient",
     "smolagents": "llm_fsm.llm.clients.sdks:SmolAgentsClient",
-    "adk": "llm_fsm.adk_client:adk_client",
+    "adk": "llm_fsm.llm.clients.adk:adk_client",
 }
 _registered: dict[str, MakeClient] = {}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from llm_fsm.engine.replay import not_taken
+from llm_fsm.records.replay import not_taken
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled

@@ -20,10 +20,10 @@ from llm_fsm.cli.terminal import console, escape
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.model_call import ask
-from llm_fsm.engine.replay import Divergence, Replayed, recorded_tools, replay_turns
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
+from llm_fsm.records.replay import Divergence, Replayed, recorded_tools, replay_turns
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store

@@ -14,9 +14,9 @@ from llm_fsm.cli.exit_codes import STORE, Failure
 from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import identified, known_id, listed_id, meant, open_existing, open_store
 from llm_fsm.cli.terminal import console, escape
-from llm_fsm.engine.doctor import Complaint, examine
-from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationNotFound, UnreadableError
+from llm_fsm.records.doctor import Complaint, examine
+from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.stores.base import Store
 
 MAX_LINE = 100_000_000

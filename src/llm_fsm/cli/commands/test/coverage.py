@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.documents import COVERAGE
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.json_source import Scan

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm._escape import visible
+from llm_fsm._text import visible
 from llm_fsm.cli.commands.test import coverage as coverage_report
 from llm_fsm.cli.host_code import host_of
 from llm_fsm.cli.output import write_output

@@ -8,14 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.engine.outbox.sinks import CLOSING
-from llm_fsm.engine.session_reader import SessionReader
-from llm_fsm.engine.transfer import line_of, listing_faults, request_of
-from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.records.session_reader import SessionReader
+from llm_fsm.records.transfer import line_of, listing_faults, request_of
+from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.turn_record import TurnRecord, parse
-from llm_fsm.stores.base import Listed, ListQuery, OutboxQuery, Posted, Store, kept_definition
+from llm_fsm.stores.base import (
+    END_HANDLERS,
+    Listed,
+    ListQuery,
+    OutboxQuery,
+    Posted,
+    Store,
+    kept_definition,
+)
 
 _WAIT = 30.0
 _PAGE = 500
@@ -132,7 +139,7 @@ def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
         if not 1 <= row.number <= len(records):
             return False
         record = records[row.number - 1]
-        if row.sink == CLOSING:
+        if row.sink == END_HANDLERS:
             return isinstance(told["text"], str)
         event = record.events[told["index"]]
         return bool(told["event"]["type"] == type(event).__name__ and told["kind"] == record.kind)

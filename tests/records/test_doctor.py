@@ -9,11 +9,11 @@ from contextlib import closing
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.engine.doctor import Complaint, examine
 from llm_fsm.engine.outbox.sinks import sink
-from llm_fsm.engine.transfer import export, fork
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import Complaint, examine
+from llm_fsm.records.transfer import export, fork
 from llm_fsm.stores.base import Commit, OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve

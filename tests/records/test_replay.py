@@ -9,9 +9,9 @@ import pytest
 
 from llm_fsm.engine.handlers.registry import Occasion, Veto
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.engine.replay import Divergence, recorded_tools, replay_turns
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.replay import Divergence, recorded_tools, replay_turns
 from llm_fsm.session.events import TaskPassed
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.testing import calls

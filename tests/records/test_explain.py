@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.engine.explain import (
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.records.explain import (
     Candidate,
     Changed,
     Check,
@@ -18,7 +19,6 @@ from llm_fsm.engine.explain import (
     explain,
     explain_turn,
 )
-from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.session.session import Session

@@ -20,17 +20,25 @@ from msgspec import structs
 
 from llm_fsm.definition.subflows import read_document, secret_keys
 from llm_fsm.definition.validation import describe
-from llm_fsm.engine.session_reader import SessionReader
-from llm_fsm.engine.turn_runner import due_rows
-from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
+from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.session import events as ev
+from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.large_values import without_large
 from llm_fsm.session.redaction import redacted, shown_event
 from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
-from llm_fsm.stores.base import Commit, Listed, ListQuery, Loaded, Store, just_before, kept_definition
+from llm_fsm.stores.base import (
+    Commit,
+    Listed,
+    ListQuery,
+    Loaded,
+    Store,
+    checked_id,
+    just_before,
+    kept_definition,
+)
 from llm_fsm.turn.secrets import secrets_in
 
 FORMAT = 2

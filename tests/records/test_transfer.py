@@ -7,10 +7,10 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine, create_handler
-from llm_fsm.engine.doctor import examine
-from llm_fsm.engine.transfer import export, fork, import_conversation
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records.doctor import examine
+from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.session.session import parse_session
 from llm_fsm.stores.base import ListQuery
 from llm_fsm.stores.memory import MemoryStore
