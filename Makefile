@@ -20,7 +20,7 @@ help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make serve     serve the shipped definitions with the model `$(MODEL)`: a chat page, REST, the OpenAI form, AG-UI, MCP'
 	@echo 'make test      run all tests, about four minutes on two cores; ARGS="-k journal" chooses'
-	@echo 'make quick     run a choice of the tests in under a minute: conditions, definition, session, turn, lint, tools'
+	@echo 'make quick     run a choice of the tests, two minutes of CPU: conditions, definition, session, turn, lint, tools'
 	@echo 'make optional  run the tests with smolagents and ADK in an environment of their own, .venv-optional'
 	@echo 'make lint      ruff, mypy --strict, import-linter, and our own checker on our own definitions'
 	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
