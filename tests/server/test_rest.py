@@ -450,3 +450,51 @@ def test_many_streams_at_once_end_well() -> None:
         for thread in threads:
             thread.join()
         assert last == ["turn"] * count
+
+
+@pytest.mark.parametrize("way", ["delete", "undo"])
+def test_a_streamed_message_that_is_told_as_done_is_on_record(way: str) -> None:
+    model = ScriptedLLM([reply("hello", "Erased words."), reply("hello", "New words.")])
+    with client_of(AsyncMachine.from_dict(GREETER, model=model)) as client:
+        begin(client, id="c")
+        place, headers = "/conversations/c/messages", {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+        client.post(place, json={"text": "a"}, headers=headers)
+        if way == "undo":
+            assert client.post("/conversations/c/undo").status_code == 200
+        assert client.delete("/conversations/c").status_code == 204
+        begin(client, id="c")
+        events = events_of(client.post(place, json={"text": "a"}, headers=headers).text)
+        assert events[-1][2]["text"] == "New words."
+        messages = client.get("/conversations/c/history").json()["messages"]
+        assert [message["text"] for message in messages] == ["a", "New words."]
+
+
+def test_another_process_deletes_a_conversation_whose_streamed_turn_is_remembered(tmp_path: Any) -> None:
+    store = f"sqlite:///{tmp_path / 'bots.db'}"
+    headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+    place, wish = "/conversations/c/messages", {"text": "a"}
+    with client_of(greeter(reply("hello", "Erased words."), reply("hello", "More."), store=store)) as client:
+        begin(client, id="c")
+        client.post(place, json=wish, headers=headers)
+        with client_of(greeter(reply("hello", "New words."), store=store)) as other:
+            assert other.delete("/conversations/c").status_code == 204
+            gone = client.post(place, json=wish, headers=headers)
+            begin(other, id="c")
+            other.post(place, json=wish, headers=headers)
+        again = events_of(client.post(place, json=wish, headers=headers).text)
+    assert "Erased words." not in gone.text
+    assert again[-1][2]["text"] == "New words."
+
+
+def test_a_stream_that_is_told_anew_says_that_its_first_words_restart(tmp_path: Any) -> None:
+    store = f"sqlite:///{tmp_path / 'bots.db'}"
+    place, wish = "/conversations/c/messages", {"text": "a"}
+    with client_of(greeter(reply("hello", "One two three."), store=store)) as client:
+        begin(client, id="c")
+        headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+        client.post(place, json=wish, headers=headers)
+    with client_of(greeter(store=store)) as client:
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": "k:1000"}
+        events = [item[1:] for item in events_of(client.post(place, json=wish, headers=headers).text)]
+    assert ("delta", {"text": "One two three.", "restart": True}) in events
+    assert events[-1][0] == "turn"

@@ -314,7 +314,7 @@ class Rest:
                 last = max((message.turn for message in await served.chat.history()), default=0)
                 if last != wish.turn:
                     raise Problem("conflict", f"the last turn is {last}, not {wish.turn}; nothing was taken back")
-            await served.chat.undo()
+            await service.undo(served)
             return Json(views.conversation_of(served))
 
         @router.post(
@@ -432,7 +432,7 @@ class Rest:
         )  # fmt: skip
         async def follow(request: Request, run_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), run_id, fresh=True)
-            live = service.turns.find(served.chat.id, RUN)
+            live = await service.live_run(served)
             _, after = last_event(request)
             if live is None:
                 return event_stream(service, self._recorded(served))
@@ -503,16 +503,26 @@ class Rest:
     # -- streams
 
     def _events(self, served: Served, live: LiveTurn, after: int) -> Response:
-        return event_stream(self.service, self._told(served, live, after))
+        # A turn with fewer events than the client has seen was begun again, or comes from the store.
+        anew = after > len(live.events)
+        return event_stream(self.service, self._told(served, live, after, anew=anew))
 
-    async def _told(self, served: Served, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
-        """Yield a turn as server-sent events. An error is an event, because the status was sent before."""
-        key, number = live.request_id, after
+    async def _told(self, served: Served, live: LiveTurn, after: int, *, anew: bool) -> AsyncGenerator[bytes]:
+        """Yield a turn as server-sent events. An error is an event, because the status was sent before.
+
+        A turn that is told `anew` begins with event 1, and its first text says that it restarts.
+        """
+        key, start = live.request_id, 0 if anew else after
+        number = start
         try:
-            async for number, event in live.follow(after):
+            async for number, event in live.follow(start):
                 told = views.told(served.machine, event)
-                if told is not None:
-                    yield sse(told[1], event=told[0], event_id=f"{key}:{number}")
+                if told is None:
+                    continue
+                name, data = told
+                if anew and name == "delta":
+                    data, anew = {**data, "restart": True}, False
+                yield sse(data, event=name, event_id=f"{key}:{number}")
             turn = await live.result()
             yield sse(views.turn_of(served, turn), event="turn", event_id=f"{key}:{number + 1}")
         except Exception as error:

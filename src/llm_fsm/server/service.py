@@ -15,6 +15,7 @@ from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
+from llm_fsm.session.turn_record import parse
 
 RUN = "run"
 """The request id of a run in `Turns`, because a run has no message."""
@@ -128,6 +129,7 @@ class Service:
         self.gauge.check_streams()
         self.count(served.caller)
         key = request_id or uuid.uuid4().hex
+        await self._drop_unrecorded(served, key)
         return self.turns.begin(
             served.chat.id,
             key,
@@ -143,9 +145,20 @@ class Service:
         self.count(served.caller)
         await self._check_pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
+        await self._drop_unrecorded(served, key)
         return self.turns.begin(
             served.chat.id, key, ("answer", value), lambda: served.chat.stream_answer(value, request_id=key)
         )
+
+    async def _drop_unrecorded(self, served: Served, request_id: str) -> None:
+        """Forget a finished turn unless the store holds it: only the store knows what was deleted or begun anew."""
+        live = self.turns.find(served.chat.id, request_id)
+        if live is None or not live.is_over:
+            return
+        loaded = await served.machine.store.load(served.chat.id, request_id)
+        recorded = None if loaded is None else loaded.recorded
+        if recorded is None or not live.is_among([parse(recorded)]):
+            self.turns.drop(served.chat.id, request_id)
 
     async def _check_pause(self, served: Served, pause: str | None, request_id: str | None) -> None:
         """Check the current pause. Raises ConversationConflict for a new answer to another pause."""
@@ -172,10 +185,16 @@ class Service:
         copy = await self.find(served.caller, name)
         return Begun(copy, copy.chat.greeting, is_new)
 
+    async def undo(self, served: Served) -> None:
+        """Take the last turn back. Raises the errors of `AsyncConversation.undo`."""
+        await served.chat.undo()
+        self.turns.drop_all(served.chat.id, running=False)
+
     async def delete(self, served: Served) -> None:
         """Remove a conversation."""
         self.machines.forget(served.chat.id)
         await served.machine.delete(served.chat.id)
+        self.turns.drop_all(served.chat.id, running=True)
 
     # -- runs without a user
 
@@ -201,6 +220,17 @@ class Service:
         return name, self.turns.begin(
             stored, RUN, said, lambda: machine.run_stream(given, context, stored, background)
         )
+
+    async def live_run(self, served: Served) -> LiveTurn | None:
+        """Return the run of a conversation that runs, or that ended here a while ago and is still on record."""
+        live = self.turns.find(served.chat.id, RUN)
+        if live is None or not live.is_over or live.error is not None:
+            return live
+        records = await served.machine.store.records(served.chat.id)
+        if live.is_among(map(parse, records)):
+            return live
+        self.turns.drop(served.chat.id, RUN)
+        return None
 
     async def cancel(self, served: Served) -> None:
         """Stop a run for good."""

@@ -1,19 +1,21 @@
 """Running turns, which continue if their client leaves. Any caller can follow one from any of its events.
 
 A streamed turn runs in its own task, and keeps its events for a while after its end. A client that returns with the
-same request id receives the rest. Later, or in another process, the engine returns the turn from the store.
+same request id receives the rest, as long as the store still holds the turn. Later, or in another process, the engine
+returns the turn from the store.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 
 from llm_fsm import ConversationConflict, Turn
 from llm_fsm.engine.conversation import TurnStream
 from llm_fsm.events import Event
+from llm_fsm.session.turn_record import TurnRecord
 
 KEPT_SECONDS = 60.0
 KEPT = 1_000
@@ -36,6 +38,11 @@ class LiveTurn:
     def is_over(self) -> bool:
         """True if there will be no more events."""
         return self.task is not None and self.task.done()
+
+    def is_among(self, records: Iterable[TurnRecord]) -> bool:
+        """Return true if the finished turn is one of these records of its conversation."""
+        turn = self.turn
+        return turn is not None and any(record.events == turn.events for record in records)
 
     async def play(self, stream: TurnStream) -> None:
         """Run the turn to its end."""
@@ -112,6 +119,12 @@ class Turns:
     def drop(self, stored: str, request_id: str) -> None:
         """Remove a finished turn."""
         self._live.pop((stored, request_id), None)
+
+    def drop_all(self, stored: str, *, running: bool) -> None:
+        """Remove the finished turns of a conversation; with `running` true, also those that run."""
+        for key, live in list(self._live.items()):
+            if key[0] == stored and (running or live.is_over):
+                del self._live[key]
 
     def cancel(self, stored: str, request_id: str) -> None:
         """Stop a turn."""
