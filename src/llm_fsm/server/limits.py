@@ -17,15 +17,19 @@ class Limits:
 
     Attributes:
         body_bytes: Bytes of a request's body.
+        connections: Open connections in each process; fewer if it has too few descriptors for them.
+        idle_seconds: Seconds for which a connection may have no request.
         header_seconds: Seconds until all headers have arrived.
         body_seconds: Seconds until the whole body has arrived.
         messages_per_minute: Messages for each token, in each process; None: no limit.
         streams: Open streams in each process.
-        send_seconds: Seconds for which a client of a stream may read nothing.
+        send_seconds: Seconds for which a client may read nothing.
         shutdown_seconds: Seconds for running turns to finish at shutdown.
     """
 
     body_bytes: int = 1_000_000
+    connections: int = 10_000
+    idle_seconds: float = 30.0
     header_seconds: float = 10.0
     body_seconds: float = 20.0
     messages_per_minute: int | None = None

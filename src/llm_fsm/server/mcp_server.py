@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -64,11 +65,21 @@ def _caller(context: Context[Any, Any]) -> Caller:
     return caller
 
 
+@contextmanager
+def _root_logger_kept() -> Iterator[None]:
+    """Keep the SDK from setting up the root logger: `logging.basicConfig` does nothing where there is a handler."""
+    root, silent = logging.getLogger(), logging.NullHandler()
+    root.addHandler(silent)
+    try:
+        yield
+    finally:
+        root.removeHandler(silent)
+
+
 def mcp_server(service: Service) -> MCPServer[Any]:
     """Make the server over a service."""
-    server: MCPServer[Any] = MCPServer(
-        "llm-fsm", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR"
-    )
+    with _root_logger_kept():
+        server: MCPServer[Any] = MCPServer("llm-fsm", version=__version__, instructions=_INSTRUCTIONS)
     _add_conversations(server, service)
     _add_workbench(server, service)
     _add_resources(server, service)

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,11 @@ ADDRESS = re.compile(r"http://\S+:\d+")
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+def serving(
+    folder: Path, *arguments: str, command: tuple[str, ...] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """The running command and a client of it."""
-    command = (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
+    command = command or (sys.executable, "-m", "llm_fsm", "serve", "--port", "0", *arguments)
     environment = {**os.environ, "LLM_FSM_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src")}
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -198,3 +201,16 @@ def test_a_token_is_made_and_shown_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.strip() not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
     assert run(capsys, "--add-token", "ada", "--token-file", str(file))[0] == 2
+
+
+def test_more_connections_than_descriptors_do_not_end_the_process(tmp_path: Path, flow: Path) -> None:
+    limited = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)); "
+    limited += "sys.argv[0] = 'llm-fsm'; runpy.run_module('llm_fsm', run_name='__main__')"
+    command = (sys.executable, "-c", limited, "serve", "--port", "0", str(flow), "--model", "offline")
+    with serving(tmp_path, command=command) as (process, client), ExitStack() as stack:
+        place = (client.base_url.host, client.base_url.port)
+        for _ in range(600):
+            stack.enter_context(socket.create_connection(place, 20))
+        begun = client.post("/conversations", json={"definition": "greeter", "greet": False})
+        assert begun.status_code == 201
+        assert process.poll() is None

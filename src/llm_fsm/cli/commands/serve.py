@@ -155,6 +155,7 @@ def _is_loopback(host: str) -> bool:
 
 def _serve(wanted: Wanted) -> int:
     run: Any = import_module("llm_fsm.server.run")
+    import_module("llm_fsm.server.connections").raise_descriptors()
     limits = _limits(wanted)
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(wanted))
@@ -162,7 +163,7 @@ def _serve(wanted: Wanted) -> int:
             stack.enter_context(_observing(wanted))
             app = _application(wanted)
             _say(wanted, listening)
-            asyncio.run(run.Server(run.config_of(app, limits=limits)).serve(sockets=[listening]))
+            run.Server(run.config_of(app, limits=limits)).run(sockets=[listening])
             return exits.OK
         asyncio.run(_close(_application(wanted)))  # what is wrong is said once, and before any worker starts
         _say(wanted, listening)
