@@ -85,7 +85,7 @@ class ProbedSQLite(SQLiteStore):
 
     def _new_parts(self) -> Any:
         parts = super()._new_parts()
-        serve = parts.files.serve
+        serve = parts.turns.files.serve
 
         def served(together: Any, values: Any, *, writes: bool) -> Any:
             def passing(*given: Any) -> Any:
@@ -95,5 +95,5 @@ class ProbedSQLite(SQLiteStore):
 
             return serve(passing if writes else together, values, writes=writes)
 
-        parts.files.serve = served
+        parts.turns.files.serve = served
         return parts

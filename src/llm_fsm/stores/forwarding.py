@@ -18,6 +18,13 @@ class ForwardingStore(ABC):
     async def _read(self, work: Callable[[Any], T]) -> T:
         """Call `work` there with the object."""
 
+    async def _list(self, work: Callable[[Any], T]) -> T:
+        """Call `work`, which reads of many conversations, there with the object.
+
+        A store that can answer it beside its turns does so, because such work may take long.
+        """
+        return await self._read(work)
+
     @abstractmethod
     async def _write(self, work: Callable[[Any], T]) -> T:
         """Call `work` there with the object. A cancelled caller waits until it is finished."""
@@ -41,16 +48,18 @@ class ForwardingStore(ABC):
         await self._write(lambda kept: kept.forget_journal(conversation_id))
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
-        return await self._read(lambda kept: kept.listed(query))
+        return await self._list(lambda kept: kept.listed(query))
 
     async def definition(self, sha: str) -> str | None:
         return await self._read(lambda kept: kept.definition(sha))
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        return await self._read(lambda kept: kept.due(now, limit, definition))
+        return await self._list(lambda kept: kept.due(now, limit, definition))
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        return await self._read(lambda kept: kept.outbox(query))
+        if query.conversation_id is not None:
+            return await self._read(lambda kept: kept.outbox(query))
+        return await self._list(lambda kept: kept.outbox(query))
 
     async def acknowledge(self, posted: Posted) -> None:
         await self._write(lambda kept: kept.acknowledge(posted))

@@ -1,4 +1,8 @@
-"""Stores in files of this machine: one thread for blocking calls, and locks between processes."""
+"""Stores in files of this machine: threads for blocking calls, and locks between processes.
+
+One thread serves the turns, and another one the calls that read of many conversations, each with the files opened on
+its own. So a list of a million conversations takes its time, and no turn waits for it.
+"""
 
 from __future__ import annotations
 
@@ -156,6 +160,10 @@ class LocalStore(ForwardingStore, Generic[F]):
     def _files(self) -> F:
         """Return the files, not opened yet."""
 
+    def _files_to_list(self) -> F | None:
+        """Return the files for calls that read of many conversations; None for those of the turns."""
+        return self._files()
+
     @property
     def path(self) -> str:
         """The absolute path of the file or folder."""
@@ -163,27 +171,32 @@ class LocalStore(ForwardingStore, Generic[F]):
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
-        parts.thread.check_running()
+        parts.turns.thread.check_running()
         return local_lock(self, parts.queue, parts.locks, conversation_id, timeout)
 
     async def faults(self) -> Sequence[str]:
         """Find faults of the store as a whole, in sentences."""
-        return await self._read(lambda kept: kept.faults())
+        return await self._list(lambda kept: kept.faults())
 
     async def close(self) -> None:
         """Finish all waiting calls, then close the files. May be called twice."""
         parts = self._own()
-        if not parts.thread.is_stopped:
-            await parts.thread.ask(parts.close, None)
+        for worker in parts.workers:
+            if not worker.thread.is_stopped:
+                await worker.thread.ask(worker.close, None)
         parts.abandon()
 
     async def _read(self, work: Callable[[Any], T]) -> T:
-        parts = self._own()
-        return await finished(parts.thread.ask(parts.files.read, work))
+        turns = self._own().turns
+        return await finished(turns.thread.ask(turns.files.read, work))
+
+    async def _list(self, work: Callable[[Any], T]) -> T:
+        lists = self._own().lists
+        return await finished(lists.thread.ask(lists.files.read, work))
 
     async def _write(self, work: Callable[[Any], T]) -> T:
-        parts = self._own()
-        return await finished(parts.thread.ask(parts.files.write, work))
+        turns = self._own().turns
+        return await finished(turns.thread.ask(turns.files.write, work))
 
     def _own(self) -> _Parts[F]:
         """Return the parts of this process. Neither a thread nor a connection survives a fork."""
@@ -194,30 +207,44 @@ class LocalStore(ForwardingStore, Generic[F]):
         return self._parts
 
     def _new_parts(self) -> _Parts[F]:
-        parts = _Parts(self._path, self._files(), self._locked)
+        parts = _Parts(self._path, self._files(), self._files_to_list(), self._locked)
         weakref.finalize(self, parts.abandon).atexit = False
         return parts
 
 
-class _Parts(Generic[F]):
-    """The parts of a store that belong to one process."""
+class _Worker(Generic[F]):
+    """Files, and the thread that uses them."""
 
-    def __init__(self, path: str, files: F, locked: Path | None) -> None:
-        self.process = os.getpid()
+    def __init__(self, path: str, files: F) -> None:
         self.files = files
         self.thread = WorkerThread(path)
-        self.queue = KeyedQueue()
-        self.locks = NoLocks() if locked is None else locks_beside(locked)
 
     def close(self, asked: Sequence[None]) -> Sequence[None]:
         """Close the files, in the thread."""
         self.files.close()
         return asked
 
+
+class _Parts(Generic[F]):
+    """The parts of a store that belong to one process."""
+
+    def __init__(self, path: str, files: F, files_to_list: F | None, locked: Path | None) -> None:
+        self.process = os.getpid()
+        self.turns = _Worker(path, files)
+        self.lists = self.turns if files_to_list is None else _Worker(path, files_to_list)
+        self.queue = KeyedQueue()
+        self.locks = NoLocks() if locked is None else locks_beside(locked)
+
+    @property
+    def workers(self) -> Sequence[_Worker[F]]:
+        """All workers. The one of the turns is closed last."""
+        return [self.turns] if self.lists is self.turns else [self.lists, self.turns]
+
     def abandon(self) -> None:
-        """Stop the thread and close the locks without waiting, for a store that nobody closed."""
+        """Stop the threads and close the locks without waiting, for a store that nobody closed."""
         if self.process == os.getpid():
-            self.thread.stop(self.files.close)
+            for worker in self.workers:
+                worker.thread.stop(worker.files.close)
             self.locks.close()
 
 

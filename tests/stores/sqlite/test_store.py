@@ -96,7 +96,7 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (3,)
+            assert db.execute("PRAGMA user_version").fetchone() == (4,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         names = ("synchronous", "foreign_keys")
         settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
@@ -126,13 +126,13 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 3): "
+            f"{path}: written by a newer version (schema 7; this one knows up to 4): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     with closing(sqlite3.connect(path)) as db:
         db.executescript((GOLDEN / f"sqlite_{version}.sql").read_text("utf-8"))
@@ -627,7 +627,7 @@ async def test_a_closed_store_names_its_file(path):
 async def test_a_dropped_store_ends_its_thread(path):
     store = SQLiteStore(path)
     await store.save(turn(1))
-    thread = store._parts.thread._thread
+    thread = store._parts.turns.thread._thread
     del store
     gc.collect()
     await asyncio.to_thread(thread.join, 30)

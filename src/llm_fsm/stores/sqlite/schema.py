@@ -18,7 +18,7 @@ from llm_fsm.stores.locks.file_locks import make_folder
 from llm_fsm.stores.sqlite.errors import is_busy
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
 _STEPS: Mapping[int, tuple[str, ...]] = {
@@ -37,6 +37,13 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             number INTEGER NOT NULL, place INTEGER NOT NULL, sink TEXT NOT NULL, key TEXT NOT NULL,
             text TEXT NOT NULL, PRIMARY KEY (conversation, number, place))""",
         "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
+    ),
+    # One for each choice of filters, with the id last, so that a list reads only the lines that it returns.
+    3: (
+        "CREATE INDEX listed_by_ended ON conversations (ended, id)",
+        "CREATE INDEX listed_by_state ON conversations (state, ended, id)",
+        "CREATE INDEX listed_by_definition ON conversations (definition, ended, id)",
+        "CREATE INDEX listed_by_definition_and_state ON conversations (definition, state, ended, id)",
     ),
 }
 """Statements that upgrade a file from a version to the next one."""

@@ -37,6 +37,8 @@ _FOUND = """WITH asked AS (
     EXISTS (SELECT 1 FROM inbox i JOIN json_each(asked.value, '$[3]') request ON i.request_id = request.value
         WHERE i.conversation = asked.id),
     c.definition_sha IS asked.sha,
+    (c.definition, c.state, c.ended) IS (json_extract(asked.value, '$[4]'), json_extract(asked.value, '$[5]'),
+        json_extract(asked.value, '$[6]')),
     asked.sha IS NULL OR json_extract(asked.value, '$[2]')
         OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
     EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
@@ -48,20 +50,19 @@ _row = attrgetter(
 """The row of a commit, in the order of `_WRITE`."""
 _WRITE = """INSERT INTO conversations
     (id, version, session, definition, state, ended, updated, definition_sha, created)"""
-_OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
-    definition = excluded.definition, state = excluded.state, ended = excluded.ended, updated = excluded.updated"""
-_OVER_AND_PIN = f"{_OVER}, definition_sha = excluded.definition_sha"
-"""It writes one more page, that of the index of pins, even if the pin is the same."""
-_LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
-    WHERE id > coalesce(:after, '') AND (:definition IS NULL OR definition = :definition)
-    AND (:state IS NULL OR state = :state) AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT max(:limit, 0)"""
-_OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
-    JOIN conversations ON id = conversation
-    WHERE sink = :sink AND conversation > coalesce(:after, '')
-    AND (:conversation_id IS NULL OR conversation = :conversation_id)
-    AND (:definition IS NULL OR definition = :definition)
-    ORDER BY conversation, number, place LIMIT max(:limit, 0)"""
-_OUTBOX_OF_ALL = _OUTBOX.replace("sink = :sink", ":sink IS NULL")
+_EACH_TURN = ("version", "session", "updated")
+_LISTED = ("definition", "state", "ended")
+_PINNED = ("definition_sha",)
+"""The columns that a commit replaces.
+
+A column with an index costs a page of each of its indexes, even if the value is the same. So `_LISTED` and `_PINNED`
+are replaced only if they change.
+"""
+_LINE = "SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations"
+_POSTED = """SELECT conversation, number, place, sink, key, text
+    FROM outbox CROSS JOIN conversations ON id = conversation"""
+_DUE = "SELECT conversation, time, kind FROM due CROSS JOIN conversations ON id = conversation"
+"""A cross join keeps its order. Otherwise SQLite might go through all conversations of a definition."""
 _DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
@@ -76,6 +77,8 @@ class _Found(NamedTuple):
     """A request id of the commit is answered already."""
     pinned: bool
     """The conversation is pinned to the definition of the commit."""
+    listed: bool
+    """Filters of lists find the same of the conversation after the commit."""
     defined: bool
     """The definition of the commit is stored."""
     is_due: bool
@@ -114,7 +117,11 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
 
 def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]:
     asked = [
-        (c.conversation_id, c.definition_sha, c.definition_text is not None, [request for *_, request in c.numbered])
+        (
+            *(c.conversation_id, c.definition_sha, c.definition_text is not None),
+            [request for *_, request in c.numbered],
+            *(c.definition, c.state, c.ended),
+        )
         for c in commits
     ]
     found = {place: _Found(*row) for place, *row in _answers(db, _FOUND, asked)}
@@ -140,13 +147,27 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
         for place, event in enumerate(c.outbox)
     ]
     _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
-    for pinned, over in ((True, _OVER), (False, _OVER_AND_PIN)):
-        _run(db, _WRITE, [_row(commit) for commit, before in taken if before.pinned == pinned], over)
+    for columns, rows in _replaced(taken).items():
+        replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        _run(db, _WRITE, rows, f"ON CONFLICT (id) DO UPDATE SET {replaced}")
     _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", answered)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         db.execute(_DROP_UNUSED)
+
+
+def _replaced(taken: Sequence[tuple[Commit, _Found]]) -> dict[tuple[str, ...], list[Row]]:
+    """Return the rows of commits by the columns that they replace."""
+    rows: dict[tuple[str, ...], list[Row]] = {}
+    for commit, before in taken:
+        columns: tuple[str, ...] = _EACH_TURN
+        if not before.listed:
+            columns += _LISTED
+        if not before.pinned:
+            columns += _PINNED
+        rows.setdefault(columns, []).append(_row(commit))
+    return rows
 
 
 def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str = "") -> None:
@@ -168,6 +189,43 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
         row = f"({','.join('?' * len(part[0]))})"
         yield f"{before} VALUES {','.join([row] * size)} {after}", [value for item in part for value in item]
         start += size
+
+
+def _listing(query: ListQuery) -> str:
+    """Return the statement of a list. It reads an index in order, and only the lines that it returns.
+
+    Filters that are not given are left out, because SQLite uses no index for `:x IS NULL OR column = :x`. The indexes
+    have `ended` before the id. So a list of both, the ended and the others, merges two.
+    """
+    equal = [f"{column} = :{column}" for column in ("definition", "state") if getattr(query, column) is not None]
+    following = _if(query.after, "id > :after")
+    if query.ended is not None:
+        branches = [[*equal, "ended = :ended", *following]]
+    elif equal:
+        branches = [[*equal, f"ended = {ended}", *following] for ended in (0, 1)]
+    else:
+        branches = [following]
+    lists = [_where(_LINE, wanted) for wanted in branches]
+    return f"{' UNION ALL '.join(lists)} ORDER BY id LIMIT max(:limit, 0)"
+
+
+def _posted(query: OutboxQuery) -> str:
+    """Return the statement that reads the outbox, with the filters that are given."""
+    wanted = [
+        *_if(query.sink, "sink = :sink"),
+        *_if(query.conversation_id, "conversation = :conversation_id"),
+        *_if(query.after, "conversation > :after"),
+        *_if(query.definition, "definition = :definition"),
+    ]
+    return f"{_where(_POSTED, wanted)} ORDER BY conversation, number, place LIMIT max(:limit, 0)"
+
+
+def _if(given: object, condition: str) -> list[str]:
+    return [] if given is None else [condition]
+
+
+def _where(select: str, conditions: Sequence[str]) -> str:
+    return f"{select} WHERE {' AND '.join(conditions)}" if conditions else select
 
 
 class Rows:
@@ -198,16 +256,17 @@ class Rows:
         self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
-        rows = self.db.execute(_LIST, asdict(query))
+        rows = self.db.execute(_listing(query), asdict(query))
         return tuple(Listed(name, of, state, bool(ended), *row) for name, of, state, ended, *row in rows)
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
-        query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
-            WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT max(?, 0)"""
-        return tuple(Due(*row) for row in self.db.execute(query, (now, definition, definition, limit)))
+        wanted = ["time <= :now", *_if(definition, "definition = :definition")]
+        query = f"{_where(_DUE, wanted)} ORDER BY time, conversation, kind LIMIT max(:limit, 0)"
+        rows = self.db.execute(query, {"now": now, "definition": definition, "limit": limit})
+        return tuple(Due(*row) for row in rows)
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
-        rows = self.db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))
+        rows = self.db.execute(_posted(query), asdict(query))
         return tuple(Posted(*row) for row in rows)
 
     def acknowledge(self, posted: Posted) -> None:

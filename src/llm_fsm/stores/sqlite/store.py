@@ -1,7 +1,8 @@
 """Conversations in one SQLite file, with the standard library only.
 
 Every turn is one transaction that is on the disk before `save` returns (write-ahead log, `synchronous=FULL`). One
-thread owns the connection and commits waiting turns together. Operating-system locks ensure one writer per conversation
+thread owns the connection of the turns and commits waiting ones together. Another thread with its own connection reads
+lists beside them. Operating-system locks ensure one writer per conversation
 across processes (see `locks.file_locks`). On Windows, only the version check of `save` protects against a second
 process. Waiters of one process are served in order. Between processes, the first that asks after the release is next.
 
@@ -38,12 +39,16 @@ class SQLiteStore(LocalStore[Database]):
             super().__init__(place, "an SQLite", locked=Path(place))
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        parts = self._own()
-        return await parts.thread.ask(parts.files.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+        turns = self._own().turns
+        return await turns.thread.ask(turns.files.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
-        parts = self._own()
-        await finished(parts.thread.ask(parts.files.save, commit))
+        turns = self._own().turns
+        await finished(turns.thread.ask(turns.files.save, commit))
 
     def _files(self) -> Database:
         return Database(self._path, self._busy_timeout)
+
+    def _files_to_list(self) -> Database | None:
+        # Another connection to ":memory:" would open another, empty database.
+        return None if self._path == MEMORY else self._files()
