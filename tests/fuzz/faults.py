@@ -581,10 +581,10 @@ def foreign_placeholder(document: Document, chance: Random) -> str | None:
 def failing_reply(document: Document, chance: Random) -> str | None:
     """Something that a reply cannot do."""
     wrong = [
-        "{% include 'footer' %}",
-        "{{ 9**9**9 }}",
-        "{% for i in range(3) %}{{ i }}{% endfor %}",
         "{{ 'a' + 1 }}",
+        "{{ 7 | length }}",
+        "{{ 'abc' | join(', ') }}",
+        "{% for letter in 'abc' %}{{ letter }}{% endfor %}",
     ]
     return _say(document, chance, chance.choice(wrong))
 

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 LAZY = {
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
+    ("definition.templates", "definition.reply_template"),  # it loads the template engine
     ("lint.rules.conditions.bad_condition", "lint.facts.data_flow"),
     ("lint.rules.conditions.bad_condition", "lint.facts.members"),
 }

@@ -228,7 +228,7 @@ class State(_Model):
     transitions: list[Transition] = []
     """The moves that are allowed from here."""
     reply: Text | None = None
-    """A fixed text (Jinja2 expressions over context keys) instead of a model's text."""
+    """A fixed text (a small part of Jinja2 over context keys) instead of a model's text."""
     choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
     """The user's choices here, as labels or as {label, value}; by default those of the only collected key."""
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)

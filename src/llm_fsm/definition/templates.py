@@ -1,16 +1,24 @@
 """Fixed replies as templates, without a template engine for those that only show keys and test them.
 
-Jinja's own parser judges all others. It is loaded with the first reply that needs it.
+`reply_template` judges all others. The template engine is loaded with the first reply that needs it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
+FILTERS = (
+    *("default", "upper", "lower", "title", "capitalize", "trim", "replace", "format"),
+    *("length", "first", "last", "join", "sort", "sum", "int", "round"),
+)
+TESTS = ("defined", "undefined", "none", "true", "false", "boolean", "number", "string")
+LANGUAGE = (
+    "a fixed reply has {{ }}, if, for, comparisons, and, or, not, in, + and -; "
+    f"the filters {', '.join(FILTERS)}; and the tests {', '.join(TESTS)}"
+)
+"""The whole language of fixed replies, for authors."""
 _NAME = r"(?!(?:not|if|in|is|true|false|none|loop|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
 _TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
 _PLAIN = re.compile(
@@ -27,12 +35,6 @@ def is_plain(text: str) -> bool:
     return "{" not in _PLAIN.sub("", text) and "._" not in text
 
 
-@cache
-def _fixed_replies() -> Any:
-    """Return the module that compiles and renders replies. It is loaded late, because it needs the template engine."""
-    return import_module("llm_fsm.turn.fixed_replies")
-
-
 class Rendering(NamedTuple):
     """The result of rendering a reply: its text, or None, the kind of error, and the reason."""
 
@@ -43,21 +45,23 @@ class Rendering(NamedTuple):
 
 def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Rendering]:
     """Yield the rendering of a fixed reply in each of these contexts; `text` must be a template."""
-    fixed_replies = _fixed_replies()
-    reply = fixed_replies.compile_reply(text)
+    from llm_fsm.definition import reply_template  # noqa: PLC0415 - it loads the template engine
+
+    reply = reply_template.compile_reply(text)
     for data in contexts:
         try:
             yield Rendering(reply.render(data))
-        except fixed_replies.WordingError as error:
+        except reply_template.WordingError as error:
             yield Rendering(None, type(error.__cause__).__name__, str(error.__cause__ or error))
 
 
 def template_fault(text: str) -> str | None:
-    """Return in a few words why a text is not a Jinja2 template; None if it is one."""
+    """Return in a few words why a text is not a fixed reply; None if it is one."""
     if is_plain(text) and _is_closed(text):
         return None
-    fault: str | None = _fixed_replies().template_fault(text)
-    return fault
+    from llm_fsm.definition import reply_template  # noqa: PLC0415 - it loads the template engine
+
+    return reply_template.template_fault(text)
 
 
 def _is_closed(text: str) -> bool:

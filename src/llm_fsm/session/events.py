@@ -160,6 +160,13 @@ class ConditionFailed(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class ReplyFailed(Event, frozen=True, kw_only=True):
+    """The fixed reply of a state could not be rendered, so the user read an apology instead."""
+
+    state: str
+    reason: str
+
+
 class StateEntered(Event, frozen=True, kw_only=True):
     """The machine moved. `transition` is the JSON pointer of the transition in the definition, if one was taken.
 

@@ -21,7 +21,7 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
-from llm_fsm.turn.fixed_replies import WordingError
+from llm_fsm.turn.fixed_replies import FixedReply, WordingError
 from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
 from llm_fsm.turn.localized import label_of, text_of
 from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
@@ -317,6 +317,12 @@ def ahead(root: CompiledMachine, session: Session) -> Ahead:
     )
 
 
+def fixed_words(machine: CompiledMachine, fixed: FixedReply, session: Session) -> str:
+    """Return a fixed reply with the values of a conversation. Raises WordingError."""
+    system = redacted(machine.keys.secret_values(session.context), session.system_names())
+    return fixed.render(machine.in_words(machine.keys.visible(session.context)) | system)
+
+
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
     """Return a state's words without a model: its fixed reply, else its purpose or description.
 
@@ -324,8 +330,7 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
     """
     if state.fixed is not None:
         try:
-            system = redacted(machine.keys.secret_values(session.context), session.system_names())
-            return state.fixed.render(machine.in_words(machine.keys.visible(session.context)) | system)
+            return fixed_words(machine, state.fixed, session)
         except WordingError:
             return ""
     return (

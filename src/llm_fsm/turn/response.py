@@ -21,10 +21,10 @@ from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn import model, tool_loop
-from llm_fsm.turn.available import asides, available_moves, own_words
+from llm_fsm.turn.available import asides, available_moves, fixed_words, own_words
 from llm_fsm.turn.backtracking import holds
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
-from llm_fsm.turn.fixed_replies import own_question, sentence
+from llm_fsm.turn.fixed_replies import WordingError, own_question, sentence
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.tasks import buckets_of
@@ -74,8 +74,15 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
 
 
 def say_fixed(turn: TurnState) -> None:
-    if turn.state.fixed is not None:
-        turn.say("fixed", own_words(turn.machine, turn.state, turn.session))
+    """Say the fixed reply of the state. If its values do not allow that, apologise and record the reason."""
+    if turn.state.fixed is None:
+        return
+    try:
+        turn.say("fixed", fixed_words(turn.machine, turn.state.fixed, turn.session))
+    except WordingError as error:
+        turn.emit(ev.ReplyFailed(state=turn.state.id, reason=str(error)))
+        turn.fallback = True
+        turn.say("notice", turn.state.model.on_failure or CANNOT_GO_ON)
 
 
 def say_on_the_way(turn: TurnState) -> None:

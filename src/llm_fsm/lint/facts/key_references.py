@@ -1,4 +1,4 @@
-"""The context keys in texts: in Jinja2 expressions of fixed replies, and as placeholders elsewhere.
+"""The context keys in texts: in fixed replies, and as placeholders elsewhere.
 
 Our own scanner reads them, without the template engine. It ignores text that it cannot read.
 """
@@ -15,8 +15,8 @@ _TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS = frozenset(
     {
-        *("and", "or", "not", "in", "is", "if", "else", "elif", "for", "set", "true", "false", "none"),
-        *("True", "False", "None", "recursive", "loop", "self", "with", "without", "context", "scoped"),
+        *("and", "or", "not", "in", "is", "if", "else", "elif", "for", "true", "false", "none"),
+        *("True", "False", "None", "loop"),
     }
 )
 _PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
@@ -38,7 +38,7 @@ def placeholders(text: str) -> Iterator[str]:
 
 
 def mentions(template: str) -> list[Mention]:
-    """Return every name that a fixed reply reads, in order, without names that the template itself sets."""
+    """Return every name that a fixed reply reads, in order, without the variables of its loops."""
     if "{" not in template:
         return []
     found: list[Mention] = []
@@ -58,8 +58,8 @@ def mentions(template: str) -> list[Mention]:
 def _block(text: str, local: set[str]) -> Iterator[Mention]:
     word, _, rest = text.partition(" ")
     names = [name for name, _ in _names(rest)]
-    if word in ("for", "set", "with", "macro"):
-        made, _, rest = rest.partition(" in " if word == "for" else "=")
+    if word == "for":
+        made, _, rest = rest.partition(" in ")
         local.update(_WORD.findall(made))
         names = [name for name, _ in _names(rest)]
     elif word.startswith("end"):

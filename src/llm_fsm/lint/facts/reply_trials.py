@@ -28,8 +28,6 @@ _FEW = 2
 _SAMPLES = 5
 _LONGEST = 4_000
 _DEPTH = 4
-# These could take much time or memory with large numbers or repetitions.
-_COSTLY = re.compile(r"wordwrap|truncate|macro|recursive|\bcall\b")
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
@@ -40,7 +38,7 @@ _SYSTEM: Mapping[str, Any] = {
     "_extra": {},
 }
 _ANYTHING: tuple[Any, ...] = ("text", 2, ["text"], {"name": "text"}, True)
-_TYPED = ("TypeError", "SecurityError")
+_TYPED = ("TypeError", "WordingError", "UndefinedError")
 
 
 class Trial(NamedTuple):
@@ -69,7 +67,7 @@ def reply_trials(document: Document) -> Mapping[str, Trial]:
 
 def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     code = " ".join(tag[0] for tag in _TAGS.finditer(text))
-    if len(text) > _LONGEST or _COSTLY.search(code) or code.count("{%") > 40 or code.count(" for ") > 2:
+    if len(text) > _LONGEST or code.count("{%") > 40 or code.count(" for ") > 2:
         return None
     names = list(dict.fromkeys(root_of(mention.name) for mention in flow.replies.get(state, ())))
     literals = _literals(code)
@@ -84,7 +82,8 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     if hard is not None and typed:
         passed = [values for result, values in zip(results, contexts, strict=True) if result.words is not None]
         return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
-    silent = not failed and (typed or len(names) <= _FEW) and not any(one.words for one in results)
+    whole = len(names) <= _FEW and not re.search(r"[\[.]", _TEXT.sub("", code))  # no parts of unknown values
+    silent = not failed and (typed or whole) and not any(one.words for one in results)
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
 
 
@@ -109,7 +108,7 @@ def _is_closed(schema: object, depth: int) -> bool:
 def _is_sure(why: str, names: list[str]) -> bool:
     """Return true for a failure that no value of a key could prevent."""
     undefined = re.search(r"'(\w+)' is undefined", why)
-    return "no loader" in why or (undefined is not None and undefined[1] not in names)
+    return undefined is not None and undefined[1] not in names
 
 
 def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
@@ -139,7 +138,24 @@ def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
         return (*_ANYTHING, *literals)
     whole_set = domain(keys[name], definitions)
     fitting = [value for value in literals if not (points([value]) & whole_set).empty]
-    return tuple(_distinct([*islice(samples(keys[name], definitions), _SAMPLES), *fitting])) or ("text",)
+    typical = list(islice(samples(keys[name], definitions), _SAMPLES))
+    sparse = [_sparse(keys[name], value) for value in typical]
+    return tuple(_distinct([*typical, *sparse, *fitting])) or ("text",)
+
+
+def _sparse(schema: object, value: Any) -> Any:
+    """Return a value without the parts that its schema does not require. A list keeps its first item whole."""
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [*value[:1], *(_sparse(items, item) for item in value)]
+    if isinstance(value, dict):
+        required = schema.get("required")
+        kept = required if isinstance(required, list) else []
+        parts = object_at(schema, "properties")
+        return {name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept}
+    return value
 
 
 def _distinct(values: Iterable[Any]) -> Iterator[Any]:
@@ -171,10 +187,7 @@ def _plainly(why: str) -> str:
 
 
 _REASONS = (
-    (r"no loader", "other templates cannot be included, imported or extended"),
-    (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; ~ joins them"),
-    (r"'\w+' is undefined", "it calls or computes with something that replies do not have"),
-    (r"object is not callable", "it calls something that is no function"),
-    (r"operator .* works on moderate", "it computes with something that is no number, or too large a one"),
-    (r"access to attribute", "it uses an attribute or a method that is closed to replies"),
+    (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; write {{ a }}{{ b }}"),
+    (r"'\w+' is undefined", "it computes with something that replies do not have"),
+    (r"has no attribute '\w+'", "it computes with a part that a value may not have"),
 )

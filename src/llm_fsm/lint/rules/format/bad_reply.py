@@ -21,8 +21,8 @@ def reply_fails(document: Document) -> Iterator[Finding]:
     """Rendering a fixed reply fails, always or with some values of its keys.
 
     Why it is bad:
-    Replies run in a sandbox. It has no other templates, no names that begin with `_`, and no functions. It does not
-    repeat texts or add numbers to texts. A reply that fails is replaced by a standard apology.
+    A reply cannot add numbers to texts, or go through something that is no list. A sum needs a number in each item.
+    A reply that fails is replaced by `on_failure` of the state's `model`, or by a standard apology.
 
     Example:
         "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},
@@ -31,7 +31,8 @@ def reply_fails(document: Document) -> Iterator[Finding]:
             "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ 'Guests: ' + guests }}"}}
 
     Fix:
-    Rewrite the part that the message names: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
+    Rewrite the part that the message names: `Guests: {{ guests }}`. If a part of an object may be missing, require
+    it in the schema, or test for it with `if`.
     """
     for state, trial in reply_trials(document).items():
         if trial.outcome == "empty":

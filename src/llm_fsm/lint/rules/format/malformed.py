@@ -9,7 +9,7 @@ from llm_fsm._json import object_at, step, value_at
 from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
-from llm_fsm.definition.templates import template_fault
+from llm_fsm.definition.templates import LANGUAGE, template_fault
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json
@@ -163,19 +163,20 @@ def _plainly_sound(schema: Mapping[str, Any]) -> bool:
 
 @lint_rule("S110", "error")
 def bad_template(document: Document) -> Iterator[Finding]:
-    """A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
+    """A fixed reply is not in the language of replies, or a delimiter, quote, bracket or block is not closed.
 
     Why it is bad:
-    The reply cannot be rendered, so the machine cannot be started.
+    The reply cannot be rendered, so the machine cannot be started. Replies have `{{ }}`, `if`, `for`, comparisons,
+    `+`, `-` and a few filters. They have no variables, calls and methods, so no reply can become too long.
 
     Example:
         "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
 
     Fix:
-    Close the part that the message names. `{{ "{{" }}` writes the delimiters themselves.
+    Do what the message says. `{{ "{{" }}` writes the delimiters themselves. Compute values with `set` or a handler.
     """
     for state in document.states.values():
         reply = state.text("reply")
         reason = template_fault(reply) if reply else None
         if reason is not None:
-            yield bad_template.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")
+            yield bad_template.finding(f"not a template: {reason}", pointer=state.pointer + "/reply", hint=LANGUAGE)
