@@ -3,15 +3,20 @@
 A model is a definition. A header, `previous_response_id`, `conversation` or the metadata names the conversation.
 Otherwise the transcript identifies it; see `transcripts.py`. System messages are ignored, because the definition has
 its own.
+
+A client may hold another history than the server: answers that failed, were stopped or lost, and messages that were
+edited or trimmed. Such a client is never turned away. Its conversation goes on, is forked, or begins with its history.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
@@ -20,19 +25,43 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
+from llm_fsm.errors import LLMFSMError
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
+from llm_fsm.server.front_end_tasks import is_task, task_answer
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
-from llm_fsm.server.transcripts import Said, Transcripts, answer_text, digest, first_id, pause_words, words_of
+from llm_fsm.server.transcript_index import Entry, entry_of
+from llm_fsm.server.transcripts import (
+    Address,
+    Point,
+    Said,
+    Transcripts,
+    address_of,
+    answer_text,
+    joined_text,
+    marks,
+    names_in,
+    new_request_id,
+    pause_words,
+    words_of,
+)
 from llm_fsm.server.turns import LiveTurn
+from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 ANSWER = "answer"
 """The name of the tool whose call represents a pause."""
+_NAMED_BY_BODY = ("user", "safety_identifier")
+_NAMED_BY_METADATA = ("user", "user_id", "chat_id", "session_id", "thread_id")
+_NAMED_BY_HEADERS = (
+    *("x-openwebui-chat-id", "x-openwebui-user-id", "x-litellm-end-user-id", "x-litellm-session-id"),
+    *("x-chat-id", "x-session-id", "x-thread-id", "x-user-id"),
+)
+"""Names of a user or a chat, which keep the users of one token apart."""
 
 
 class _Wish(BaseModel):
@@ -90,8 +119,7 @@ class Asked:
     continues. If that is not the last turn, the conversation is forked.
     """
 
-    caller: Caller
-    machine: AsyncMachine
+    address: Address
     before: Sequence[Said]
     last: Said
     name: str | None = None
@@ -99,18 +127,39 @@ class Asked:
     key: str | None = None
     retries: bool = False
 
-    def request_id(self) -> str:
-        """Return the request id of a message that is known by its transcript."""
-        return self.key or f"t-{digest([*self.before, self.last])[:40]}"
+    @property
+    def caller(self) -> Caller:
+        """The client of the request."""
+        return self.address.caller
+
+    @property
+    def machine(self) -> AsyncMachine:
+        """The machine that is asked."""
+        return self.address.machine
+
+    @property
+    def messages(self) -> list[Said]:
+        """All messages, with the last one."""
+        return [*self.before, self.last]
+
+    def text(self, joined: Sequence[int]) -> str:
+        """Return the message to send: the last one after those that were never answered, unless that is too long."""
+        text = joined_text([*(self.before[place].text for place in joined), self.last.text])
+        return text if len(text) <= MAX_MESSAGE_CHARS else self.last.text
 
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """A running turn, and its identification for later requests."""
+    """A running turn, and its identification for later requests.
+
+    `filing`: registers the transcript after the turn, also if the client has left; None if it has a name.
+    """
 
     served: Served
     live: LiveTurn
     asked: Asked
+    entry: Entry | None = None
+    filing: asyncio.Task[None] | None = None
 
 
 class OpenAI:
@@ -119,6 +168,8 @@ class OpenAI:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.transcripts = Transcripts(service)
+        service.forgets.append(self.transcripts.forget)
+        self._filing: set[asyncio.Task[None]] = set()
         self.router = APIRouter(prefix="/v1", tags=["openai"])
         self._began = int(time.time())
         self._models()
@@ -144,18 +195,61 @@ class OpenAI:
 
     async def begin(self, asked: Asked) -> Going:
         """Find or begin the conversation, and take the message. Raises Problem, ConversationConflict."""
-        served = await (self._by_transcript(asked) if asked.name is None else self._by_name(asked, asked.name))
+        if asked.name is None:
+            return await self._begin_by_transcript(asked)
+        served = await self._by_name(asked, asked.name)
         if served.machine is not asked.machine:
             raise Problem("conflict", f"the conversation follows {served.definition!r}, not the model that was asked")
-        request_id = asked.request_id() if asked.name is None else asked.key or secrets.token_hex(16)
-        return Going(served, await self._taken(served, asked.last, request_id), asked)
+        joined = await self.transcripts.unanswered(served, asked.before)
+        request_id = asked.key or secrets.token_hex(16)
+        return Going(served, await self._taken(served, asked, joined, request_id), asked)
 
-    async def _taken(self, served: Served, last: Said, request_id: str) -> LiveTurn:
+    async def _begin_by_transcript(self, asked: Asked) -> Going:
+        if asked.key is not None or asked.retries:
+            again = await self.transcripts.retried(asked.address, asked.messages, asked.key)
+            if again is not None:
+                served, entry = again
+                return await self._going(served, asked, entry, is_new=False)
+        point = await self.transcripts.find(asked.address, asked.before)
+        served, is_new = await self._by_transcript(asked, point)
+        joined = _unanswered(asked.before) if point is None else point.joined
+        request_id = asked.key or new_request_id(marks(asked.address, asked.messages)[-1])
+        entry = entry_of(served.id, request_id, joined)
+        # Before the turn, so that a client that loses the answer, or this process, finds the turn again.
+        await self.transcripts.asked(asked.address, asked.messages, entry)
+        return await self._going(served, asked, entry, is_new=is_new)
+
+    async def _going(self, served: Served, asked: Asked, entry: Entry, *, is_new: bool) -> Going:
+        try:
+            live = await self._taken(served, asked, entry.joined, entry.request_id)
+        except Exception:
+            if is_new:
+                await self.service.delete(served)
+            raise
+        filing = asyncio.create_task(self._filed(served, asked, entry, live, is_new=is_new))
+        self._filing.add(filing)
+        filing.add_done_callback(self._filing.discard)
+        return Going(served, live, asked, entry, filing)
+
+    async def _filed(self, served: Served, asked: Asked, entry: Entry, live: LiveTurn, *, is_new: bool) -> None:
+        """Register the transcript of a turn after its end. A conversation in which nothing happened is removed."""
+        await live.settle()
+        if live.turn is not None:
+            answer = Said("assistant", words_of(live.turn))
+            await self.transcripts.answered(asked.address, [*asked.messages, answer], entry)
+        elif is_new:
+            with suppress(LLMFSMError):
+                loaded = await served.machine.store.load(served.chat.id, entry.request_id)
+                if loaded is not None and loaded.recorded is None:
+                    await self.service.delete(served)
+
+    async def _taken(self, served: Served, asked: Asked, joined: Sequence[int], request_id: str) -> LiveTurn:
         await served.chat.refresh()
+        last = asked.last
         if last.role == "tool" or served.chat.paused is not None:
             value = _value(last.text, strict=last.role != "tool")
             return await self.service.stream_answer(served, value, None, request_id)
-        return await self.service.stream(served, last.text, request_id)
+        return await self.service.stream(served, asked.text(joined), request_id)
 
     async def _by_name(self, asked: Asked, name: str) -> Served:
         caller = asked.caller
@@ -172,46 +266,55 @@ class OpenAI:
             return served
         turns = await served.chat.turns()
         after = next((turn.number for turn in turns if turn.request_id == asked.after), None)
-        if after is None:
-            raise Problem("not-found", "there is no response of this id")
+        if after is None:  # that turn failed or was undone, so the conversation goes on where it is
+            return served
         if turns[-1].number == after or (asked.key and _answered(turns, after, asked.key)):
             return served
         return (await self.service.fork(served, after, None, asked.key)).served
 
-    async def _by_transcript(self, asked: Asked) -> Served:
-        caller, machine = asked.caller, asked.machine
-        if not asked.before:
-            name = first_id(asked.last, new_id(caller, "v1", asked.key))
-            try:
-                return (await self.service.start(caller, machine, conversation_id=name, greet=False)).served
-            except ConversationConflict:  # the same key began it before
-                return await self.service.find(caller, name)
-        point = await self.transcripts.find(caller, machine.definition.name, asked.before)
-        if point is None:
-            raise Problem(
-                "conflict",
-                "no conversation of this token has these messages before the last one: send the header "
-                "X-Conversation-Id, or the messages as this server gave them, or begin with one message",
+    async def _by_transcript(self, asked: Asked, point: Point | None) -> tuple[Served, bool]:
+        """Return the conversation for a message at a point, and whether it is new."""
+        if point is None or (point.goes_on and point.served.chat.ended):
+            return await self._new(asked), True
+        if point.goes_on:
+            return point.served, False
+        caller = asked.caller
+        name = asked.address.id_prefix + new_id(caller, f"fork {point.served.id}", asked.key)
+        try:
+            return (await self.service.fork(point.served, point.turn, name, None)).served, True
+        except ConversationConflict:
+            if asked.key is None:
+                raise
+            return await self.service.find(caller, name), False  # the same key forked it before
+
+    async def _new(self, asked: Asked) -> Served:
+        """Begin a conversation. What was said elsewhere is its history."""
+        caller = asked.caller
+        name = asked.address.id_prefix + new_id(caller, "v1", asked.key)
+        history = [(said.role, said.text) for said in _answered_before(asked.before) if said.role != "tool"]
+        try:
+            begun = await self.service.start(
+                caller, asked.machine, conversation_id=name, greet=False, history=history
             )
-        if point.is_head:
-            return point.served
-        if asked.key or asked.retries:
-            turns = await point.served.chat.turns()
-            if _answered(turns, point.turn, asked.request_id()):
-                return point.served
-        return (await self.service.fork(point.served, point.turn, None, None)).served
+        except ConversationConflict:
+            if asked.key is None:
+                raise
+            return await self.service.find(caller, name)  # the same key began it before
+        return begun.served
 
     async def finished(self, going: Going, shown: str | None = None) -> Turn:
-        """Wait for the end of the turn, register its transcript, and return it.
+        """Wait for the end of the turn and of its registration, and return it.
 
         `shown`: the text as it was sent.
         """
         turn = await going.live.result()
-        asked = going.asked
-        if asked.name is None:
-            for words in {words_of(turn), words_of(turn) if shown is None else shown}:
-                said = [*asked.before, asked.last, Said("assistant", words)]
-                self.transcripts.remember(going.served, said, turn.number)
+        if going.filing is None or going.entry is None:
+            return turn
+        await asyncio.shield(going.filing)
+        if shown is not None and shown != words_of(turn):
+            asked = going.asked
+            said = [*asked.messages, Said("assistant", shown)]
+            await self.transcripts.answered(asked.address, said, going.entry)
         return turn
 
     async def _take(
@@ -226,10 +329,10 @@ class OpenAI:
     ) -> Going:
         """Begin the turn of the last message. `name`, `after`: as of `Asked`."""
         caller = caller_of(request)
+        machine = self.service.machines.named(caller, wish.model)
         asked = Asked(
-            caller,
-            self.service.machines.named(caller, wish.model),
-            said[:-1],
+            address_of(caller, machine, _names(request, wish)),
+            [one for one in said[:-1] if one.text.strip()],
             said[-1],
             name=name,
             after=after,
@@ -259,6 +362,8 @@ class OpenAI:
         @self.router.post("/chat/completions", summary="Take the last message of a chat", response_class=Response)
         async def complete(request: Request, wish: ChatWish, headers: Annotated[Headers, Depends()]) -> Response:
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
+            if is_task(said):
+                return self._task(request, wish, said[0].text)
             name = headers.conversation_id or _text_of(wish.metadata, "conversation_id")
             going = await self._take(request, headers, wish, said, name=name)
             place = {"X-Conversation-Id": going.served.id}
@@ -267,8 +372,32 @@ class OpenAI:
                 return event_stream(self.service, self._chunks(going, usage=usage), place)
             return Json(_completion(going.served, await self.finished(going)), headers=place)
 
+    def _task(self, request: Request, wish: ChatWish, text: str) -> Response:
+        """Answer a chore of a front end. No conversation knows of it."""
+        caller = caller_of(request)
+        definition = self.service.machines.named(caller, wish.model).definition.name
+        self.service.count(caller)
+        answer = task_answer(text, definition)
+        usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+        if not wish.stream:
+            message = {"role": "assistant", "content": answer, "refusal": None}
+            choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+            return Json({**_head(definition, "chat.completion"), "choices": [choice], "usage": usage})
+        head = _head(definition, "chat.completion.chunk")
+        with_usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
+
+        async def chunks() -> AsyncGenerator[bytes]:
+            delta = {"role": "assistant", "content": answer}
+            yield sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+            yield sse({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            if with_usage:
+                yield sse({**head, "choices": [], "usage": usage})
+            yield sse("[DONE]")
+
+        return event_stream(self.service, chunks())
+
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
-        head = _head(going.served, "chat.completion.chunk")
+        head = _head(going.served.definition, "chat.completion.chunk")
 
         def chunk(delta: Mapping[str, Any], finish: str | None = None, **extra: Any) -> bytes:
             return sse({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **extra})
@@ -364,31 +493,62 @@ def _invalid(pointer: str, detail: str) -> Problem:
     return Problem("invalid", detail, extra={"errors": [{"pointer": pointer, "in": "body", "detail": detail}]})
 
 
+def _names(request: Request, wish: ChatWish | ResponseWish) -> list[tuple[str, str]]:
+    """Return what a request says of its user and chat."""
+    return [
+        *names_in(wish.model_extra or {}, _NAMED_BY_BODY),
+        *names_in(wish.metadata or {}, _NAMED_BY_METADATA),
+        *names_in(request.headers, _NAMED_BY_HEADERS),
+    ]
+
+
+def _unanswered(before: Sequence[Said]) -> tuple[int, ...]:
+    """Return the places of the user's messages at the end to which nobody has answered."""
+    start = len(_answered_before(before))
+    return tuple(place for place in range(start, len(before)) if before[place].role == "user")
+
+
+def _answered_before(before: Sequence[Said]) -> Sequence[Said]:
+    """Return the messages up to the last answer."""
+    end = len(before)
+    while end and before[end - 1].role != "assistant":
+        end -= 1
+    return before[:end]
+
+
 def _transcript(messages: Sequence[Mapping[str, Any]], pointer: str, wanted: str) -> list[Said]:
-    """Return the messages that are read. Raises Problem 422 if the last one is none to answer."""
-    said = [one for one in map(_said, messages) if one is not None]
+    """Return the messages that are read. Raises Problem 422 if the last one is none to answer.
+
+    Earlier messages are read as far as possible. One of them may have been refused, and the client keeps it.
+    """
+    *before, last = messages or [{}]
+    said = [one for message in before if (one := _said(message, strict=False)) is not None]
+    if (one := _said(last, strict=True)) is not None:
+        said.append(one)
     if not said or said[-1].role == "assistant":
         raise _invalid(pointer, wanted)
     return said
 
 
-def _said(message: Mapping[str, Any]) -> Said | None:
-    """Read a message of a chat, or an item of an input; None for one that is ignored. Raises Problem 422."""
+def _said(message: Mapping[str, Any], *, strict: bool) -> Said | None:
+    """Read a message of a chat, or an item of an input; None: it is ignored. Raises Problem 422 if strict."""
     kind = message.get("type")
-    if kind == "function_call_output":
-        return Said("tool", _canonical(_content(message.get("output"))))
     role = message.get("role")
+    if kind == "function_call_output":
+        return Said("tool", _canonical(_content(message.get("output"), strict=strict)))
     if kind in ("function_call", "reasoning") or role in ("system", "developer"):
         return None
     if role in ("user", "assistant"):
-        return Said(str(role), _content(message.get("content")))
+        return Said(str(role), _content(message.get("content"), strict=strict))
     if role == "tool":
-        return Said("tool", _canonical(_content(message.get("content"))))
+        return Said("tool", _canonical(_content(message.get("content"), strict=strict)))
+    if not strict:
+        return None
     raise _invalid("/messages", f"{role!r:.50} is no role of a message: user, assistant, tool, system or developer")
 
 
-def _content(content: object) -> str:
-    """Return the text of a message, which may come in parts. Raises Problem 422 for anything but text."""
+def _content(content: object, *, strict: bool) -> str:
+    """Return the text of a message, which may come in parts. If strict, raise Problem 422 for anything else."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -397,11 +557,14 @@ def _content(content: object) -> str:
         texts = []
         for part in content:
             text = part.get("text") if isinstance(part, dict) else None
-            if not isinstance(text, str):
+            if isinstance(text, str):
+                texts.append(text)
+            elif strict:
                 raise _invalid("/messages", "only parts with text are read, no pictures, sounds or files")
-            texts.append(text)
         return "".join(texts)
-    raise _invalid("/messages", "the content of a message is a text or a list of parts")
+    if strict:
+        raise _invalid("/messages", "the content of a message is a text or a list of parts")
+    return ""
 
 
 def _canonical(text: str) -> str:
@@ -453,9 +616,9 @@ def _read_response_id(given: str) -> tuple[str, str]:
 # -- writing answers
 
 
-def _head(served: Served, kind: str) -> dict[str, Any]:
+def _head(definition: str, kind: str) -> dict[str, Any]:
     made = f"chatcmpl-{secrets.token_hex(12)}"
-    return {"id": made, "object": kind, "created": int(time.time()), "model": served.definition}
+    return {"id": made, "object": kind, "created": int(time.time()), "model": definition}
 
 
 def _usage(turn: Turn) -> dict[str, Any]:
@@ -487,7 +650,8 @@ def _completion(served: Served, turn: Turn) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop", "logprobs": None}
-    return {**_head(served, "chat.completion"), "choices": [choice], "usage": _usage(turn), **_extra(served, turn)}
+    head = _head(served.definition, "chat.completion")
+    return {**head, "choices": [choice], "usage": _usage(turn), **_extra(served, turn)}
 
 
 def _message_item(name: str, text: str | None) -> dict[str, Any]:

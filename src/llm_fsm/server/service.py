@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class Service:
         self.limits = limits
         self.gauge = Gauge(limits)
         self.turns = Turns()
+        self.forgets: list[Callable[[Served], Awaitable[None]]] = []
+        """Functions that forget a conversation which is about to be deleted."""
         self.is_closing = False
 
     def count(self, caller: Caller) -> None:
@@ -78,13 +80,17 @@ class Service:
         greet: bool = True,
         state: str | None = None,
         key: str | None = None,
+        history: Iterable[tuple[str, str]] | None = None,
     ) -> Begun:
-        """Begin a conversation, or return the one of the same idempotency key. Raises ConversationConflict."""
+        """Begin a conversation, or return the one of the same idempotency key. Raises ConversationConflict.
+
+        `history`: messages from elsewhere, as (role, text).
+        """
         self.count(caller)
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         try:
-            chat = await machine.start(context, stored, greet, state)
+            chat = await machine.start(context, stored, greet, state, history=history)
         except ConversationConflict:
             if key is None:
                 raise
@@ -192,6 +198,8 @@ class Service:
 
     async def delete(self, served: Served) -> None:
         """Remove a conversation."""
+        for forget in self.forgets:
+            await forget(served)
         self.machines.forget(served.chat.id)
         await served.machine.delete(served.chat.id)
         self.turns.drop_all(served.chat.id, running=True)

@@ -1,32 +1,48 @@
-"""Find the conversation of a transcript by the digest of its messages.
+"""Find the conversation of a transcript, for clients that send all messages every time.
 
-Clients of the OpenAI API send all messages every time. The messages before the last one are searched by their digest
-among the conversations of the same token. If they are the head of a conversation, it continues. If they are an earlier
-point, it is forked there.
+The messages before the last one are looked up by their digest; see `transcript_index`. Three digests lead to a turn:
+of all messages up to the question, of these with the answer, and of the last question and answer alone. So a client
+may show half an answer, an edited or a lost one, or only the end of the conversation.
 
-Digests are not stored. A conversation that begins with a transcript has the digest of its first message in its id. So
-another process, or this one after a restart, finds the few candidates. It computes their digests again.
+The address of a transcript is its token, its definition, and the user and chat that the client names. Users without a
+name may have the same messages. If a transcript fits several conversations, the caller forks one of them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from llm_fsm import ConversationNotFound, Turn
+from llm_fsm import AsyncMachine, ConversationNotFound, Turn
 from llm_fsm import events as ev
+from llm_fsm.errors import StoreError
+from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
 from llm_fsm.server.service import Service
-from llm_fsm.server.tokens import Caller
+from llm_fsm.server.tokens import MARK, Caller
+from llm_fsm.server.transcript_index import Entry
+from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
 
-KEPT = 50_000
-"""The most digests in the cache."""
-MOST_CANDIDATES = 200
-"""The most conversations with the same first message that are checked."""
+_PREFIX = "t-"
+_ADDRESS_CHARS = 16
+_MARK_CHARS = 40
+_NEAR = 8
+"""Messages from the end that are looked up one by one. Further back, the last known one is found by halving."""
+_RETRY_SECONDS = 60.0
+"""A client library tries again within a few seconds. Later, an equal message is another user's."""
+_UNDER_WAY_SECONDS = 600.0
+"""A turn that was asked longer ago is not waited for."""
+_WAIT_SECONDS = 60.0
+_JOINT = "\n\n"
+_MOST_WAITING = 20
+"""Messages without an answer that are looked at. More of them come from a client that never got one."""
 
 
 class Said(NamedTuple):
@@ -37,27 +53,69 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """The owner of a transcript. `is_named`: the client names its user or chat."""
+
+    caller: Caller
+    machine: AsyncMachine
+    digest: str
+    is_named: bool
+
+    @property
+    def id_prefix(self) -> str:
+        """The beginning of the ids of its conversations."""
+        return f"{_PREFIX}{self.digest[:_ADDRESS_CHARS]}-"
+
+
+class Exchange(NamedTuple):
+    """A turn on record, as it is in a transcript."""
+
+    turn: int
+    request_id: str | None
+    said: Said
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """A conversation as it was after a turn. `is_head`: no turn follows."""
+    """A conversation as it was after a turn.
+
+    `goes_on`: it may continue in place; otherwise it is forked after `turn`. `joined`: places of messages that were
+    never answered, and are sent along with the last one.
+    """
 
     served: Served
     turn: int
-    is_head: bool
+    goes_on: bool
+    joined: tuple[int, ...] = ()
 
 
-def digest(messages: Iterable[Said]) -> str:
-    """Return the digest of messages in their order."""
-    text = json.dumps([[one.role, one.text.strip()] for one in messages], separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+class _Fit(NamedTuple):
+    """The comparison of messages with a conversation: the last exchange that they have, and unanswered ones.
+
+    `is_faithful`: no answer differs from the recorded one. `is_lost`: an answer follows a message that is not on
+    record.
+    """
+
+    place: int
+    joined: tuple[int, ...]
+    is_faithful: bool
+    is_lost: bool
+
+
+def address_of(caller: Caller, machine: AsyncMachine, names: Sequence[tuple[str, str]]) -> Address:
+    """Return the address of a transcript. `names`: what the client says of its user and chat."""
+    owner = [caller.name, machine.definition.name, sorted(names)]
+    return Address(caller, machine, _digest(owner), bool(names))
 
 
 def words_of(turn: Turn) -> str:
     """Return the text of a turn in a transcript, with its pause as text."""
-    return _words(turn, turn.paused)
+    return _words(turn.text, turn.paused)
 
 
-def _words(turn: Turn, paused: Any) -> str:
-    return "\n\n".join(part for part in (turn.text, pause_words(paused)) if part)
+def _words(text: str, paused: Any) -> str:
+    return "\n\n".join(part for part in (text, pause_words(paused)) if part)
 
 
 def pause_words(paused: Any) -> str:
@@ -75,21 +133,76 @@ def answer_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def told(turns: Sequence[Turn]) -> list[tuple[int, list[Said]]]:
-    """Return the messages of each turn, by its number. Unrequested messages belong to the turn before."""
-    found: list[tuple[int, list[Said]]] = []
-    for turn in turns:
-        said: list[Said] = []
-        for event in turn.events:
-            if isinstance(event, ev.UserSaid):
-                said.append(Said("user", event.text))
-            elif isinstance(event, ev.Answered):
-                said.append(Said("tool", answer_text(event.value)))
-        paused = next((event for event in reversed(turn.events) if isinstance(event, ev.Paused)), None)
-        words = _words(turn, paused)
-        if said or words:
-            found.append((turn.number, [*said, Said("assistant", words)]))
+def exchanges(records: Iterable[TurnRecord]) -> list[Exchange]:
+    """Return the exchanges of a conversation, without turns that were undone."""
+    found = []
+    for _, record in without_undone(records):
+        asked: ev.UserSaid | ev.Answered | None = None
+        paused: ev.Paused | None = None
+        for event in record.events:
+            if asked is None and isinstance(event, ev.UserSaid | ev.Answered):
+                asked = event
+            elif isinstance(event, ev.Paused):
+                paused = event
+        if asked is not None:
+            words = _words(record.text, paused)
+            found.append(Exchange(record.turn, asked.request_id, _said_by(asked), words))
     return found
+
+
+def _said_by(event: ev.UserSaid | ev.Answered) -> Said:
+    if isinstance(event, ev.UserSaid):
+        return Said("user", event.text)
+    return Said("tool", answer_text(event.value))
+
+
+# -- digests
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+
+
+def _next(mark: str, said: Said) -> str:
+    return _digest([mark, said.role, said.text.strip()])[:_MARK_CHARS]
+
+
+def marks(address: Address, messages: Iterable[Said]) -> list[str]:
+    """Return the digest of the messages up to each one."""
+    found: list[str] = []
+    mark = address.digest
+    for said in messages:
+        mark = _next(mark, said)
+        found.append(mark)
+    return found
+
+
+def _pair_key(id_prefix: str, asked: Said, words: str) -> str:
+    """Return the key of a question and its answer alone."""
+    return _digest([id_prefix, asked.role, asked.text.strip(), words.strip()])[:_MARK_CHARS]
+
+
+def new_request_id(mark: str) -> str:
+    """Return a request id for the turn of a transcript, which tells its digest."""
+    return f"{_PREFIX}{mark}-{secrets.token_hex(6)}"
+
+
+def _keys_of(conversation: str, found: Sequence[Exchange]) -> set[str]:
+    """Return the keys under which the exchanges of a conversation are in the index."""
+    id_prefix = conversation[: len(_PREFIX) + _ADDRESS_CHARS + 1]
+    keys = set()
+    for exchange in found:
+        last = exchange.said.text.rpartition(_JOINT)[2]  # of several messages that were joined
+        for text in (exchange.said.text, last):
+            keys.add(_pair_key(id_prefix, Said(exchange.said.role, text), exchange.words))
+        request_id = exchange.request_id or ""
+        if request_id.startswith(_PREFIX):
+            mark = request_id[len(_PREFIX) :][:_MARK_CHARS]
+            keys |= {mark, _next(mark, Said("assistant", exchange.words))}
+    return keys
+
+
+# -- the search
 
 
 class Transcripts:
@@ -97,60 +210,245 @@ class Transcripts:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
 
-    def remember(self, served: Served, messages: Sequence[Said], turn: int) -> None:
-        """Register a conversation under its messages up to a turn."""
-        key = (served.caller.name, served.definition, digest(messages))
-        self._known[key] = (served.id, turn)
-        self._known.move_to_end(key)
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
+    async def asked(self, address: Address, messages: Sequence[Said], entry: Entry) -> None:
+        """Register a turn that is about to answer the last message."""
+        await index.add(address.machine.store, marks(address, messages)[-1], entry)
 
-    async def find(self, caller: Caller, definition: str, messages: Sequence[Said]) -> Point | None:
-        """Return the conversation with exactly these messages; None if there is none."""
-        wanted = digest(messages)
-        known = self._known.get((caller.name, definition, wanted))
-        if known is not None:
-            point = await self._point(caller, *known)
-            if point is not None:
-                return point
-        first = next((one for one in messages if one.role == "user"), None)
-        if first is None:
+    async def answered(self, address: Address, messages: Sequence[Said], entry: Entry) -> None:
+        """Register a turn under messages that end with its answer."""
+        store = address.machine.store
+        keys = [marks(address, messages)[-1]]
+        *before, asked, answer = messages
+        if any(said.role == "user" for said in before):  # else the digest of all messages is as exact
+            keys.append(_pair_key(address.id_prefix, asked, answer.text))
+        await asyncio.gather(*(index.add(store, key, entry) for key in keys))
+
+    async def forget(self, served: Served) -> None:
+        """Remove a conversation from the index, before it is deleted."""
+        name = served.chat.id.rpartition(MARK)[2]  # the id as its owner knows it, whoever deletes it
+        if name.startswith(_PREFIX):
+            await index.remove(served.machine.store, _keys_of(name, await self._exchanges(served)), name)
+
+    async def retried(self, address: Address, messages: Sequence[Said], key: str | None) -> tuple[Served, Entry] | None:
+        """Return the turn that has answered just these messages, or answers them now; None if it is not certain.
+
+        `key`: the request id that it must have; None: one turn alone was asked in the last seconds.
+        """
+        found = await index.entries(address.machine.store, marks(address, messages)[-1])
+        if key is None:
+            since = time.time() - _RETRY_SECONDS
+            found = [entry for entry in found if entry.time >= since]
+            if len({entry.conversation for entry in found}) != 1:
+                return None
+        else:
+            found = [entry for entry in found if entry.request_id == key]
+        for entry in reversed(found):
+            served = await self._served(address.caller, entry)
+            if served is not None:
+                return served, entry
+        return None
+
+    async def find(self, address: Address, before: Sequence[Said]) -> Point | None:
+        """Return the conversation of these messages, the last of which was answered; None if there is none."""
+        if not before:
             return None
-        return await self._search(caller, definition, first, wanted)
+        chain = marks(address, before)
+        found = await self._longest(address, before, chain)
+        if found is not None and not found[1].is_lost:
+            return self._point(*found)
+        end = await self._by_end(address, before)
+        if end is not None:
+            return end
+        return None if found is None else self._point(*found)
 
-    async def _point(self, caller: Caller, name: str, turn: int) -> Point | None:
+    def _point(self, held: _Held, fit: _Fit) -> Point:
+        is_head = fit.place == len(held.exchanges) - 1
+        goes_on = is_head and fit.is_faithful and held.is_alone
+        return Point(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
+
+    async def _longest(
+        self, address: Address, before: Sequence[Said], chain: Sequence[str]
+    ) -> tuple[_Held, _Fit] | None:
+        """Return the conversation that has the most of the first messages."""
+        near = range(len(before) - 1, max(len(before) - 1 - _NEAR, -1), -1)
+        for place in near:
+            found = await self._at(address, before, chain, place)
+            if found is not None:
+                return found
+        far = await self._last_known(address, before[: near[-1]], chain)
+        return None if far is None else await self._at(address, before, chain, far)
+
+    async def _last_known(self, address: Address, before: Sequence[Said], chain: Sequence[str]) -> int | None:
+        """Return the place of the last question with a known digest. If one is known, all before it are."""
+        asked = [place for place, said in enumerate(before) if said.role != "assistant"]
+        low, high = 0, len(asked)
+        while low < high:
+            middle = (low + high) // 2
+            if await index.entries(address.machine.store, chain[asked[middle]]):
+                low = middle + 1
+            else:
+                high = middle
+        return asked[low - 1] if low else None
+
+    async def _at(
+        self, address: Address, before: Sequence[Said], chain: Sequence[str], place: int
+    ) -> tuple[_Held, _Fit] | None:
+        """Return the conversation that fits best among those that have the messages up to a place."""
+        best: tuple[_Held, _Fit] | None = None
+        for held in await self._held(address, chain[place]):
+            fit = _fit(held, before, place)
+            if best is None or _worth(fit) > _worth(best[1]):
+                best = held, fit
+        return best
+
+    async def _held(self, address: Address, key: str) -> list[_Held]:
+        """Return the conversations with a key, newest first, whose turn of that key is on record."""
+        known = await index.entries(address.machine.store, key)
+        is_alone = len({entry.conversation for entry in known}) == 1
+        found = []
+        for entry in reversed(known):
+            served = await self._served(address.caller, entry)
+            if served is None:
+                continue
+            recorded = await self._exchanges(served)
+            place = _place_of(recorded, entry)
+            if place is None:
+                await self._settled(served, entry)
+                recorded = await self._exchanges(served)
+                place = _place_of(recorded, entry)
+            if place is not None:
+                found.append(_Held(served, recorded, place, is_alone))
+        return found
+
+    async def _by_end(self, address: Address, before: Sequence[Said]) -> Point | None:
+        """Return the conversation that ends with the last messages, for a client that has trimmed or edited the others.
+
+        Without a name of the user, it must be the only one: another one may be another user's.
+        """
+        answered = [place for place in range(1, len(before)) if before[place].role == "assistant"]
+        if not answered or before[answered[-1] - 1].role == "assistant":
+            return None
+        last = answered[-1]
+        key = _pair_key(address.id_prefix, before[last - 1], before[last].text)
+        held = await self._held(address, key)
+        if not held or not (held[0].is_alone or address.is_named):
+            return None
+        fit = _fit(held[0], before, last)
+        return self._point(held[0], fit)
+
+    async def unanswered(self, served: Served, before: Sequence[Said]) -> tuple[int, ...]:
+        """Return the places of the last messages that this conversation has not heard."""
+        waiting: list[int] = []
+        for place in range(len(before) - 1, -1, -1):
+            if before[place].role != "user" or len(waiting) == _MOST_WAITING:
+                break
+            waiting.insert(0, place)
+        if not waiting:
+            return ()
+        with suppress(StoreError):
+            await self._idle(served)
+        recorded = await self._exchanges(served)
+        last = recorded[-1].said.text if recorded else ""
+        return tuple(waiting[_heard([before[place].text for place in waiting], last) :])
+
+    # -- conversations
+
+    async def _served(self, caller: Caller, entry: Entry) -> Served | None:
         try:
-            served = await self._service.find(caller, name, fresh=True)
+            return await self._service.find(caller, entry.conversation, fresh=True)
         except ConversationNotFound:
             return None
-        turns = await served.chat.turns()
-        return Point(served, turn, turns[-1].number == turn) if any(one.number == turn for one in turns) else None
 
-    async def _search(self, caller: Caller, definition: str, first: Said, wanted: str) -> Point | None:
-        lines = await self._service.machines.listed(
-            caller, None, MOST_CANDIDATES, {"definition": definition}, _prefix(first)
-        )
-        earlier: Point | None = None
-        for line in sorted(lines, key=lambda one: -one.updated):
-            served = await self._service.find(caller, caller.public(line.conversation_id), fresh=True)
-            turns = await served.chat.turns()
-            said: list[Said] = []
-            for number, messages in told(turns):
-                said.extend(messages)
-                if digest(said) == wanted:
-                    point = Point(served, number, number == turns[-1].number)
-                    if point.is_head:
-                        return point
-                    earlier = earlier or point
-        return earlier
+    async def _exchanges(self, served: Served) -> list[Exchange]:
+        texts = await served.machine.store.records(served.chat.id)
+        return exchanges(map(parse, texts))
+
+    async def _settled(self, served: Served, entry: Entry) -> None:
+        """Wait for a turn that may be under way, here or in another process."""
+        live = self._service.turns.find(served.chat.id, entry.request_id)
+        if live is not None:
+            await live.settle(_WAIT_SECONDS)
+        elif time.time() - entry.time < _UNDER_WAY_SECONDS:
+            with suppress(StoreError):
+                await self._idle(served)
+
+    async def _idle(self, served: Served) -> None:
+        """Wait until no turn of the conversation runs, by taking its lock."""
+        async with served.machine.store.lock(served.chat.id, _WAIT_SECONDS):
+            return
 
 
-def first_id(first: Said, unguessable: str) -> str:
-    """Return the id of a conversation that a transcript begins."""
-    return _prefix(first) + unguessable
+class _Held(NamedTuple):
+    """A conversation that a key led to, with the place of the exchange of that key.
+
+    `is_alone`: the key led to no other one.
+    """
+
+    served: Served
+    exchanges: Sequence[Exchange]
+    place: int
+    is_alone: bool
 
 
-def _prefix(first: Said) -> str:
-    return f"t-{digest([first])[:16]}-"
+def joined_text(texts: Iterable[str]) -> str:
+    """Return several messages as one."""
+    return _JOINT.join(texts)
+
+
+def _heard(texts: Sequence[str], last: str) -> int:
+    """Return how many of these texts come no later than the last message on record, which may join several."""
+    for end in range(len(texts), 0, -1):
+        for start in range(end):
+            if joined_text(texts[start:end]).strip() == last.strip():
+                return end
+    return 0
+
+
+def _place_of(found: Sequence[Exchange], entry: Entry) -> int | None:
+    for place, exchange in enumerate(found):
+        if exchange.request_id == entry.request_id:
+            return place
+    return None
+
+
+def _is_same(given: Said, recorded: Said) -> bool:
+    return given.role == recorded.role and given.text.strip() == recorded.text.strip()
+
+
+def _fit(held: _Held, before: Sequence[Said], known: int) -> _Fit:
+    """Compare the messages after a known place with those after the exchange of that place."""
+    place = held.place
+    joined: list[int] = []
+    is_faithful, is_lost = True, False
+    for number in range(known + 1, len(before)):
+        said = before[number]
+        if said.role == "assistant":
+            is_lost = is_lost or bool(joined)
+            is_told = not joined and held.exchanges[place].words.strip().startswith(said.text.strip())
+            is_faithful = is_faithful and is_told
+        elif not joined and _follows(held.exchanges, place, said):
+            place += 1
+        else:
+            joined.append(number)
+    users = tuple(number for number in joined if before[number].role == "user")
+    return _Fit(place, users, is_faithful, is_lost)
+
+
+def _follows(recorded: Sequence[Exchange], place: int, said: Said) -> bool:
+    return place + 1 < len(recorded) and _is_same(said, recorded[place + 1].said)
+
+
+def _worth(fit: _Fit) -> tuple[bool, bool, int]:
+    """Order fits: first those without lost messages, then those with the answers as recorded."""
+    return not fit.is_lost, fit.is_faithful, fit.place
+
+
+def names_in(values: Mapping[str, object], names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the named values that are texts, each with its name."""
+    found = []
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, str) and value.strip():
+            found.append((name, value.strip()))
+    return found
