@@ -40,6 +40,19 @@ async def test_construction_touches_nothing_and_files_are_private(tmp_path):
     await store.close()
 
 
+async def test_a_conversation_that_was_kept_before_there_were_labels_has_none(tmp_path):
+    store = FileStore(tmp_path / "x")
+    await store.save(turn(1))
+    (path,) = (tmp_path / "x" / "conversations").glob("*.json")
+    document = json.loads(path.read_text("utf-8"))
+    del document["metadata"]
+    path.write_text(json.dumps(document), "utf-8")
+    await store.save(turn(2))
+    (line,) = await store.list(ListQuery(ids=frozenset("c")))
+    assert (line.turns, line.metadata) == (2, {})
+    await store.close()
+
+
 async def test_ids_never_become_paths(tmp_path):
     store = FileStore(tmp_path / "x")
     await store.save(replace(turn(1), conversation_id="../../escaped"))

@@ -259,6 +259,11 @@ class AsyncConversation:
         return dict(self._session.memory)
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """The labels that it was begun with, as {key: text}."""
+        return dict(self._session.metadata)
+
+    @property
     def paused(self) -> Paused | None:
         """The pause of the run; None if it waits for nothing but the user."""
         return self._session.pause

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
@@ -20,6 +20,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, tur
 from llm_fsm.engine.deployment import Services
 from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, create_handler
+from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
 from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
@@ -32,7 +33,16 @@ from llm_fsm.records.transfer import export, import_conversation
 from llm_fsm.session.events import Migrated, Started, TaskPassed
 from llm_fsm.session.turn_record import parse
 from llm_fsm.session.values import ValueFault, to_json_value
-from llm_fsm.stores.base import Listed, ListQuery, Store, checked_id, storable
+from llm_fsm.stores.base import (
+    Listed,
+    ListQuery,
+    Order,
+    Store,
+    checked_id,
+    checked_metadata,
+    every_line,
+    storable,
+)
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
@@ -43,6 +53,8 @@ from llm_fsm.turn.effects import Point
 from llm_fsm.turn.pipeline import Opening
 
 TIMEOUT = 120.0
+DELETED_AT_ONCE = 500
+"""Lines of a listing that are read before their conversations are deleted."""
 
 
 class _Start(NamedTuple):
@@ -276,6 +288,7 @@ class AsyncMachine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
+        metadata: Mapping[str, str] | None = None,
     ) -> AsyncConversation:
         """Begin a conversation, and greet the user unless `greet` is False.
 
@@ -290,13 +303,16 @@ class AsyncMachine:
             history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
                 and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
             timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
+            metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user": "ada"}. They never
+                change, and neither prompts nor conditions see them. At most 16 keys of 1 to 64 letters, digits, `_`,
+                `-` and `.`, with texts of 1 to 512 characters.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The id, the context, the state, the history or the time zone is wrong.
+            ValueError: The id, the context, the state, the history, the time zone or the metadata is wrong.
             ConfigurationError: A tool or function that the definition names is missing.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
@@ -310,6 +326,7 @@ class AsyncMachine:
             background=background,
             history=checked_history(history),
             timezone=checked_timezone(timezone),
+            metadata=checked_metadata(metadata),
         )
         await self._engine.resume_deliveries()
         result = await observed(on_event, partial(self._engine.start, opening))
@@ -595,17 +612,77 @@ class AsyncMachine:
 
     # -- the store
 
-    async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """List the conversations of the store in order of ids.
+    async def conversations(
+        self,
+        after: str | Listed | None = None,
+        limit: int = 100,
+        order: Order = "id",
+        **wanted: Unpack[Filter],
+    ) -> Sequence[Listed]:
+        """List conversations of the store.
 
         Args:
-            after: Start after this id; None starts at the first conversation.
-            limit: At most this many conversations. To read on, pass the last id as `after`.
+            after: Start after this id, or after this line; None starts at the first conversation. An order by time
+                needs the line.
+            limit: At most this many conversations. To read on, pass the last line as `after`.
+            order: "id", or "updated" for the time of the last turn. "-updated" begins with the newest.
+            wanted: Filters that all match: `metadata`, `updated_since`, `updated_before`, `definition`, `state`,
+                `ended`; see `llm_fsm.engine.listing.Filter`.
 
         Returns:
             One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
+
+        Raises:
+            ValueError: A filter or the order has a wrong value.
+
+        Example:
+            >>> import asyncio
+            >>> async def of_ada():
+            ...     async with AsyncMachine.from_file("pizza.json", model="offline") as machine:
+            ...         await machine.start(conversation_id="visit-1", metadata={"user": "ada"})
+            ...         return await machine.conversations(metadata={"user": "ada"}, order="-updated")
+            >>> [line.conversation_id for line in asyncio.run(of_ada())]
+            ['visit-1']
         """
-        return await self.store.list(ListQuery(after=None if after is None else storable(after), limit=limit))
+        return await self.store.list(query_of(wanted, after=after, limit=limit, order=order))
+
+    async def count(self, **wanted: Unpack[Filter]) -> int:
+        """Count conversations of the store.
+
+        Args:
+            wanted: Filters, as of `conversations`. Without any, all are counted.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ValueError: A filter has a wrong value.
+        """
+        return await self.store.count(query_of(wanted))
+
+    async def delete_matching(self, **wanted: Unpack[Filter]) -> int:
+        """Delete everything about all conversations that match, for example those of one person.
+
+        Conversations that begin meanwhile are deleted, too.
+
+        Args:
+            wanted: Filters, as of `conversations`; at least one.
+
+        Returns:
+            The number of deleted conversations.
+
+        Raises:
+            ValueError: There is no filter, or a filter has a wrong value.
+        """
+        query = query_of(wanted, limit=DELETED_AT_ONCE)
+        if query == ListQuery(limit=DELETED_AT_ONCE):
+            raise ValueError("say which conversations to delete: give a filter, such as metadata=")
+        deleted, before = 0, -1
+        while deleted != before:  # until a whole round finds none
+            before = deleted
+            async for line in every_line(self.store, query):
+                deleted += await self.store.delete(line.conversation_id)
+        return deleted
 
     async def definition_of(self, conversation_id: str) -> Definition:
         """Return the definition that a conversation runs on.

@@ -101,6 +101,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
         **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
         **({"history": [list(said) for said in opening.history]} if opening.history else {}),
         **({"timezone": opening.timezone} if opening.timezone else {}),
+        **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
     }
 
 

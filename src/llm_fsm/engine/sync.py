@@ -11,13 +11,14 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.documents.subflows import Registered
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler
+from llm_fsm.engine.listing import Filter
 from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.outbox.sinks import Deliver, Sink
@@ -25,7 +26,7 @@ from llm_fsm.engine.portal import Portal
 from llm_fsm.llm.base import LLM
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
-from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.base import Listed, Order, Store
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.turn.available import Choice
 from llm_fsm.turn.effects import Point
@@ -135,6 +136,11 @@ class Conversation:
     def ended(self) -> bool:
         """True if no further message can be sent."""
         return self._fresh().ended
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The labels that it was begun with, as {key: text}."""
+        return self._conversation.metadata
 
     @property
     def paused(self) -> Paused | None:
@@ -532,6 +538,7 @@ class Machine:
         on_event: Observer | None = None,
         history: Iterable[Any] | None = None,
         timezone: str = "",
+        metadata: Mapping[str, str] | None = None,
     ) -> Conversation:
         """Begin a conversation, and greet the user unless `greet` is False.
 
@@ -546,13 +553,16 @@ class Machine:
             history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
                 and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
             timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
+            metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user": "ada"}. They never
+                change, and neither prompts nor conditions see them. At most 16 keys of 1 to 64 letters, digits, `_`,
+                `-` and `.`, with texts of 1 to 512 characters.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The id, the context, the state, the history or the time zone is wrong.
+            ValueError: The id, the context, the state, the history, the time zone or the metadata is wrong.
             ConfigurationError: A tool or function that the definition names is missing.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
@@ -565,7 +575,15 @@ class Machine:
             'visitor-7'
         """
         started = self._machine.start(
-            context, conversation_id, greet, state, background, on_event=on_event, history=history, timezone=timezone
+            context,
+            conversation_id,
+            greet,
+            state,
+            background,
+            on_event=on_event,
+            history=history,
+            timezone=timezone,
+            metadata=metadata,
         )
         return Conversation(self, self._portal.run(started))
 
@@ -772,17 +790,60 @@ class Machine:
         """
         return self._portal.run(self._machine.run_due(now))
 
-    def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
-        """List the conversations of the store in order of ids.
+    def conversations(
+        self,
+        after: str | Listed | None = None,
+        limit: int = 100,
+        order: Order = "id",
+        **wanted: Unpack[Filter],
+    ) -> Sequence[Listed]:
+        """List conversations of the store.
 
         Args:
-            after: Start after this id; None starts at the first conversation.
-            limit: At most this many conversations. To read on, pass the last id as `after`.
+            after: Start after this id, or after this line; None starts at the first conversation. An order by time
+                needs the line.
+            limit: At most this many conversations. To read on, pass the last line as `after`.
+            order: "id", or "updated" for the time of the last turn. "-updated" begins with the newest.
+            wanted: Filters that all match: `metadata`, `updated_since`, `updated_before`, `definition`, `state`,
+                `ended`; see `llm_fsm.engine.listing.Filter`.
 
         Returns:
             One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
+
+        Raises:
+            ValueError: A filter or the order has a wrong value.
         """
-        return self._portal.run(self._machine.conversations(after, limit))
+        return self._portal.run(self._machine.conversations(after, limit, order, **wanted))
+
+    def count(self, **wanted: Unpack[Filter]) -> int:
+        """Count conversations of the store.
+
+        Args:
+            wanted: Filters, as of `conversations`. Without any, all are counted.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ValueError: A filter has a wrong value.
+        """
+        return self._portal.run(self._machine.count(**wanted))
+
+    def delete_matching(self, **wanted: Unpack[Filter]) -> int:
+        """Delete everything about all conversations that match, for example those of one person.
+
+        Conversations that begin meanwhile are deleted, too.
+
+        Args:
+            wanted: Filters, as of `conversations`; at least one.
+
+        Returns:
+            The number of deleted conversations.
+
+        Raises:
+            ValueError: There is no filter, or a filter has a wrong value.
+        """
+        return self._portal.run(self._machine.delete_matching(**wanted))
 
     def definition_of(self, conversation_id: str) -> Definition:
         """Return the definition that a conversation runs on.

@@ -417,6 +417,7 @@ class TurnRunner:
                 outbox=posted,
                 definition_sha=session.definition if own else loaded.pinned,
                 definition_text=self.host.document if own and loaded.pinned != session.definition else None,
+                metadata=session.metadata,
             )
         )
         if posted:

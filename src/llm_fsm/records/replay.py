@@ -191,6 +191,7 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
         background=event.memory.get("background"),
         history=event.history,
         timezone=event.timezone,
+        metadata=event.metadata,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
     return begin(program, Session(conversation_id=event.conversation_id), opening, capabilities)

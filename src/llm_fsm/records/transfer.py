@@ -36,6 +36,7 @@ from llm_fsm.stores.base import (
     Loaded,
     Store,
     checked_id,
+    checked_metadata,
     just_before,
     kept_definition,
 )
@@ -175,6 +176,7 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
             created=_moment(document["created"]),
             updated=_moment(document["updated"]),
             definition_sha=pin,
+            metadata=checked_metadata(session.metadata),
         )
     except RecursionError as error:
         raise ValueError("this is no exported conversation: it is nested too deep") from error
@@ -249,7 +251,14 @@ def listing_faults(line: Listed, records: Sequence[TurnRecord], definition: str 
     wrong = [name for name, shown, was in times if was is not None and abs(shown - was) > _CLOSE]
     name = line.definition if definition is None else read_document(definition).root.definition.name
     wrong += ["definition"] if line.definition != name else []
+    wrong += ["metadata"] if dict(line.metadata) != _labels(records[0]) else []
     return [f"the listing shows another value of {name!r} than its records have" for name in wrong]
+
+
+def _labels(record: TurnRecord) -> dict[str, str]:
+    """Return the labels that a conversation began with."""
+    began = next((event for event in record.events if isinstance(event, ev.Started)), None)
+    return {} if began is None else dict(began.metadata)
 
 
 def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
@@ -290,6 +299,7 @@ async def _keep(
                 due=due_rows(session),
                 definition_sha=line.definition_sha if pinned is not None else None,
                 definition_text=pinned,
+                metadata=session.metadata,
             )
         )
 
@@ -345,5 +355,6 @@ def _told_of(event: ev.Event, name: str) -> ev.Event:
 
 def request_of(record: TurnRecord) -> str | None:
     """Return the request id that a record answers."""
-    asked = (event.request_id for event in record.events if isinstance(event, ev.UserSaid | ev.Answered))
+    asking = ev.UserSaid | ev.Answered | ev.Updated
+    asked = (event.request_id for event in record.events if isinstance(event, asking))
     return next((request_id for request_id in asked if request_id is not None), None)

@@ -19,7 +19,7 @@ class Started(Event, frozen=True, kw_only=True):
     """A conversation began, with the caller's context. `definition` is the SHA-256 of the definition.
 
     `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars` is as in BotSaid.
-    `timezone` is the user's, as an IANA name; "" is that of the definition.
+    `timezone` is the user's, as an IANA name; "" is that of the definition. `metadata` are labels for listings.
     """
 
     conversation_id: str
@@ -33,6 +33,7 @@ class Started(Event, frozen=True, kw_only=True):
     history: tuple[tuple[str, str], ...] = ()
     kept_chars: int = 1000
     timezone: str = ""
+    metadata: Mapping[str, str] = {}
 
 
 class RunResumed(Event, frozen=True, kw_only=True):

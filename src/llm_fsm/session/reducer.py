@@ -46,6 +46,7 @@ def _started(_: Session, event: ev.Started) -> Session:
         shared=dict(event.shared),
         window=_exchanges(event),
         timezone=event.timezone,
+        metadata=dict(event.metadata),
     )
 
 

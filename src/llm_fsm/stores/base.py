@@ -24,11 +24,12 @@ unreachable, read-only, full, newer version, damaged, a lost lock. The message n
 from __future__ import annotations
 
 import hashlib
+import heapq
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, Protocol
 
 from llm_fsm.errors import ConversationConflict, UnreadableError
 
@@ -36,6 +37,9 @@ END_HANDLERS = "llm_fsm:end_conversation"
 """The name under which the outbox keeps END_CONVERSATION handlers that are still to run. No sink has it."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NOT_IN_IDS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_LABEL_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+MAX_LABELS = 16
+MAX_LABEL_CHARS = 512
 _LONGEST_ID = 200
 """Characters. Ids are keys in every database, and some limit the width of a key."""
 
@@ -58,6 +62,36 @@ def checked_id(text: object, what: str) -> str:
     if _NOT_IN_IDS.search(text):
         raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
     return text
+
+
+def checked_metadata(metadata: object) -> dict[str, str]:
+    """Check the labels of a conversation, or those to find.
+
+    Args:
+        metadata: {key: text}. A key has 1 to 64 letters, digits, `_`, `-` and `.`. A text has 1 to 512 characters, and
+            no control characters. There are at most 16.
+
+    Returns:
+        The labels.
+
+    Raises:
+        ValueError: They are no labels.
+    """
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise ValueError(f"metadata is an object of texts by key, not a {type(metadata).__name__}")  # noqa: TRY004
+    if len(metadata) > MAX_LABELS:
+        raise ValueError(f"metadata has at most {MAX_LABELS} keys, not {len(metadata)}")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not _LABEL_KEY.fullmatch(key):
+            raise ValueError(f"a key of metadata has 1 to 64 letters, digits, _, - and ., unlike {key!r:.80}")
+        if not isinstance(value, str) or not 0 < len(value) <= MAX_LABEL_CHARS or _NOT_IN_IDS.search(value):
+            raise ValueError(
+                f"metadata.{key} is a text of 1 to {MAX_LABEL_CHARS} characters without control characters, "
+                f"not {value!r:.80}"
+            )
+    return dict(metadata)
 
 
 def storable(name: str) -> str:
@@ -128,6 +162,8 @@ class Commit:
             keeps one copy of each definition until no conversation is pinned to it.
         earlier: Records before `record`, each with its request id or None.
         created: The time at which the conversation began, in seconds since the epoch; None: `time`.
+        metadata: Labels by which listings find the conversation, as {key: text}. The first commit of a conversation
+            decides; a store ignores those of later ones.
 
     Raises:
         ValueError: `earlier` records are given for a conversation that exists.
@@ -149,6 +185,7 @@ class Commit:
     definition_text: str | None = None
     earlier: tuple[tuple[str, str | None], ...] = ()
     created: float | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.earlier:
@@ -229,6 +266,7 @@ class Listed:
         created: The time at which it began, in seconds since the epoch.
         updated: The time of the last commit, in seconds since the epoch.
         definition_sha: SHA-256 of the definition that it is pinned to.
+        metadata: Its labels, as {key: text}.
     """
 
     conversation_id: str
@@ -239,6 +277,11 @@ class Listed:
     created: float
     updated: float
     definition_sha: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Order = Literal["id", "updated", "-updated"]
+"""The order of a listing: by ids, or by the time of the last commit and then by ids. `-` reverses both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +289,21 @@ class ListQuery:
     """The conversations to list.
 
     Attributes:
-        after: Only ids after this one, by code points; None: from the first.
+        after: Only conversations after the one with this id, in the order of the listing; None: from the first.
         limit: At most this many.
         definition: Only conversations whose last commit had this name of a definition; None: all.
         state: Only conversations whose last commit left them in this state; None: all.
         ended: Only conversations that have ended, or only those that have not; None: both.
+        metadata: Only conversations that have all these labels.
+        updated_since: Only conversations whose last commit was at this time or later, in seconds since the epoch.
+        updated_before: Only conversations whose last commit was before this time, in seconds since the epoch.
+        order: The order of the listing. Ids are compared by code points.
+        after_updated: With an order by `updated`: the time of the conversation `after`, in seconds since the epoch.
+        begins: Only conversations whose ids begin with this text.
+        ids: Only these conversations; None: all.
+
+    Raises:
+        ValueError: The order is unknown, or one of `after` and `after_updated` is missing in an order by `updated`.
     """
 
     after: str | None = None
@@ -258,6 +311,35 @@ class ListQuery:
     definition: str | None = None
     state: str | None = None
     ended: bool | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    updated_since: float | None = None
+    updated_before: float | None = None
+    order: Order = "id"
+    after_updated: float | None = None
+    begins: str = ""
+    ids: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.order not in ("id", "updated", "-updated"):
+            raise ValueError(f"order is 'id', 'updated' or '-updated', not {self.order!r}")
+        if self.order != "id" and (self.after is None) != (self.after_updated is None):
+            raise ValueError("a listing by time goes on after an id and its time: give both, or neither")
+
+    @property
+    def descends(self) -> bool:
+        """True if the newest conversation comes first."""
+        return self.order == "-updated"
+
+    def key(self, line: Listed) -> tuple[float, str]:
+        """Return the place of a line in the order of the listing.
+
+        Args:
+            line: The line.
+
+        Returns:
+            A value that sorts lines, ascending; with `descends`, descending.
+        """
+        return (0.0 if self.order == "id" else line.updated), line.conversation_id
 
     def admits(self, line: Listed) -> bool:
         """Return true if a line matches the query. `limit` does not matter.
@@ -269,11 +351,47 @@ class ListQuery:
             True for a match.
         """
         return (
-            (self.after is None or line.conversation_id > self.after)
+            self._follows(line)
             and self.definition in (None, line.definition)
             and self.state in (None, line.state)
             and self.ended in (None, line.ended)
+            and (self.updated_since is None or line.updated >= self.updated_since)
+            and (self.updated_before is None or line.updated < self.updated_before)
+            and line.conversation_id.startswith(self.begins)
+            and (self.ids is None or line.conversation_id in self.ids)
+            and self.metadata.items() <= line.metadata.items()
         )
+
+    def _follows(self, line: Listed) -> bool:
+        """Return true if a line comes after the place at which the listing begins."""
+        if self.after is None:
+            return True
+        place = (0.0 if self.after_updated is None or self.order == "id" else self.after_updated), self.after
+        return self.key(line) < place if self.descends else self.key(line) > place
+
+    def page(self, lines: Iterable[Listed]) -> Sequence[Listed]:
+        """Choose the lines of a listing from all lines of a store, for stores without indexes.
+
+        Args:
+            lines: Lines, in any order.
+
+        Returns:
+            Those that match, in order, at most `limit`.
+        """
+        choose = heapq.nlargest if self.descends else heapq.nsmallest
+        return tuple(choose(max(self.limit, 0), filter(self.admits, lines), key=self.key))
+
+    def following(self, line: Listed) -> ListQuery:
+        """Return the query of the next page.
+
+        Args:
+            line: The last line of a page.
+
+        Returns:
+            The query that goes on after this line.
+        """
+        at = None if self.order == "id" else line.updated
+        return replace(self, after=line.conversation_id, after_updated=at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,13 +518,23 @@ class Store(Protocol):
         """
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
-        """List conversations in order of their ids, by code points.
+        """List conversations, by default in order of their ids.
 
         Args:
             query: The conversations to list.
 
         Returns:
             One line for each.
+        """
+
+    async def count(self, query: ListQuery) -> int:
+        """Count the conversations that a listing without `limit` would have.
+
+        Args:
+            query: The conversations to count. Its `limit` does not matter.
+
+        Returns:
+            Their number.
         """
 
     async def definition(self, sha: str) -> str | None:
@@ -470,7 +598,8 @@ async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:
         query: The query. Its `limit` is the size of a page.
 
     Returns:
-        The lines, in the order of their ids.
+        The lines, in the order of the query. A conversation that changes while a listing by time is read may come
+        twice or be left out.
 
     Raises:
         StoreError: The store cannot be read.
@@ -478,7 +607,7 @@ async def every_line(store: Store, query: ListQuery) -> AsyncGenerator[Listed]:
     while page := await store.list(query):
         for line in page:
             yield line
-        query = replace(query, after=page[-1].conversation_id)
+        query = query.following(page[-1])
 
 
 def just_before(start: str) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from heapq import nsmallest
 from itertools import islice
@@ -68,10 +68,11 @@ class _Head(_Format, kw_only=True):
     due: list[tuple[float, str]]
     outbox: list[tuple[int, int, str, str, str]]
     session: str
+    metadata: dict[str, str] = {}
 
 
 _line = attrgetter(
-    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha")
+    *("conversation_id", "definition", "state", "ended", "version", "created", "updated", "definition_sha"), "metadata"
 )
 """The fields of a commit for listings."""
 
@@ -175,8 +176,23 @@ class _Folder:
             _remove(self._file(name, "journal"))
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
-        lines = (Listed(*_line(head)) for head in self._heads([]))
-        return tuple(nsmallest(max(query.limit, 0), filter(query.admits, lines), key=attrgetter("conversation_id")))
+        return query.page(self._listing(query))
+
+    def counted(self, query: ListQuery) -> int:
+        return sum(map(query.admits, self._listing(query)))
+
+    def _listing(self, query: ListQuery) -> Iterator[Listed]:
+        """Yield the lines of all conversations, or of those with the ids of a query."""
+        heads = self._heads([]) if query.ids is None else self._heads_of(query.ids)
+        return (Listed(*_line(head)) for head in heads)
+
+    def _heads_of(self, names: Iterable[str]) -> Iterator[_Head]:
+        """Yield the last commits of these conversations, without damaged ones."""
+        for name in names:
+            with suppress(UnreadableError):
+                head = self._head(name)
+                if head is not None:
+                    yield head
 
     def definition(self, sha: str) -> str | None:
         document = _document(self._definition_file(sha), _Definition)
@@ -323,6 +339,7 @@ def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:
         due=sorted(set(commit.due)),
         outbox=[*(() if before is None else before.outbox), *posted],
         session=commit.session,
+        metadata=dict(commit.metadata) if before is None else before.metadata,
     )
 
 

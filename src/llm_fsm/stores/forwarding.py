@@ -50,6 +50,9 @@ class ForwardingStore(ABC):
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         return await self._list(lambda kept: kept.listed(query))
 
+    async def count(self, query: ListQuery) -> int:
+        return await self._list(lambda kept: kept.counted(query))
+
     async def definition(self, sha: str) -> str | None:
         return await self._read(lambda kept: kept.definition(sha))
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
@@ -37,6 +36,7 @@ class _Conversation:
     state: str = ""
     ended: bool = False
     sha: str | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
     records: list[str] = field(default_factory=list)
     answered: dict[str, int] = field(default_factory=dict)
     outbox: list[Posted] = field(default_factory=list)
@@ -81,7 +81,7 @@ class MemoryStore:
             if sha is not None and commit.definition_text is None and sha not in self._definitions:
                 raise unknown_definition(commit)
             if found is None:
-                found = self._conversations[name] = _Conversation(commit.began)
+                found = self._conversations[name] = _Conversation(commit.began, metadata=dict(commit.metadata))
             self._pin(found.sha, sha, commit.definition_text)
             for number, record, request_id in commit.numbered:
                 found.records.append(record)
@@ -95,6 +95,13 @@ class MemoryStore:
             else:
                 self._due.pop(name, None)
             self._journals.pop(name, None)
+
+    def _lines(self, query: ListQuery) -> Iterator[Listed]:
+        """Yield the lines of all conversations, or of those with the ids of a query."""
+        for name in self._conversations if query.ids is None else query.ids:
+            found = self._conversations.get(name)
+            if found is not None:
+                yield _line(name, found)
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
         """Store the definition `new`, with its `text` if it may be new, and drop `old` with its last pin."""
@@ -154,9 +161,12 @@ class MemoryStore:
     async def list(self, query: ListQuery) -> Sequence[Listed]:
         self._check_open()
         with self._guard:
-            lines = (_line(name, found) for name, found in self._conversations.items())
-            wanted = (line for line in lines if query.admits(line))
-            return tuple(heapq.nsmallest(max(query.limit, 0), wanted, attrgetter("conversation_id")))
+            return query.page(self._lines(query))
+
+    async def count(self, query: ListQuery) -> int:
+        self._check_open()
+        with self._guard:
+            return sum(map(query.admits, self._lines(query)))
 
     async def definition(self, sha: str) -> str | None:
         self._check_open()
@@ -213,5 +223,14 @@ class MemoryStore:
 
 
 def _line(name: str, found: _Conversation) -> Listed:
-    turns = len(found.records)
-    return Listed(name, found.definition, found.state, found.ended, turns, found.created, found.updated, found.sha)
+    return Listed(
+        name,
+        found.definition,
+        found.state,
+        found.ended,
+        len(found.records),
+        found.created,
+        found.updated,
+        found.sha,
+        dict(found.metadata),
+    )

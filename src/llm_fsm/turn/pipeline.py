@@ -83,6 +83,7 @@ class Opening:
     hold: bool = False
     history: tuple[tuple[str, str], ...] = ()
     timezone: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, Mapping | None):
@@ -176,6 +177,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
             history=tuple((role, without(secrets, text) or text) for role, text in opening.history),
             kept_chars=definition.history.max_message_chars,
             timezone=opening.timezone,
+            metadata=opening.metadata,
         )
     )
     if dropped := surplus(turn.session.window, definition.history):

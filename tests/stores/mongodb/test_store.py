@@ -38,6 +38,18 @@ def turn(number, name="c"):
     return Commit(conversation_id=name, expected=number - 1, session="{}", record=f'"{number}"')
 
 
+async def test_a_conversation_that_was_kept_before_there_were_labels_has_none():
+    server = mongomock.MongoClient()
+    store = MongoDBStore(URL, client=lambda: server)
+    await store.save(turn(1))
+    server["bots"]["turns"].update_many({}, {"$unset": {"labels": ""}})
+    await store.save(turn(2))
+    server["bots"]["turns"].update_many({}, {"$unset": {"labels": ""}})
+    (line,) = await store.list(ListQuery(order="updated"))
+    assert (line.turns, line.metadata) == (2, {})
+    await store.close()
+
+
 async def test_a_lock_lives_as_long_as_its_lease_is_renewed():
     server = mongomock.MongoClient()
     store, other = (MongoDBStore(URL, client=lambda: server, lease=0.3) for _ in range(2))

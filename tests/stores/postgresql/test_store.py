@@ -79,6 +79,19 @@ async def test_a_text_that_postgresql_cannot_hold_fails_alone(postgresql_url):
     await store.close()
 
 
+async def test_tables_without_labels_get_them_and_keep_their_conversations(postgresql_url, admin):
+    store = PostgreSQLStore(postgresql_url)
+    await store.save(turn(1))
+    await store.close()
+    admin("DROP TABLE labels")
+    admin("UPDATE contract SET version = 1")
+    store = PostgreSQLStore(postgresql_url)
+    await store.save(replace(turn(1, "new"), metadata={"user": "ada"}))
+    assert [line.conversation_id for line in await store.list(ListQuery(metadata={"user": "ada"}))] == ["new"]
+    assert [line.conversation_id for line in await store.list(ListQuery())] == ["c", "new"]
+    await store.close()
+
+
 async def test_a_newer_version_is_refused(postgresql_url, admin):
     store = PostgreSQLStore(postgresql_url)
     await store.save(turn(1))
@@ -86,7 +99,7 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
     admin("UPDATE contract SET version = 7")
     store = PostgreSQLStore(postgresql_url)
     assert (
-        "written by a newer version (schema 7; this one knows up to 1): upgrade llm-fsm"
+        "written by a newer version (schema 7; this one knows up to 2): upgrade llm-fsm"
         in await message_of(store.load("c"))
     )
     await store.close()

@@ -96,7 +96,7 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (4,)
+            assert db.execute("PRAGMA user_version").fetchone() == (5,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         names = ("synchronous", "foreign_keys")
         settings = await store._read(lambda rows: [rows.db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
@@ -126,13 +126,13 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 4): "
+            f"{path}: written by a newer version (schema 7; this one knows up to 5): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     with closing(sqlite3.connect(path)) as db:
         db.executescript((GOLDEN / f"sqlite_{version}.sql").read_text("utf-8"))
@@ -164,6 +164,11 @@ async def test_a_file_of_every_version_is_brought_up_to_date(path, version):
     assert [row.kind for row in await other.due(1.0)] == ["expire"]
     assert [row.key for row in await other.outbox(OutboxQuery(sink="crm"))] == ["k"]
     assert await other.definition("sha") == "{}"
+    labelled = ListQuery(metadata={"user": "ada"})
+    assert await other.count(labelled) == (1 if version > 4 else 0)
+    assert [line.conversation_id for line in await other.list(ListQuery(order="-updated"))] == ["golden/1", "golden/2"]
+    await one.save(Commit(conversation_id="new", expected=0, session="{}", record="{}", metadata={"user": "ada"}))
+    assert "new" in [line.conversation_id for line in await other.list(labelled)]
     for store in stores:
         await store.close()
 

@@ -14,6 +14,7 @@ was being deleted.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +24,17 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, Order, OutboxQuery, Posted, just_before
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 
 Document = Mapping[str, Any]
 _LISTED = ("conversation", "definition", "state", "ended", "number", "created", "updated", "sha")
 """The keys of a turn that make a `Listed`."""
+_ORDERS: Mapping[Order, Sequence[tuple[str, int]]] = {
+    "id": [("conversation", ASCENDING)],
+    "updated": [("updated", ASCENDING), ("conversation", ASCENDING)],
+    "-updated": [("updated", DESCENDING), ("conversation", DESCENDING)],
+}
 
 
 class Documents:
@@ -72,7 +78,7 @@ class Documents:
             raise wrong_version(commit, commit.expected + 1)
         self._keep_definition(commit)  # another writer may have dropped it as unused just before the pin
         older = {"conversation": name, "number": {"$lt": commit.number}, "current": True}
-        self._turns.update_many(older, {"$set": {"current": False, "session": None, "due": []}})
+        self._turns.update_many(older, {"$set": {"current": False, "session": None, "due": [], "labels": []}})
         self._journal.delete_many({"conversation": name, "version": {"$lte": commit.expected}})
         if newest is not None and newest["sha"] != sha:
             self._drop_unused(newest["sha"])
@@ -105,9 +111,26 @@ class Documents:
         self._journal.delete_many({"conversation": name})
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
-        turns = self._current({} if query.after is None else {"conversation": {"$gt": query.after}})
-        lines = (Listed(*(turn[key] for key in _LISTED)) for turn in turns)
-        return tuple(islice(filter(query.admits, lines), max(query.limit, 0)))
+        return tuple(islice(self._lines(query), max(query.limit, 0)))
+
+    def counted(self, query: ListQuery) -> int:
+        return sum(1 for _ in self._lines(query))
+
+    def _lines(self, query: ListQuery) -> Iterator[Listed]:
+        """Yield the lines that match a query, in its order, without its limit."""
+        asked: dict[str, Any] = {}
+        if query.ids is not None:
+            asked["conversation"] = {"$in": sorted(query.ids)}
+        elif query.after is not None and query.order == "id":
+            asked["conversation"] = {"$gt": query.after}
+        elif query.begins:
+            asked["conversation"] = {"$gt": just_before(query.begins)}
+        if query.metadata:
+            asked["labels"] = {"$all": _labels(query.metadata)}
+        if query.updated_since is not None:
+            asked["updated"] = {"$gte": query.updated_since}
+        lines = map(_line, self._current(asked, query.order))
+        return filter(query.admits, lines)
 
     def definition(self, sha: str) -> str | None:
         found = self._definitions.find_one({"_id": sha})
@@ -183,6 +206,8 @@ class Documents:
         self._turns.create_index([("conversation", ASCENDING), ("first", ASCENDING)], unique=True)
         self._turns.create_index([("conversation", ASCENDING), ("requests", ASCENDING)])
         self._turns.create_index([("current", ASCENDING), ("conversation", ASCENDING)])
+        self._turns.create_index([("labels", ASCENDING)])
+        self._turns.create_index([("current", ASCENDING), ("updated", ASCENDING), ("conversation", ASCENDING)])
         self._turns.create_index([("due.time", ASCENDING)])
         self._turns.create_index([("outbox.sink", ASCENDING)])
         step = [("conversation", ASCENDING), ("version", ASCENDING), ("step", ASCENDING)]
@@ -202,9 +227,9 @@ class Documents:
         newest = self._newest(name)
         return 0 if newest is None else int(newest["number"])
 
-    def _current(self, asked: Document) -> Iterator[Document]:
-        """Yield newest turns, in order of ids, without turns that a crash left current beside a newer one."""
-        for turn in self._turns.find({**asked, "current": True}).sort("conversation", ASCENDING):
+    def _current(self, asked: Document, order: Order = "id") -> Iterator[Document]:
+        """Yield newest turns in an order, without turns that a crash left current beside a newer one."""
+        for turn in self._turns.find({**asked, "current": True}).sort(_ORDERS[order]):
             newest = self._newest(turn["conversation"])
             if newest is not None and newest["number"] == turn["number"]:
                 yield turn
@@ -242,6 +267,17 @@ class Documents:
             self._definitions.delete_one({"_id": sha})
 
 
+def _labels(metadata: Mapping[str, str]) -> list[str]:
+    """Return each label as one text, because a key of a document must not have every character."""
+    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
+
+
+def _line(turn: Document) -> Listed:
+    labels = dict(map(json.loads, turn.get("labels", [])))
+    values = [*(turn[key] for key in _LISTED), labels]
+    return Listed(*values)
+
+
 def _turn(commit: Commit, before: Document | None) -> Document:
     """Return the document of a commit."""
     return {
@@ -258,6 +294,7 @@ def _turn(commit: Commit, before: Document | None) -> Document:
         "created": commit.began if before is None else before["created"],
         "updated": commit.time,
         "sha": commit.definition_sha,
+        "labels": _labels(commit.metadata) if before is None else before.get("labels", []),
         "due": [{"time": at, "kind": kind} for at, kind in sorted(set(commit.due))],
         "outbox": [
             {"index": index, "sink": event.sink, "key": event.key, "text": event.text}

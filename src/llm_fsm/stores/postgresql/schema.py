@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from llm_fsm.errors import StoreError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _NAMESPACE = 0x4C46534D
 """Key of the advisory lock under which tables are made ("LFSM")."""
@@ -48,7 +48,15 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
             conversation text COLLATE "C", step bigint, text text NOT NULL, PRIMARY KEY (conversation, step))""",
         'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
         "CREATE SEQUENCE holders AS int CYCLE",
-    )
+    ),
+    # No index on `updated`: every turn changes it, and would then have to write all indexes of its row.
+    1: (
+        """CREATE TABLE labels (
+            key text COLLATE "C", value text COLLATE "C",
+            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+            PRIMARY KEY (key, value, conversation))""",
+        "CREATE INDEX labels_by_conversation ON labels (conversation)",
+    ),
 }
 """Statements that upgrade tables from a version to the next one."""
 

@@ -16,6 +16,7 @@ from psycopg import AsyncConnection, errors
 
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.listing_sql import Dialect, counting, listing
 
 Connection = AsyncConnection[Any]
 
@@ -71,6 +72,9 @@ _SAVE = f"""WITH given AS (
 ), pinned AS (
     INSERT INTO definitions SELECT DISTINCT texts.sha, texts.text FROM texts
     JOIN given ON given.sha = texts.sha JOIN done ON done.id = given.id ON CONFLICT DO NOTHING
+), labelled AS (
+    INSERT INTO labels SELECT key, value, id
+    FROM json_to_recordset(%(labels)s) AS t (id text, key text, value text) JOIN created USING (id)
 ), recorded AS (
     INSERT INTO records SELECT id, number, record FROM appended JOIN done USING (id)
 ), known AS (
@@ -121,10 +125,14 @@ _LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, holder
 _UNLOCK = """DELETE FROM locks USING json_to_recordset(%s) AS t (id text, holder int)
     WHERE conversation = id AND locks.holder = t.holder"""
 
-_LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
-    WHERE id > coalesce(%(after)s, '') AND (%(definition)s::text IS NULL OR definition = %(definition)s)
-    AND (%(state)s::text IS NULL OR state = %(state)s) AND (%(ended)s::bool IS NULL OR ended = %(ended)s)
-    ORDER BY id LIMIT greatest(%(limit)s, 0)"""
+_DIALECT = Dialect(
+    mark="%({})s".format,
+    ended=None,
+    unindexed="",
+    among="{value} = ANY({mark}::text[])",
+    several=list,
+    labels="(SELECT jsonb_object_agg(l.key, l.value) FROM labels l WHERE l.conversation = c.id)",
+)
 
 _DUE = """SELECT due.conversation, due.time, due.kind FROM due JOIN conversations c ON c.id = due.conversation
     WHERE due.time <= %s AND (%s::text IS NULL OR c.definition = %s)
@@ -184,6 +192,11 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
             {"id": c.conversation_id, "number": number, "record": record, "request_id": request_id}
             for c in commits
             for number, record, request_id in c.numbered
+        ),
+        "labels": _json(
+            {"id": c.conversation_id, "key": key, "value": value}
+            for c in commits
+            for key, value in c.metadata.items()
         ),
         "definitions": _json({"sha": sha, "text": text} for sha, text in pins.items()),
         "due": _json({"id": c.conversation_id, "time": at, "kind": kind} for c in commits for at, kind in c.due),
@@ -281,7 +294,17 @@ class Rows:
         return tuple(record for (record,) in await cursor.fetchall())
 
     async def listed(self, query: ListQuery) -> Sequence[Listed]:
-        return tuple(Listed(*row) for row in await (await self._db.execute(_LIST, asdict(query))).fetchall())
+        statement, values = listing(query, _DIALECT)
+        cursor = await self._db.execute(statement.encode(), values)
+        return tuple(
+            Listed(name, of, state, ended, turns, began, updated, sha, labels or {})
+            for name, of, state, ended, turns, began, updated, sha, labels in await cursor.fetchall()
+        )
+
+    async def counted(self, query: ListQuery) -> int:
+        statement, values = counting(query, _DIALECT)
+        (found,) = await (await self._db.execute(statement.encode(), values)).fetchone() or (0,)
+        return int(found)
 
     async def definition(self, sha: str) -> str | None:
         row = await (await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()

@@ -8,6 +8,7 @@ Keys, under a prefix that a cluster keeps in one slot:
 | `r:<id>`, `i:<id>` | records in order; request id to record number |
 | `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
 | `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
+| `m:<label>` | the conversations with a label |
 | `defs`, `p:<sha>` | definitions; the conversations pinned to one |
 | `l:<id>`, `h:<holder>` | the holder of a lock; the lease of a holder |
 """
@@ -25,6 +26,11 @@ local function unpin(id, sha)
   if sha then
     redis.call('SREM', P .. 'p:' .. sha, id)
     if redis.call('EXISTS', P .. 'p:' .. sha) == 0 then redis.call('HDEL', P .. 'defs', sha) end
+  end
+end
+local function label(id, command)
+  for _, one in ipairs(cjson.decode(redis.call('HGET', P .. 'c:' .. id, 'labels') or '[]')) do
+    redis.call(command, P .. 'm:' .. one, id)
   end
 end
 local function undue(id)
@@ -64,6 +70,7 @@ redis.call('HSET', c, 'version', number, 'due', due, unpack(cjson.decode(fields)
 if expected == 0 then
   redis.call('HSET', c, 'created', ARGV[12])
   redis.call('ZADD', P .. 'all', 0, id)
+  label(id, 'SADD')
 end
 redis.call('HSET', c, 'session', ARGV[13])
 if sha ~= '' then
@@ -150,6 +157,7 @@ DELETE = (
     + """
 local found = redis.call('EXISTS', P .. 'c:' .. id)
 undue(id)
+label(id, 'SREM')
 unpin(id, redis.call('HGET', P .. 'c:' .. id, 'sha'))
 for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:'}) do redis.call('DEL', P .. kind .. id) end
 redis.call('ZREM', P .. 'all', id)

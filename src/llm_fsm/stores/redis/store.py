@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted, just_before
 from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
@@ -33,7 +33,7 @@ from llm_fsm.stores.redis.errors import sound
 from llm_fsm.stores.registry import seconds, taken
 
 _PAGE = 500
-_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha")
+_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha", "labels")
 
 
 class RedisStore(PerLoop[Link]):
@@ -112,14 +112,46 @@ class RedisStore(PerLoop[Link]):
             raise lock_lost(conversation_id)
 
     async def list(self, query: ListQuery) -> Sequence[Listed]:
+        if query.order != "id":
+            return query.page([line async for line in self._lines(query)])
         found: list[Listed] = []
-        async for name in self._names("all", query.after):
+        async for line in self._lines(query):
             if len(found) >= query.limit:
                 break
+            found.append(line)
+        return tuple(found)
+
+    async def count(self, query: ListQuery) -> int:
+        found = 0
+        async for _ in self._lines(query):
+            found += 1
+        return found
+
+    async def _lines(self, query: ListQuery) -> AsyncIterator[Listed]:
+        """Yield the lines that match a query, in order of ids, without its limit."""
+        async for name in self._wanted(query):
             line = await self._line(name)
             if line is not None and query.admits(line):
-                found.append(line)
-        return tuple(found)
+                yield line
+
+    async def _wanted(self, query: ListQuery) -> AsyncIterator[str]:
+        """Yield ids in order, among them those of all lines that match a query."""
+        if query.ids is not None or query.metadata:
+            names = query.ids
+            if query.metadata:
+                labels = [self._key("m", label) for label in _labels(query.metadata)]
+                labelled = frozenset(await self._ask("SINTER", *labels))
+                names = labelled if names is None else names & labelled
+            for name in sorted(names or ()):
+                yield name
+            return
+        after = query.after if query.order == "id" else None
+        if query.begins:
+            after = max(after or "", just_before(query.begins))
+        async for name in self._names("all", after):
+            if query.begins and not name.startswith(query.begins):
+                return
+            yield name
 
     async def definition(self, sha: str) -> str | None:
         found: str | None = await self._ask("HGET", f"{self.prefix}defs", sha)
@@ -161,11 +193,21 @@ class RedisStore(PerLoop[Link]):
 
     async def _line(self, name: str) -> Listed | None:
         values = await self._ask("HMGET", self._key("c", name), *_LISTED)
-        definition, state, ended, version, created, updated, sha = values
+        definition, state, ended, version, created, updated, sha, labels = values
         if version is None:
             return None
         with sound(self.place, ValueError, TypeError):
-            return Listed(name, definition, state, ended == "1", int(version), float(created), float(updated), sha)
+            return Listed(
+                name,
+                definition,
+                state,
+                ended == "1",
+                int(version),
+                float(created),
+                float(updated),
+                sha,
+                dict(map(json.loads, json.loads(labels or "[]"))),
+            )
 
     async def _definition_of(self, name: str) -> str | None:
         found: str | None = await self._ask("HGET", self._key("c", name), "definition")
@@ -207,6 +249,11 @@ class RedisStore(PerLoop[Link]):
         return Link(self._url, self.place, self.prefix, self.timeout, self.lease)
 
 
+def _labels(metadata: Mapping[str, str]) -> list[str]:
+    """Return each label as one text."""
+    return [json.dumps(label, ensure_ascii=False) for label in metadata.items()]
+
+
 def _arguments(commit: Commit) -> Sequence[Any]:
     """Return the arguments of the script after prefix, id and holder."""
     due = [[json.dumps([commit.conversation_id, kind, at]), repr(float(at))] for at, kind in sorted(set(commit.due))]
@@ -216,6 +263,8 @@ def _arguments(commit: Commit) -> Sequence[Any]:
     ]
     fields = ["definition", commit.definition, "state", commit.state]
     fields += ["ended", str(int(commit.ended)), "updated", repr(float(commit.time))]
+    if commit.metadata and not commit.expected:
+        fields += ["labels", json.dumps(_labels(commit.metadata), ensure_ascii=False)]
     appended = commit.numbered
     return (
         commit.expected,

@@ -18,7 +18,7 @@ from llm_fsm.stores.locks.file_locks import make_folder
 from llm_fsm.stores.sqlite.errors import is_busy
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
 _STEPS: Mapping[int, tuple[str, ...]] = {
@@ -44,6 +44,14 @@ _STEPS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX listed_by_state ON conversations (state, ended, id)",
         "CREATE INDEX listed_by_definition ON conversations (definition, ended, id)",
         "CREATE INDEX listed_by_definition_and_state ON conversations (definition, state, ended, id)",
+    ),
+    4: (
+        """CREATE TABLE labels (
+            key TEXT NOT NULL, value TEXT NOT NULL,
+            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+            PRIMARY KEY (key, value, conversation)) WITHOUT ROWID""",
+        "CREATE INDEX labels_by_conversation ON labels (conversation)",
+        "CREATE INDEX conversations_by_time ON conversations (updated, id)",
     ),
 }
 """Statements that upgrade a file from a version to the next one."""

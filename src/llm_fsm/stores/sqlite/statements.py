@@ -19,6 +19,7 @@ import msgspec
 from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.listing_sql import Dialect, counting, listing
 
 _MOST = 64
 """The most rows in one statement. SQLite before 3.32 takes 999 values."""
@@ -50,6 +51,14 @@ _row = attrgetter(
 """The row of a commit, in the order of `_WRITE`."""
 _WRITE = """INSERT INTO conversations
     (id, version, session, definition, state, ended, updated, definition_sha, created)"""
+_DIALECT = Dialect(
+    mark=":{}".format,
+    ended=(0, 1),
+    unindexed="+",
+    among="{value} IN (SELECT value FROM json_each({mark}))",
+    several=lambda texts: msgspec.json.encode(texts).decode(),
+    labels="(SELECT json_group_object(l.key, l.value) FROM labels l WHERE l.conversation = c.id)",
+)
 _EACH_TURN = ("version", "session", "updated")
 _LISTED = ("definition", "state", "ended")
 _PINNED = ("definition_sha",)
@@ -58,7 +67,6 @@ _PINNED = ("definition_sha",)
 A column with an index costs a page of each of its indexes, even if the value is the same. So `_LISTED` and `_PINNED`
 are replaced only if they change.
 """
-_LINE = "SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations"
 _POSTED = """SELECT conversation, number, place, sink, key, text
     FROM outbox CROSS JOIN conversations ON id = conversation"""
 _DUE = "SELECT conversation, time, kind FROM due CROSS JOIN conversations ON id = conversation"
@@ -146,10 +154,12 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
         for c in commits
         for place, event in enumerate(c.outbox)
     ]
+    labels = [(*label, c.conversation_id) for c in commits if not c.expected for label in c.metadata.items()]
     _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
     for columns, rows in _replaced(taken).items():
         replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
         _run(db, _WRITE, rows, f"ON CONFLICT (id) DO UPDATE SET {replaced}")
+    _run(db, "INSERT INTO labels (key, value, conversation)", labels)
     _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", answered)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
@@ -189,24 +199,6 @@ def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tupl
         row = f"({','.join('?' * len(part[0]))})"
         yield f"{before} VALUES {','.join([row] * size)} {after}", [value for item in part for value in item]
         start += size
-
-
-def _listing(query: ListQuery) -> str:
-    """Return the statement of a list. It reads an index in order, and only the lines that it returns.
-
-    Filters that are not given are left out, because SQLite uses no index for `:x IS NULL OR column = :x`. The indexes
-    have `ended` before the id. So a list of both, the ended and the others, merges two.
-    """
-    equal = [f"{column} = :{column}" for column in ("definition", "state") if getattr(query, column) is not None]
-    following = _if(query.after, "id > :after")
-    if query.ended is not None:
-        branches = [[*equal, "ended = :ended", *following]]
-    elif equal:
-        branches = [[*equal, f"ended = {ended}", *following] for ended in (0, 1)]
-    else:
-        branches = [following]
-    lists = [_where(_LINE, wanted) for wanted in branches]
-    return f"{' UNION ALL '.join(lists)} ORDER BY id LIMIT max(:limit, 0)"
 
 
 def _posted(query: OutboxQuery) -> str:
@@ -256,8 +248,14 @@ class Rows:
         self.db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
     def listed(self, query: ListQuery) -> Sequence[Listed]:
-        rows = self.db.execute(_listing(query), asdict(query))
-        return tuple(Listed(name, of, state, bool(ended), *row) for name, of, state, ended, *row in rows)
+        rows = self.db.execute(*listing(query, _DIALECT))
+        return tuple(
+            Listed(name, of, state, bool(ended), turns, began, updated, sha, msgspec.json.decode(labels))
+            for name, of, state, ended, turns, began, updated, sha, labels in rows
+        )
+
+    def counted(self, query: ListQuery) -> int:
+        return int(self.db.execute(*counting(query, _DIALECT)).fetchone()[0])
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
         wanted = ["time <= :now", *_if(definition, "definition = :definition")]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from llm_fsm.stores.base import Store
 from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
+from llm_fsm.testing.store_contract.listings import LISTING_CHECKS
 from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS, SHARED_LOCK_CHECKS, Loser
 from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
 
@@ -84,7 +85,8 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
     Returns:
         The checks.
     """
-    checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
+    alone = (*DOCUMENT_CHECKS, *LISTING_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)
+    checks = [_check(body, shared=False) for body in alone]
     if shared:
         checks += [_check(body, shared=True) for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)]
     if fenced:
