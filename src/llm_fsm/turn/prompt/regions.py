@@ -1,15 +1,15 @@
-"""The parts of a machine that stand in the system message and the schema of the prompts of one state.
+"""Choose which states and keys the system message and the schema of a state's prompts include.
 
 What a provider has cached of one turn should serve the next, in whatever state that is. A small machine therefore
-has one schema, and one system message with the words of all states and all keys. A larger one is divided
-into regions, in the order of its definition. A turn then costs as much among a thousand states as among ten. All
-states of a region share a system message and a schema, except those with their own `reasoning`.
+has one schema, and one system message with the texts of all states and all keys. A larger one is divided into
+regions: blocks of states in the order of the file. A turn then costs as much among a thousand states as among
+ten. All states of a region share a system message and a schema, except those with their own `reasoning`. What
+transitions name outside of the region is in the entries of those transitions.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -19,32 +19,21 @@ from llm_fsm.definition.models import Definition, State, Transition
 from llm_fsm.turn.prompt.state_summary import WORKS, instructions_of, shared
 
 MOST_KEYS = 24
-"""Keys that stand in every system message and schema, where a machine has no more."""
+"""Keys that every system message and schema of a machine lists, if it has no more."""
 MOST_STATES = 24
-"""States of a machine with one schema; if their words are few, with one system message, too."""
-_REGION_STATES = 10
-REGION_TOKENS = 800
-"""Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
-_SOON_SEEN = 64
-"""States of a machine of which a conversation soon has seen every region."""
-_LARGER = 3 / 2
-"""The factor by which its regions are larger, because each one that is entered is read once."""
-_FEWEST = 5
-"""States that are asked in for which a region has room where they are wordy: one with fewer is left too soon.
+"""States of a machine with one schema."""
+_BLOCK_STATES = 12
+"""Most states of a region in a machine that has more than `MOST_STATES`.
 
-One more where the next region has another schema, too, and a conversation soon comes there."""
-_MOST_TOKENS = 1800
-"""Tokens that this may take where all regions have one schema."""
-_UTMOST_TOKENS = 2400
-"""Tokens that this may take elsewhere."""
-_LARGEST = 4 / 3
-"""The factor by which one region may exceed the size that all should have."""
-_LINK = 0.1
-"""The worth of a transition within a region: about that of a third of its size."""
+A provider's cache serves a conversation until it enters the next region, so a region of a few states costs more
+than it saves.
+"""
+_BLOCK_TOKENS = 1500
+"""Tokens of the texts of a region, about. Five long states fit, so that a region serves several turns."""
+REGION_TOKENS = 800
+"""Tokens of the texts, about, that global transitions add to every region."""
 _LINE = 4
-"""Tokens of a state's line beside its words."""
-_KEY = 16
-"""Tokens of a key's line and schema, about."""
+"""Tokens of a state's line beside its texts."""
 _EXPRESSION = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -53,9 +42,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Region:
     """States that have one system message.
 
-    `shown`: those whose words it has, where global transitions lead among them. `keys`: those that it lists.
-    `named`: the states that the schema of a reply lets it name. `name`: the schema's own, "" where it serves all
-    states of the machine.
+    `shown`: the states whose texts it has; targets of global transitions are among them. `keys`: those that it lists.
+    `named`: the states that the schema of a reply lets it name. `name`: the schema's own name, or "" if the schema
+    serves all states of the machine.
     """
 
     states: tuple[str, ...]
@@ -66,92 +55,75 @@ class Region:
 
 
 def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tuple[Region, ...]:
-    """Return the regions of a machine. `keys`: all that a reply may write; `whole`: as if the machine were small."""
+    """Return the regions of a machine.
+
+    Args:
+        definition: The definition.
+        keys: All keys that a reply may write.
+        whole: True for one region, whatever the size of the machine.
+    """
     few_keys = whole or len(keys) <= MOST_KEYS
     few_states = whole or len(definition.states) <= MOST_STATES
-    every = tuple(_named(definition, definition.states)) if few_states else ()
     offered = _offered(definition)
-    groups = [tuple(definition.states)] if whole else _groups(definition, few_keys=few_keys, few_states=few_states)
-    return tuple(
-        Region(
+    blocks = [tuple(definition.states)] if whole else _blocks(definition)
+    every_named = tuple(_named(definition, definition.states))
+    found: list[Region] = []
+    for states in blocks:
+        listed = tuple(keys) if few_keys else _nearby(definition, states, frozenset(keys))
+        named = every_named if few_states else tuple(_named(definition, states))
+        region = Region(
             states=states,
             shown=tuple(dict.fromkeys((*states, *offered))),
-            keys=tuple(keys if few_keys else _nearby(definition, states, frozenset(keys))),
-            named=every or tuple(_named(definition, states)) or states,
+            keys=listed,
+            named=named or states,
             name="" if few_keys and few_states else states[0],
         )
-        for states in groups
-    )
+        found.append(region)
+    return tuple(found)
 
 
-def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list[tuple[str, ...]]:
-    """Divide the states into groups of about the same size, where few transitions lead across.
+def _blocks(definition: Definition) -> list[tuple[str, ...]]:
+    """Divide the states into blocks in the order of the file, of about the same number of states.
 
-    This is dynamic programming over the first so many states. A group costs what it is off the size that all should
-    have. It is the cheaper the more transitions stay within.
+    A block also ends before a state with which its texts would be too long.
     """
-    again = _said_again(definition)
-    sizes = [
-        _tokens(state) - again.get(state_id, 0) + (0 if few_keys else _KEY * len(set(_own(state))))
-        for state_id, state in definition.states.items()
-    ]
-    asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
-    total = sum(sizes)
-    many = len(sizes) > _SOON_SEEN
-    larger = 1 if few_states or many else _LARGER
-    fewest = _FEWEST if few_states or many else _FEWEST + 1
-    most = _MOST_TOKENS if few_states else _UTMOST_TOKENS
-    room = max(larger * REGION_TOKENS, min(fewest * total / max(asking, 1), most))
-    parts = 1 if few_states else ceil(asking / larger / _REGION_STATES)
-    right = total / max(ceil(total / room), parts)
-    links = _links(definition)
-    best: list[tuple[float, int]] = [(0.0, 0)]
-    for end in range(1, len(sizes) + 1):
-        size = within = 0
-        found: list[tuple[float, int]] = []
-        for start in range(end - 1, -1, -1):
-            size += sizes[start]
-            if size > _LARGEST * right and found:
-                break
-            within += sum(links[start, other] for other in range(start + 1, end))
-            found.append((best[start][0] + (size / right - 1) ** 2 - _LINK * within, start))
-        best.append(min(found))
-    every = list(definition.states)
-    groups: list[tuple[str, ...]] = []
-    end = len(every)
-    while end:
-        start = best[end][1]
-        groups.append(tuple(every[start:end]))
-        end = start
-    return groups[::-1]
-
-
-def _said_again(definition: Definition) -> dict[str, int]:
-    """Count the tokens of instructions that an earlier state has, too, as a region says them once."""
-    speaking = {
-        state_id: instructions_of(state)
-        for state_id, state in definition.states.items()
-        if definition.kind_of(state_id) not in WORKS
-    }
-    return {state_id: estimate(text) for text, ids in shared(speaking).items() for state_id in ids[1:]}
-
-
-def _links(definition: Definition) -> Counter[tuple[int, int]]:
-    """Count the transitions between two states, by their places; a final state is asked for nothing."""
-    place = {state_id: number for number, state_id in enumerate(definition.states)}
-    found: Counter[tuple[int, int]] = Counter()
+    count = len(definition.states)
+    most = count
+    if count > MOST_STATES:
+        most = ceil(count / ceil(count / _BLOCK_STATES))
+    repeated = _repeated(definition)
+    blocks: list[tuple[str, ...]] = []
+    block: list[str] = []
+    size = 0
     for state_id, state in definition.states.items():
-        for transition in state.transitions:
-            if definition.states[transition.target_state].transitions:
-                here, there = sorted((place[state_id], place[transition.target_state]))
-                found[here, there] += 1
-    return found
+        tokens = _tokens(state) - repeated.get(state_id, 0)
+        if block and (len(block) == most or size + tokens > _BLOCK_TOKENS):
+            blocks.append(tuple(block))
+            block, size = [], 0
+        block.append(state_id)
+        size += tokens
+    blocks.append(tuple(block))
+    return blocks
+
+
+def _repeated(definition: Definition) -> dict[str, int]:
+    """Count the tokens of instructions that an earlier state has, too. A region has them once."""
+    instructions: dict[str, str] = {}
+    for state_id, state in definition.states.items():
+        if definition.kind_of(state_id) not in WORKS:
+            instructions[state_id] = instructions_of(state)
+    repeated: dict[str, int] = {}
+    for text, states in shared(instructions).items():
+        tokens = estimate(text)
+        for state_id in states[1:]:
+            repeated[state_id] = tokens
+    return repeated
 
 
 def _offered(definition: Definition) -> tuple[str, ...]:
-    """Return where global transitions lead, as far as words of the size of a region go.
+    """Return the targets of global transitions whose texts together are not too long.
 
-    A digression is answered by the reply that names it. That reply has to know all that its state knows.
+    The reply that names a digression answers it. So it has to know all that the state of the digression knows.
     """
     found: dict[str, int] = {}
     for transition in sorted(definition.global_transitions, key=lambda transition: transition.priority):
@@ -163,45 +135,54 @@ def _offered(definition: Definition) -> tuple[str, ...]:
 
 def _tokens(state: State) -> int:
     texts = (
-        *(state.description, state.purpose, state.instructions),
-        *(state.extraction_instructions, state.response_instructions),
+        state.description,
+        state.purpose,
+        state.instructions,
+        state.extraction_instructions,
+        state.response_instructions,
     )
     return _LINE + sum(map(estimate, texts))
 
 
-def _own(state: State) -> Iterator[str]:
-    """Yield the keys that a state collects, and those that its conditions read."""
-    yield from state.required_context_keys
-    yield from demanded(state.transitions)
+def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> tuple[str, ...]:
+    """Return the keys of some states, of their global transitions, and of the states directly behind them.
 
-
-def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
-    """Return the keys of some states, of their global transitions, and of what lies directly behind them.
-
-    What follows them comes as far as there is room. First come lists and objects that a fixed reply reads out. What is
-    read out is what is corrected there, and what the schema lacks can be written as text alone. Then comes what is
-    collected behind global transitions, which a message that opens one may tell.
+    Further keys are added while there is room. First come lists and objects that a fixed reply shows, because users
+    correct what they see, and a value that the schema lacks can only be written as text. Then come the keys that are
+    collected behind global transitions, because a message that opens one may have them.
     """
-    found: dict[str, None] = {}
-    targets: dict[str, None] = {}
+    needed: dict[str, None] = {}
     for state_id in states:
         state = definition.states[state_id]
-        found |= dict.fromkeys(_own(state))
-        targets |= dict.fromkeys(transition.target_state for transition in state.transitions)
-    found |= dict.fromkeys(demanded(definition.global_transitions))
-    for target in targets:
-        found |= dict.fromkeys(definition.states[target].required_context_keys)
-    whole = dict.fromkeys(name if name in known else name.partition(".")[0] for name in found)
-    offered = (definition.states[transition.target_state] for transition in definition.global_transitions)
-    beyond = (name.partition(".")[0] for state in offered for name in state.required_context_keys)
-    for name in (*_read_out(definition, states), *beyond):
-        if len(whole) < MOST_KEYS:
-            whole.setdefault(name)
-    return (name for name in whole if name in known)
+        needed |= dict.fromkeys(state.required_context_keys)
+        needed |= dict.fromkeys(demanded(state.transitions))
+    needed |= dict.fromkeys(demanded(definition.global_transitions))
+    for state_id in states:
+        for transition in definition.states[state_id].transitions:
+            needed |= dict.fromkeys(definition.states[transition.target_state].required_context_keys)
+    found: dict[str, None] = {}
+    for name in needed:
+        found.setdefault(name if name in known else _whole(name))
+    for name in (*_shown_keys(definition, states), *_keys_behind_global(definition)):
+        if len(found) < MOST_KEYS:
+            found.setdefault(name)
+    return tuple(name for name in found if name in known)
 
 
-def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """Yield the lists and objects that fixed replies of some states read out; one too many does no harm."""
+def _whole(name: str) -> str:
+    """Return the key of a dotted name: the schema lists an object whole."""
+    return name.partition(".")[0]
+
+
+def _keys_behind_global(definition: Definition) -> Iterator[str]:
+    """Yield the keys that the targets of global transitions collect."""
+    for transition in definition.global_transitions:
+        for name in definition.states[transition.target_state].required_context_keys:
+            yield _whole(name)
+
+
+def _shown_keys(definition: Definition, states: Iterable[str]) -> Iterator[str]:
+    """Yield the lists and objects that fixed replies of some states show. One too many does no harm."""
     schemas = definition.key_schemas
     for state_id in states:
         for expression in _EXPRESSION.findall(definition.states[state_id].reply or ""):
@@ -220,11 +201,12 @@ def demanded(transitions: Iterable[Transition]) -> Iterator[str]:
 
 
 def _named(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """Return every state that a reply in some of the states may name, in the definition's order."""
-    everywhere = {transition.target_state for transition in definition.global_transitions}
+    """Yield every state that a reply in some of the states may name, in the order of the file."""
     named: set[str] = set()
     for state_id in states:
-        state = definition.states[state_id]
         if definition.kind_of(state_id) == "converse":
-            named |= {state_id, *everywhere, *(transition.target_state for transition in state.transitions)}
+            named.add(state_id)
+            named.update(transition.target_state for transition in definition.states[state_id].transitions)
+    if named:
+        named.update(transition.target_state for transition in definition.global_transitions)
     return (state_id for state_id in definition.states if state_id in named)
