@@ -358,13 +358,12 @@ class AsyncConversation:
 
         return TurnStream(run)
 
-    async def answer(self, value: object, *, request_id: str | None = None) -> Turn:
+    async def answer(self, value: object, *, pause: str | None = None, request_id: str | None = None) -> Turn:
         """Answer the pause of the run, and continue the run.
-
-        The pause is the one of the last turn made here, or of `refresh`.
 
         Args:
             value: The answer, a JSON value that fits the schema of `paused`.
+            pause: The id of the pause; None: the one of the last turn made here, or of `refresh`.
             request_id: Your id of the answer. The same id gives the recorded turn.
 
         Returns:
@@ -377,32 +376,37 @@ class AsyncConversation:
             ModelError: The model failed. Nothing has changed, and you may answer again.
             StoreError: The store failed.
         """
-        return await self._answer(value, request_id, None)
+        return await self._answer(value, pause, request_id, None)
 
-    def stream_answer(self, value: object, *, request_id: str | None = None) -> TurnStream:
+    def stream_answer(
+        self, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> TurnStream:
         """Answer the pause of the run, and return the events as they happen.
 
         Args:
             value: The answer, a JSON value that fits the schema of `paused`.
+            pause: As for `answer`.
             request_id: Your id of the answer. The same id gives the recorded turn and its events.
 
         Returns:
             The stream. Iterating over it gives the answer, and raises the errors of `answer`.
         """
-        return TurnStream(lambda sink: self._answer(value, request_id, sink))
+        return TurnStream(lambda sink: self._answer(value, pause, request_id, sink))
 
     async def _answer(
-        self, value: object, request_id: str | None, sink: Callable[[str, Event], None] | None
+        self,
+        value: object,
+        pause: str | None,
+        request_id: str | None,
+        sink: Callable[[str, Event], None] | None,
     ) -> Turn:
-        session = self._session
-        if session.pause is None and session.settled is None:
-            await self.refresh()
-        pause = self._session.pause
+        if pause is None:
+            pause = await self._seen_pause()
         try:
             result = await self._engine.answer(
                 self.id,
                 value,
-                pause_id=None if pause is None else pause.id,
+                pause_id=pause,
                 request_id=request_id,
                 sink=sink,
             )
@@ -410,6 +414,14 @@ class AsyncConversation:
             await self.refresh()
             raise
         return await self._taken(result)
+
+    async def _seen_pause(self) -> str | None:
+        """Return the id of the pause that the caller can have seen; None for none."""
+        session = self._session
+        if session.pause is None and session.settled is None:
+            await self.refresh()
+        seen = self._session.pause
+        return None if seen is None else seen.id
 
     async def update(
         self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None

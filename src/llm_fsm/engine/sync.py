@@ -222,13 +222,12 @@ class Conversation:
         """
         return SyncStream(self._machine, self._conversation.stream(text, request_id=request_id))
 
-    def answer(self, value: object, *, request_id: str | None = None) -> Turn:
+    def answer(self, value: object, *, pause: str | None = None, request_id: str | None = None) -> Turn:
         """Answer the pause of the run, and continue the run.
-
-        The pause is the one of the last turn or property that was read.
 
         Args:
             value: The answer, a JSON value that fits the schema of `paused`.
+            pause: The id of the pause; None: the one of the last turn or property that was read.
             request_id: Your id of the answer. The same id gives the recorded turn.
 
         Returns:
@@ -241,19 +240,23 @@ class Conversation:
             ModelError: The model failed. Nothing has changed, and you may answer again.
             StoreError: The store failed.
         """
-        return self._portal.run(self._conversation.answer(value, request_id=request_id))
+        return self._portal.run(self._conversation.answer(value, pause=pause, request_id=request_id))
 
-    def stream_answer(self, value: object, *, request_id: str | None = None) -> SyncStream:
+    def stream_answer(
+        self, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> SyncStream:
         """Answer the pause of the run, and return the events as they happen.
 
         Args:
             value: The answer, a JSON value that fits the schema of `paused`.
+            pause: As for `answer`.
             request_id: Your id of the answer. The same id gives the recorded turn and its events.
 
         Returns:
             The stream. Iterating over it gives the answer, and raises the errors of `answer`.
         """
-        return SyncStream(self._machine, self._conversation.stream_answer(value, request_id=request_id))
+        stream = self._conversation.stream_answer(value, pause=pause, request_id=request_id)
+        return SyncStream(self._machine, stream)
 
     def update(
         self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None

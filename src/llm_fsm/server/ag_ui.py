@@ -24,6 +24,7 @@ from llm_fsm.server import views
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
+from llm_fsm.server.rights import spoken
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
@@ -87,7 +88,7 @@ class AgUi:
             served = await self.service.find(caller, name, fresh=True)
         except ConversationNotFound:
             silent = _last_user(given) is None
-            context = given.state if isinstance(given.state, dict) else None
+            context = spoken(machine, given.state) if isinstance(given.state, dict) else None
             begun = await self.service.start(caller, machine, context=context, conversation_id=name, greet=silent)
             return begun.served, begun.greeting if silent else None
         if served.machine is not machine:

@@ -28,7 +28,7 @@ from llm_fsm.server.openai_api import OpenAI, with_error
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status, type_of
 from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
-from llm_fsm.server.tokens import Tokens
+from llm_fsm.server.tokens import Right, Tokens
 from llm_fsm.server.upkeep import upkeep
 
 _ABOUT = """Conversations and runs of machines that are written as JSON files.
@@ -46,6 +46,7 @@ def create_app(
     machines: AsyncMachine | Iterable[AsyncMachine] | Mapping[str, AsyncMachine],
     *,
     tokens: Tokens | None = None,
+    anonymous: Collection[Right] | None = None,
     cors: Collection[str] = (),
     hosts: Collection[str] | None = (),
     limits: Limits | None = None,
@@ -61,6 +62,8 @@ def create_app(
     Args:
         machines: One machine, or several with different names of definitions.
         tokens: The tokens that may use it; None: no token is needed.
+        anonymous: Rights of callers if there are no tokens; None: all rights for callers on this machine, and `talk`
+            for others.
         cors: Origins, such as `https://example.org`, whose pages may call it; empty: none.
         hosts: Names that the Host header may have besides addresses and `localhost`; None: any.
         limits: Limits for one client; see `Limits`.
@@ -136,7 +139,15 @@ def create_app(
         )
     app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
-    app.add_middleware(Guard, limits=limits, tokens=tokens, hosts=hosts, origins=cors, answered=told)
+    app.add_middleware(
+        Guard,
+        limits=limits,
+        tokens=tokens,
+        hosts=hosts,
+        origins=cors,
+        anonymous=anonymous,
+        answered=told,
+    )
     return app
 
 

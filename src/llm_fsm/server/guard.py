@@ -6,14 +6,15 @@ import asyncio
 import ipaddress
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.tokens import ANYBODY, Caller, Tokens
+from llm_fsm.server.rights import local_rights
+from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """Paths that need no token: pages and documents without private data."""
@@ -34,6 +35,7 @@ class Guard:
 
     `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with
     tokens, which a foreign page cannot make a browser send. `origins`: origins whose pages may call the server.
+    `anonymous`: rights of a caller without a token, if there are no tokens. None: as `local_rights` says.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Guard:
         tokens: Tokens | None,
         hosts: Collection[str] | None,
         origins: Collection[str],
+        anonymous: Collection[Right] | None = None,
         answered: Sequence[Answered] = (),
     ) -> None:
         self.app = app
         self.limits = limits
         self.answered = answered
         self.tokens = tokens
+        self.anonymous = None if anonymous is None else Caller(rights=frozenset(anonymous))
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
         self.origins = {origin.rstrip("/") for origin in origins}
 
@@ -105,8 +109,10 @@ class Guard:
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
                 raise Problem("unsupported-media-type", "send the body as Content-Type: application/json")
-        if self.tokens is None or path in OPEN or path.startswith("/assets/") or scope["method"] == "OPTIONS":
-            return ANYBODY
+        if path in OPEN or path.startswith("/assets/") or scope["method"] == "OPTIONS":
+            return NOBODY
+        if self.tokens is None:
+            return self.anonymous or _without_token(scope, host, headers)
         return self._caller(headers.get(b"authorization", b""))
 
     def _caller(self, header: bytes) -> Caller:
@@ -137,6 +143,12 @@ class Guard:
         _, found, place = origin.partition("://")
         if not found or place != host:
             raise Problem("forbidden", f"pages of the origin {origin!r:.100} may not call this server")
+
+
+def _without_token(scope: Scope, host: str, headers: Mapping[bytes, bytes]) -> Caller:
+    """Return the caller of a server without tokens."""
+    client = scope.get("client")
+    return Caller(rights=local_rights(client[0] if client else None, _name(host) or "", headers))
 
 
 def _name(host: str) -> str | None:

@@ -15,6 +15,7 @@ from llm_fsm import AsyncConversation, AsyncMachine
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
+from llm_fsm.server.rights import check
 from llm_fsm.server.tokens import Caller
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, just_before, kept_definition
 
@@ -57,7 +58,8 @@ class Machines:
             self.replace(machine)
 
     def all(self, caller: Caller) -> Sequence[AsyncMachine]:
-        """Return the machines that a caller may use."""
+        """Return the machines that a caller may use. Raises Problem 403."""
+        check(caller, "read", "read definitions")
         return [machine for name, machine in self._machines.items() if caller.may_use(name)]
 
     def every(self) -> Sequence[AsyncMachine]:
@@ -80,7 +82,8 @@ class Machines:
                 del self._cached[key]
 
     def named(self, caller: Caller, name: str) -> AsyncMachine:
-        """Return the machine of a definition. Raises Problem 404."""
+        """Return the machine of a definition. Raises Problem 403, 404."""
+        check(caller, "read", "read definitions")
         machine = self._machines.get(name) if caller.may_use(name) else None
         if machine is None:
             raise Problem("not-found", f"there is no definition {name!r:.200}; GET /definitions lists them")
@@ -136,7 +139,10 @@ class Machines:
         """Return the conversations of a caller in order of their ids, after `after`.
 
         `only`: definition, state and ended as in `Store.list`; `prefix`: the beginning of their ids.
+
+        Raises Problem 403.
         """
+        check(caller, "read", "list conversations")
         begins = caller.stored(prefix)
         place = just_before(begins) if begins else None
         if after is not None:

@@ -21,8 +21,8 @@ from starlette.types import Scope
 from llm_fsm import events as ev
 from llm_fsm import observe
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
-from llm_fsm.server.problems import Problem
 from llm_fsm.server.rest import caller_of
+from llm_fsm.server.rights import check
 from llm_fsm.server.service import Service
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
@@ -58,8 +58,7 @@ class Metrics:
 
         @self.router.get("/metrics")
         async def read(request: Request) -> Response:
-            if caller_of(request).is_limited:
-                raise Problem("forbidden", "these are figures of all: they need a token without limits")
+            check(caller_of(request), "metrics", "read the figures of all")
             return Response(self.text(), media_type=CONTENT_TYPE_LATEST)
 
     def text(self) -> bytes:

@@ -22,6 +22,7 @@ from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
+from llm_fsm.server.rights import check_list
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
@@ -262,6 +263,7 @@ class Rest:
             request: Request, wish: Annotated[ListWish, Query()]
         ) -> Response:
             caller = caller_of(request)
+            check_list(caller)
             only = wish.model_dump(include={"definition", "state", "ended"})
             if not all(name is None or str(name).isprintable() for name in (wish.after, *only.values())):
                 raise Problem("invalid", "names and ids have no control characters")
@@ -299,7 +301,7 @@ class Rest:
         )  # fmt: skip
         async def end(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id)
-            await served.chat.end()
+            await service.end(served)
             return Json(views.conversation_of(served))
 
         @router.post(
@@ -310,11 +312,7 @@ class Rest:
             request: Request, conversation_id: ConversationId, wish: Annotated[UndoWish | None, Body()] = None
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
-            if wish is not None and wish.turn is not None:
-                last = max((message.turn for message in await served.chat.history()), default=0)
-                if last != wish.turn:
-                    raise Problem("conflict", f"the last turn is {last}, not {wish.turn}; nothing was taken back")
-            await service.undo(served)
+            await service.undo(served, None if wish is None else wish.turn)
             return Json(views.conversation_of(served))
 
         @router.post(
@@ -329,7 +327,7 @@ class Rest:
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkWish()
-            begun = await service.fork(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
+            begun = await service.copy(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
             return _started(request, begun)
 
     # -- turns

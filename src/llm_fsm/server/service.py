@@ -13,12 +13,15 @@ from llm_fsm.records.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.problems import Problem
+from llm_fsm.server.rights import check, check_answer, check_start, may_answer
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
 
 RUN = "run"
 """The request id of a run in `Turns`, because a run has no message."""
+_NO_PAUSE = ""
+"""The id of no pause. An answer to it is refused, unless its request is known and gets the recorded turn."""
 
 
 def _said(text: str, *, picked: bool) -> str | Choice:
@@ -54,10 +57,11 @@ class Service:
         self.gauge.message(caller)
 
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Served:
-        """Return a conversation. Raises ConversationNotFound.
+        """Return a conversation. Raises ConversationNotFound, and Problem 403.
 
         `fresh`: read it again, with the changes of other processes.
         """
+        check(caller, "read", "read a conversation", caller.stored(conversation_id))
         served = await self.machines.find(caller, conversation_id)
         if not fresh:
             return served
@@ -82,13 +86,14 @@ class Service:
         key: str | None = None,
         history: Iterable[tuple[str, str]] | None = None,
     ) -> Begun:
-        """Begin a conversation, or return the one of the same idempotency key. Raises ConversationConflict.
+        """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and Problem 403.
 
         `history`: messages from elsewhere, as (role, text).
         """
-        self.count(caller)
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
+        check_start(caller, machine, stored, context=context, state=state)
+        self.count(caller)
         try:
             chat = await machine.start(context, stored, greet, state, history=history)
         except ConversationConflict:
@@ -116,6 +121,7 @@ class Service:
 
     async def send(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
+        check(served.caller, "talk", "send messages", served.chat.id)
         self.count(served.caller)
         try:
             return await served.chat.send(_said(text, picked=picked), request_id=request_id)
@@ -126,12 +132,13 @@ class Service:
     async def answer(self, served: Served, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
         self.count(served.caller)
-        await self._check_pause(served, pause, request_id)
-        return await served.chat.answer(value, request_id=request_id)
+        meant = await self._pause(served, pause, request_id)
+        return await served.chat.answer(value, pause=meant, request_id=request_id)
 
     async def stream(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
         """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
         """
+        check(served.caller, "talk", "send messages", served.chat.id)
         self.gauge.check_streams()
         self.count(served.caller)
         key = request_id or uuid.uuid4().hex
@@ -149,11 +156,14 @@ class Service:
         """Answer the pause, and return a turn that can be followed."""
         self.gauge.check_streams()
         self.count(served.caller)
-        await self._check_pause(served, pause, request_id)
+        meant = await self._pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
         return self.turns.begin(
-            served.chat.id, key, ("answer", value), lambda: served.chat.stream_answer(value, request_id=key)
+            served.chat.id,
+            key,
+            ("answer", value),
+            lambda: served.chat.stream_answer(value, pause=meant, request_id=key),
         )
 
     async def _drop_unrecorded(self, served: Served, request_id: str) -> None:
@@ -166,20 +176,61 @@ class Service:
         if recorded is None or not live.is_among([parse(recorded)]):
             self.turns.drop(served.chat.id, request_id)
 
-    async def _check_pause(self, served: Served, pause: str | None, request_id: str | None) -> None:
-        """Check the current pause. Raises ConversationConflict for a new answer to another pause."""
+    async def _pause(self, served: Served, pause: str | None, request_id: str | None) -> str:
+        """Return the id of the pause that an answer is for. Raises Problem 403 if its caller may not answer it.
+
+        The engine compares the id when it takes the answer. So an answer never reaches a pause that began after this
+        check, and that the caller may not answer.
+        """
         await served.chat.refresh()
         waits = served.chat.paused
-        if pause is None or waits is None or waits.id == pause:
-            return
-        loaded = None if request_id is None else await served.machine.store.load(served.chat.id, request_id)
-        if loaded is None or loaded.recorded is None:
-            raise ConversationConflict(
-                f"the conversation no longer waits for that but for {waits.what!r}; this answer was not used"
-            )
+        if waits is None:
+            return pause or _NO_PAUSE
+        if pause is not None and pause != waits.id:
+            return pause
+        if not may_answer(served.caller, waits, served.chat.id) and await self._is_known(served, request_id):
+            return _NO_PAUSE
+        check_answer(served.caller, waits, served.chat.id)
+        return waits.id
+
+    async def _is_known(self, served: Served, request_id: str | None) -> bool:
+        """Return true if a request is being answered, or was answered, so that it changes nothing again."""
+        if request_id is None:
+            return False
+        if self.turns.find(served.chat.id, request_id) is not None:
+            return True
+        loaded = await served.machine.store.load(served.chat.id, request_id)
+        return loaded is not None and loaded.recorded is not None
+
+    async def end(self, served: Served) -> None:
+        """Close a conversation. Raises Problem 403."""
+        check(served.caller, "talk", "close a conversation", served.chat.id)
+        await served.chat.end()
+
+    async def undo(self, served: Served, turn: int | None) -> None:
+        """Take the last turn back; `turn`: only if it has this number. Raises ConversationConflict, and Problem 403."""
+        check(served.caller, "manage", "take a turn back", served.chat.id)
+        if turn is not None:
+            last = max((message.turn for message in await served.chat.history()), default=0)
+            if last != turn:
+                raise Problem("conflict", f"the last turn is {last}, not {turn}; nothing was taken back")
+        await served.chat.undo()
+        self.turns.drop_all(served.chat.id, running=False)
+
+    async def copy(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
+        """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError, and Problem 403."""
+        check(served.caller, "manage", "copy a conversation", served.chat.id)
+        return await self._copied(served, turn, conversation_id, key)
 
     async def fork(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
-        """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError."""
+        """Go on after an earlier turn, because the user edited a message. Raises the errors of `copy`.
+
+        It needs no right of its own: who has the transcript could hold the same conversation again.
+        """
+        check(served.caller, "talk", "send messages", served.chat.id)
+        return await self._copied(served, turn, conversation_id, key)
+
+    async def _copied(self, served: Served, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
         name = conversation_id or new_id(served.caller, "fork", key)
         try:
             await fork(served.machine.store, served.chat.id, served.caller.stored(name), turn)
@@ -191,13 +242,9 @@ class Service:
         copy = await self.find(served.caller, name)
         return Begun(copy, copy.chat.greeting, is_new)
 
-    async def undo(self, served: Served) -> None:
-        """Take the last turn back. Raises the errors of `AsyncConversation.undo`."""
-        await served.chat.undo()
-        self.turns.drop_all(served.chat.id, running=False)
-
     async def delete(self, served: Served) -> None:
-        """Remove a conversation."""
+        """Remove a conversation. Raises Problem 403."""
+        check(served.caller, "manage", "delete a conversation", served.chat.id)
         for forget in self.forgets:
             await forget(served)
         self.machines.forget(served.chat.id)
@@ -217,10 +264,11 @@ class Service:
         run_id: str | None,
         key: str | None,
     ) -> tuple[str, LiveTurn]:
-        """Begin or resume a run in the background. Return its id, and the turn to follow."""
-        self.count(caller)
+        """Begin or resume a run in the background. Return its id, and the turn to follow. Raises Problem 403."""
         name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)
+        check_start(caller, machine, stored, context=context, background=background)
+        self.count(caller)
         live = self.turns.find(stored, RUN)
         if live is not None and live.is_over:
             self.turns.drop(stored, RUN)
@@ -241,6 +289,7 @@ class Service:
         return None
 
     async def cancel(self, served: Served) -> None:
-        """Stop a run for good."""
+        """Stop a run for good. Raises Problem 403."""
+        check(served.caller, "talk", "stop a run", served.chat.id)
         self.turns.cancel(served.chat.id, RUN)
         await served.chat.end()

@@ -1,7 +1,7 @@
 """Tokens with names, stored as hashes. Each may be limited.
 
-The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "definitions": ["order"], "own": true}]}. A token
-is 256 random bits, so its SHA-256 needs no salt and no slow hash.
+The file of tokens is JSON: {"tokens": [{"name": "web", "sha256": "…", "rights": ["talk"]}]}. A token is 256 random
+bits, so its SHA-256 needs no salt and no slow hash. `rights.py` says what each right allows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +23,13 @@ from llm_fsm.errors import ConfigurationError
 MARK = "~"
 """The separator between the name of a token and the id of its conversation, in the store."""
 NAME = r"^[A-Za-z0-9_-]{1,32}$"
+Right = Literal["talk", "seed", "answer", "manage", "author", "metrics"]
+ALL_RIGHTS: frozenset[Right] = frozenset(get_args(Right))
+DEFAULT_RIGHTS: frozenset[Right] = frozenset({"talk"})
+"""The rights of a token that names none."""
+_UNLIMITED_RIGHTS: frozenset[Right] = frozenset({"talk", "manage", "metrics"})
+"""The rights of a token that names none, but is to see all conversations."""
+_RIGHTS_ABOUT_OTHERS: frozenset[Right] = frozenset({"answer", "manage"})
 
 
 class Token(BaseModel):
@@ -30,8 +38,9 @@ class Token(BaseModel):
     Attributes:
         name: Its name.
         sha256: The SHA-256 of the token, in hexadecimal.
+        rights: Its rights; None: `talk`, and with `own` false also `manage` and `metrics`.
         definitions: Names of the definitions that it may use; None: all.
-        own: True if it can only see its own conversations.
+        own: True if it can only see its own conversations. False needs the right `manage` or `answer`.
         rate: Messages a minute, instead of the server's limit.
     """
 
@@ -39,13 +48,19 @@ class Token(BaseModel):
 
     name: str = Field(pattern=NAME)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    rights: frozenset[Right] | None = None
     definitions: frozenset[str] | None = None
     own: bool = True
     rate: int | None = Field(default=None, ge=1)
 
     def caller(self) -> Caller:
         """Return the client that has this token."""
-        return Caller(self.name, self.name + MARK if self.own else "", self.definitions, self.rate)
+        rights = self.rights
+        if rights is None:
+            rights = DEFAULT_RIGHTS if self.own else _UNLIMITED_RIGHTS
+        sees_only_own = self.own or rights.isdisjoint(_RIGHTS_ABOUT_OTHERS)
+        prefix = self.name + MARK if sees_only_own else ""
+        return Caller(self.name, prefix, self.definitions, self.rate, rights)
 
 
 class _File(BaseModel):
@@ -56,12 +71,16 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client of a request. `prefix` comes before the ids of its conversations in the store."""
+    """The client of a request. `prefix` comes before the ids of its conversations in the store.
+
+    `name` is "" for a caller without a token. Doors do not look at `rights`: they ask `llm_fsm.server.rights`.
+    """
 
     name: str = ""
     prefix: str = ""
     definitions: frozenset[str] | None = None
     rate: int | None = None
+    rights: frozenset[Right] = DEFAULT_RIGHTS
 
     def stored(self, conversation_id: str) -> str:
         """Return the id under which the store keeps a conversation of this caller."""
@@ -75,14 +94,16 @@ class Caller:
         """Return true if this caller may use a definition."""
         return self.definitions is None or definition in self.definitions
 
-    @property
-    def is_limited(self) -> bool:
-        """True if the caller sees only a part of the server."""
-        return bool(self.prefix) or self.definitions is not None
+    def is_foreign(self, stored: str) -> bool:
+        """Return true for the stored id of a conversation that belongs to another token."""
+        owner, mark, _ = stored.partition(MARK)
+        return bool(mark) and owner != self.name
 
 
-ANYBODY = Caller()
-"""The caller of a server without tokens."""
+ANYBODY = Caller(rights=ALL_RIGHTS)
+"""The person at this machine, who needs no token."""
+NOBODY = Caller(rights=frozenset())
+"""The caller of a page without private data, which everybody may read."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +162,19 @@ class Tokens:
 
 
 def add_token(
-    path: str | os.PathLike[str], name: str, *, definitions: Collection[str] = (), own: bool = True
+    path: str | os.PathLike[str],
+    name: str,
+    *,
+    rights: Collection[Right] | None = None,
+    definitions: Collection[str] = (),
+    own: bool = True,
 ) -> str:
     """Make a token, and write its hash to the file.
 
     Args:
         path: The JSON file, which is made if there is none.
         name: The name of the token.
+        rights: Its rights; None: as `Token` says.
         definitions: Names of the definitions that it may use; none: all.
         own: True limits it to its own conversations.
 
@@ -164,6 +191,7 @@ def add_token(
         token = Token(
             name=name,
             sha256=hashlib.sha256(made.encode()).hexdigest(),
+            rights=None if rights is None else frozenset(rights),
             definitions=frozenset(definitions) or None,
             own=own,
         )

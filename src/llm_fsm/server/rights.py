@@ -1,0 +1,216 @@
+"""The one place that says what a caller may do. Every door asks it, through `Service`, or directly.
+
+A *right* belongs to a token. An *act* is something that a caller wants to do: the rights themselves, and two acts that
+several rights allow: `read` and `say`. `check` refuses an act. `check_start` and `check_answer` find the act first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from llm_fsm import AsyncMachine
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.tokens import ALL_RIGHTS, DEFAULT_RIGHTS, Caller, Right
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.values import reserved_fault
+
+Act = Literal[Right, "read", "say"]
+
+USER = "user"
+"""The name in `wait_for` that lets the user of a conversation answer."""
+_HOLDERS: Mapping[Act, frozenset[Right]] = {
+    "talk": frozenset({"talk"}),
+    "seed": frozenset({"seed"}),
+    "answer": frozenset({"answer"}),
+    "manage": frozenset({"manage"}),
+    "author": frozenset({"author"}),
+    "metrics": frozenset({"metrics"}),
+    "read": frozenset({"talk", "answer", "manage"}),
+    "say": frozenset({"seed", "answer"}),
+}
+"""Act to the rights of which one is enough."""
+_OPERATOR_ACTS: frozenset[Act] = frozenset({"read", "say", "answer"})
+"""What the right `answer` allows in conversations of other tokens. Everything else there needs `manage`."""
+_FORWARDING = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+"""Headers by which a proxy says that the client is somebody else."""
+
+
+def may(caller: Caller, act: Act, stored: str | None = None) -> bool:
+    """Return true if a caller may do something.
+
+    Args:
+        caller: The caller.
+        act: The act.
+        stored: The id in the store of the conversation that it concerns; None: it concerns no existing conversation.
+
+    Returns:
+        True if a right of the caller allows it.
+
+    Example:
+        may(served.caller, "manage", served.chat.id)
+    """
+    if _HOLDERS[act].isdisjoint(caller.rights):
+        return False
+    if stored is None or not caller.is_foreign(stored) or "manage" in caller.rights:
+        return True
+    return act in _OPERATOR_ACTS and "answer" in caller.rights
+
+
+def check(caller: Caller, act: Act, doing: str, stored: str | None = None) -> None:
+    """Refuse what a caller may not do.
+
+    Args:
+        caller: The caller.
+        act: The act.
+        doing: The act in words for the message, such as "delete a conversation".
+        stored: As for `may`.
+
+    Raises:
+        Problem: The caller may not do it (403). The message names the right that is missing.
+
+    Example:
+        check(served.caller, "manage", "delete a conversation", served.chat.id)
+    """
+    if may(caller, act, stored):
+        return
+    held = not _HOLDERS[act].isdisjoint(caller.rights)
+    missing = ["manage"] if held else sorted(_HOLDERS[act])
+    who = "this token" if caller.name else "a caller without a token"
+    of_others = " of another token" if held else ""
+    raise Problem("forbidden", f"{who} may not {doing}{of_others}: that needs the right {' or '.join(missing)}")
+
+
+def check_start(
+    caller: Caller,
+    machine: AsyncMachine,
+    stored: str,
+    *,
+    context: Mapping[str, Any] | None = None,
+    state: str | None = None,
+    background: Mapping[str, Any] | None = None,
+) -> None:
+    """Refuse the beginning of a conversation or run that a caller may not begin so.
+
+    Args:
+        caller: The caller.
+        machine: The machine that plays it.
+        stored: Its id in the store.
+        context: The values that it begins with.
+        state: The state that it begins in; None: the definition's own.
+        background: The background of a run.
+
+    Raises:
+        Problem: The caller may not begin any, or not with these values or this state (403).
+    """
+    check(caller, "talk", "begin a conversation", stored)
+    if may(caller, "seed", stored):
+        return
+    seeded = [key for key, value in (context or {}).items() if not _is_spoken(machine, key, value)]
+    if seeded:
+        names = ", ".join(f"{key!r:.60}" for key in seeded[:3])
+        check(caller, "seed", f"set {names}, which the conversation cannot bring by itself", stored)
+    if state is not None and state != machine.definition.initial_state:
+        check(caller, "seed", "choose the state that a conversation begins in", stored)
+    if background:
+        check(caller, "seed", "give a run its background", stored)
+
+
+def check_list(caller: Caller) -> None:
+    """Refuse a list of conversations that would hold those of others.
+
+    Args:
+        caller: The caller.
+
+    Raises:
+        Problem: The caller may not list any (403).
+    """
+    check(caller, "read", "list conversations")
+    if not caller.name:  # callers without a token share all conversations: an id is then what only its owner knows
+        check(caller, "manage", "list conversations, which belong to others, too")
+
+
+def spoken(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a context that a user could bring by talking.
+
+    Args:
+        machine: The machine of the conversation.
+        context: Values by key, from a client that is not trusted.
+
+    Returns:
+        The values of keys that the model may write.
+    """
+    return {key: value for key, value in context.items() if _is_spoken(machine, key, value)}
+
+
+def may_answer(caller: Caller, paused: Paused, stored: str | None = None) -> bool:
+    """Return true if a caller may answer a pause. Doors also ask it before they show how to answer.
+
+    Args:
+        caller: The caller.
+        paused: The pause.
+        stored: As for `may`.
+
+    Returns:
+        True if a right of the caller allows it.
+    """
+    return may(caller, _answering(paused), stored)
+
+
+def check_answer(caller: Caller, paused: Paused, stored: str) -> None:
+    """Refuse the answer to a pause that another person has to answer.
+
+    Args:
+        caller: The caller.
+        paused: The pause.
+        stored: The id of its conversation in the store.
+
+    Raises:
+        Problem: The caller may not answer it (403).
+    """
+    check(caller, _answering(paused), "answer this, because a colleague has to", stored)
+
+
+def local_rights(client: str | None, host: str, headers: Mapping[bytes, bytes]) -> frozenset[Right]:
+    """Return the rights of a caller without a token, on a server without tokens.
+
+    Args:
+        client: The address of the caller; None or a text that is no IP address: it calls within this process.
+        host: The name in the Host header.
+        headers: The headers, by name in small letters.
+
+    Returns:
+        All rights for a program on this machine, and `talk` for anybody else. A request that a proxy passed on
+        comes from somebody else.
+    """
+    if client is None or not _is_address(client):
+        return ALL_RIGHTS
+    is_local = _is_loopback(client) and _is_loopback(host) and _FORWARDING.isdisjoint(headers)
+    return ALL_RIGHTS if is_local else DEFAULT_RIGHTS
+
+
+def _answering(paused: Paused) -> Act:
+    """Return the act of answering a pause. The user answers a tool that asks, and what the definition leaves to them.
+    """
+    is_for_user = paused.kind == "break" or (paused.kind == "wait" and paused.what == USER)
+    return "talk" if is_for_user else "answer"
+
+
+def _is_spoken(machine: AsyncMachine, key: str, value: object) -> bool:
+    keys = machine.program.keys
+    return keys.writable(key) and reserved_fault(keys.reserved, key, value) is None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    return _is_address(name) and ipaddress.ip_address(name).is_loopback
