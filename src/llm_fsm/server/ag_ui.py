@@ -43,7 +43,7 @@ class AgUi:
         async def run(request: Request, definition: str, given: RunAgentInput) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, definition)
-            return event_stream(service, self._encoded(caller, machine, given))
+            return event_stream(service, caller, self._encoded(caller, machine, given))
 
     async def _encoded(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
@@ -180,8 +180,12 @@ class _Telling:
         arguments = json.dumps(event.arguments, ensure_ascii=False, default=str)
         yield ag.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
         yield ag.ToolCallEndEvent(tool_call_id=call)
-        brought = event.error or json.dumps(event.result, ensure_ascii=False, default=str)
-        content = "done" if self._hides else brought
+        if event.error is not None:
+            content = "failed"
+        elif self._hides:
+            content = "done"
+        else:
+            content = json.dumps(event.result, ensure_ascii=False, default=str)
         yield ag.ToolCallResultEvent(message_id=uuid.uuid4().hex, tool_call_id=call, content=content)
 
 

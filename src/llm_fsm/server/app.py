@@ -24,7 +24,7 @@ from llm_fsm.server.guard import Answered, Guard
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
-from llm_fsm.server.openai_api import OpenAI, with_error
+from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status, type_of
 from llm_fsm.server.rest import PROBLEMS, Rest
 from llm_fsm.server.service import Service
@@ -146,6 +146,7 @@ def create_app(
         hosts=hosts,
         origins=cors,
         anonymous=anonymous,
+        enter=service.enter,
         answered=told,
     )
     return app
@@ -166,21 +167,17 @@ def _add_problems(app: FastAPI) -> None:
     """Answer every error by a problem document, and describe it in the OpenAPI document."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        problem = problem_of(error)
-        caller = getattr(request.state, "caller", None)
-        if caller is not None and caller.prefix:  # the store's own id must not be shown
-            problem.detail = problem.detail.replace(caller.prefix, "")
-        return _told(request, problem)
+        return problem_of(error).response(request.scope)
 
     async def answer_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _told(request, problem_of_request(error))
+        return problem_of_request(error).response(request.scope)
 
-    async def answer_status(_: Request, error: Exception) -> Response:
+    async def answer_status(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem_of_status(error).response()
+        return problem_of_status(error).response(request.scope)
 
-    for kind in (Problem, LLMFSMError, ValueError, Exception):
+    for kind in (Problem, LLMFSMError, ValueError):  # the guard answers all others, with its headers
         app.add_exception_handler(kind, answer)
     app.add_exception_handler(RequestValidationError, answer_request)
     app.add_exception_handler(HTTPException, answer_status)
@@ -198,13 +195,6 @@ def _add_problems(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _told(request: Request, problem: Problem) -> Response:
-    """Return the response of a problem. Clients of the OpenAI API read its member `error`."""
-    if request.url.path.startswith(f"{request.scope.get('root_path', '')}/v1/"):
-        problem.extra = {**problem.extra, "error": with_error(problem)["error"]}
-    return problem.response()
 
 
 _PROBLEM = {

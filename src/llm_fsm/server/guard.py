@@ -7,12 +7,12 @@ import ipaddress
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextvars import ContextVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from llm_fsm.server.faults import PREFIX, REQUEST_ID
 from llm_fsm.server.limits import Limits
-from llm_fsm.server.problems import Problem
+from llm_fsm.server.problems import Problem, path_of, problem_of
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
@@ -20,7 +20,6 @@ OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """Paths that need no token: pages and documents without private data."""
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
-REQUEST_ID: ContextVar[str] = ContextVar("llm_fsm_request_id", default="")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
 _HEADERS = [
@@ -36,6 +35,7 @@ class Guard:
     `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with
     tokens, which a foreign page cannot make a browser send. `origins`: origins whose pages may call the server.
     `anonymous`: rights of a caller without a token, if there are no tokens. None: as `local_rights` says.
+    `enter` is called for each request that may change something or make work. It raises Problem 429 for too many.
     """
 
     def __init__(
@@ -46,12 +46,14 @@ class Guard:
         tokens: Tokens | None,
         hosts: Collection[str] | None,
         origins: Collection[str],
+        enter: Callable[[Caller], None],
         anonymous: Collection[Right] | None = None,
         answered: Sequence[Answered] = (),
     ) -> None:
         self.app = app
         self.limits = limits
         self.answered = answered
+        self.enter = enter
         self.tokens = tokens
         self.anonymous = None if anonymous is None else Caller(rights=frozenset(anonymous))
         self.hosts = None if hosts is None else {host.lower() for host in hosts}
@@ -79,16 +81,19 @@ class Guard:
 
         try:
             caller = self._admit(scope)
+            PREFIX.set(caller.prefix)
+            if scope["method"] not in _READING:
+                self.enter(caller)
             body.expect(scope)
             scope.setdefault("state", {})["caller"] = caller
             await self.app(scope, body.receive if body.is_expected else receive, answer)
-        except Problem as problem:
+        except Exception as error:
             if began:
                 raise
-            body.problem = problem
+            body.problem = body.problem or problem_of(error)
         refusal, body.problem = body.problem, None
         if refusal is not None and not began:
-            await refusal.response()(scope, receive, answer)
+            await refusal.response(scope)(scope, receive, answer)
         for told in self.answered:
             told(scope, status, time.monotonic() - since)
 
@@ -103,7 +108,7 @@ class Guard:
         self._check_host(host)
         if scope["method"] not in _READING:
             self._check_origin(headers.get(b"origin", b"").decode("latin-1").lower(), host)
-        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        path = path_of(scope)
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         if has_body and scope["method"] in _BODIES:
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from llm_fsm import LLMFSMError
 from llm_fsm.server.encoding import Json
+from llm_fsm.server.faults import report
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.service import Service
 from llm_fsm.stores.base import ListQuery
@@ -32,8 +33,9 @@ def router(service: Service) -> APIRouter:
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     await store.list(ListQuery(limit=1))
-            except (LLMFSMError, TimeoutError) as error:
-                raise Problem("store-unavailable", f"the store does not answer: {error}") from error
+            except (LLMFSMError, OSError) as error:
+                report("a store does not answer", error)
+                raise Problem("store-unavailable", "a store does not answer") from error
         return Json({"status": "ready", "definitions": len(service.machines.every())})
 
     return made

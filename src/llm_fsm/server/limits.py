@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ class Limits:
         idle_seconds: Seconds for which a connection may have no request.
         header_seconds: Seconds until all headers have arrived.
         body_seconds: Seconds until the whole body has arrived.
-        messages_per_minute: Messages for each token, in each process; None: no limit.
-        streams: Open streams in each process.
+        messages_per_minute: Requests that are not only reading ones, for each token in each process; None: no limit.
+        streams: Open streams in each process; one token may have half of them.
         send_seconds: Seconds for which a client may read nothing.
         shutdown_seconds: Seconds for running turns to finish at shutdown.
     """
@@ -39,18 +40,23 @@ class Limits:
 
 
 class Gauge:
-    """Counts messages, in one bucket for each token, and open streams."""
+    """Counts requests, in one bucket for each token, and open streams."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._buckets: dict[str, tuple[float, float]] = {}
-        self.streams = 0
+        self._streams: Counter[str] = Counter()
 
-    def message(self, caller: Caller) -> None:
-        """Count a message.
+    @property
+    def streams(self) -> int:
+        """The streams that are open."""
+        return self._streams.total()
+
+    def request(self, caller: Caller) -> None:
+        """Count a request that is not only a reading one.
 
         Raises:
-            Problem: The caller sends too many messages (429).
+            Problem: The caller sends too many of them (429).
         """
         rate = caller.rate or self._limits.messages_per_minute
         if rate is None:
@@ -61,27 +67,31 @@ class Gauge:
         if left < 1:
             raise Problem(
                 "too-many-requests",
-                f"at most {rate} messages a minute are taken with this token",
+                f"at most {rate} requests a minute that send or change something are taken with this token",
                 retry_after=(1 - left) * 60 / rate,
             )
         self._buckets[caller.name] = (left - 1, now)
 
-    def check_streams(self) -> None:
+    def check_streams(self, caller: Caller) -> None:
         """Check that another stream may be opened.
 
         Raises:
             Problem: Too many streams are open (429).
         """
-        if self.streams >= self._limits.streams:
-            raise Problem(
-                "too-many-requests", f"{self.streams} streams are open, which is the limit", retry_after=5
-            )
+        most = self._limits.streams
+        if self.streams >= most:
+            raise Problem("too-many-requests", f"{most} streams are open, which is the limit", retry_after=5)
+        if caller.name and self._streams[caller.name] >= (most + 1) // 2:
+            raise Problem("too-many-requests", "this token has half of all streams open", retry_after=5)
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count an open stream."""
-        self.streams += 1
+    def stream(self, caller: Caller) -> Iterator[None]:
+        """Count an open stream. Raises Problem 429 as `check_streams`."""
+        self.check_streams(caller)
+        self._streams[caller.name] += 1
         try:
             yield
         finally:
-            self.streams -= 1
+            self._streams[caller.name] -= 1
+            if not self._streams[caller.name]:
+                del self._streams[caller.name]

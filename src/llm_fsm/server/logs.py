@@ -6,6 +6,7 @@ Every value is written as JSON, so no client can add a line.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from loguru import logger
 from starlette.types import Scope
 
 from llm_fsm import enable_logging
-from llm_fsm.server.guard import REQUEST_ID
+from llm_fsm.server.faults import LOGGER, REQUEST_ID
 
 
 def log_json(level: str = "INFO") -> Callable[[], None]:
@@ -23,12 +24,27 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     logger.configure(patcher=_with_request)
     sink = logger.add(_write, level=level, format="{message}")
     stop = enable_logging(level)
+    faults = logging.getLogger(LOGGER)
+    handler = _FaultHandler()
+    faults.addHandler(handler)
+    was_passed_on, faults.propagate = faults.propagate, False
 
     def end() -> None:
         stop()
+        faults.removeHandler(handler)
+        faults.propagate = was_passed_on
         logger.remove(sink)
 
     return end
+
+
+class _FaultHandler(logging.Handler):
+    """Writes the faults of requests as JSON lines, too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one."""
+        trace = {} if record.exc_info is None else {"traceback": self.format(record)}
+        logger.bind(event="fault", **trace).log(record.levelname, "{}", record.getMessage())
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:

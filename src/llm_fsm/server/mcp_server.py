@@ -26,7 +26,7 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.server import views, workbench
 from llm_fsm.server.machines import Served
-from llm_fsm.server.problems import TOLD, Problem, problem_of
+from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
 
@@ -49,7 +49,7 @@ def _tools(server: MCPServer[Any]) -> Callable[[F], F]:
                 return await function(*arguments, **named)
             except DefinitionError as error:
                 raise ToolError("\n".join(str(found) for found in error.findings)) from error
-            except TOLD as error:
+            except Exception as error:
                 problem = problem_of(error)
                 raise ToolError(f"{problem.kind}: {problem.detail}") from error
 
@@ -255,4 +255,7 @@ class Door:
         """Answer a request."""
         if self._app is None:
             raise Problem("unavailable", "the server is not started: enter its lifespan")
-        await self._app(scope, receive, send)
+        if scope["method"] != "POST":  # each POST gets its answer, and there is no session to listen to or to end
+            raise Problem("method-not-allowed", "/mcp takes POST alone", headers={"Allow": "POST"})
+        with self._service.gauge.stream(scope["state"]["caller"]):
+            await self._app(scope, receive, send)

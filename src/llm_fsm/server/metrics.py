@@ -23,9 +23,10 @@ from llm_fsm import observe
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
 from llm_fsm.server.rest import caller_of
 from llm_fsm.server.rights import check
-from llm_fsm.server.service import Service
+from llm_fsm.server.service import PLAYS, Service
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
+_METHODS = frozenset({"GET", "HEAD", "POST", "DELETE", "OPTIONS"})
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -77,10 +78,13 @@ class Metrics:
         """Count an answer."""
         route = scope.get("route")
         path = str(getattr(route, "path", "other"))
-        self.requests.labels(scope["method"], path, str(status)).inc()
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self.requests.labels(method, path, str(status)).inc()
         self.answers.labels(path).observe(seconds)
 
     def _take(self, _: str, event: ev.Event) -> None:
+        if PLAYS.get() is not self._service:  # all machines of the process are observed, and a caller's tests, too
+            return
         match event:
             case TurnSaved():
                 place, usage = (event.definition, event.state), event.usage

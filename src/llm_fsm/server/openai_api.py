@@ -369,14 +369,13 @@ class OpenAI:
             place = {"X-Conversation-Id": going.served.id}
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
-                return event_stream(self.service, self._chunks(going, usage=usage), place)
+                return event_stream(self.service, going.served.caller, self._chunks(going, usage=usage), place)
             return Json(_completion(going.served, await self.finished(going)), headers=place)
 
     def _task(self, request: Request, wish: ChatWish, text: str) -> Response:
         """Answer a chore of a front end. No conversation knows of it."""
         caller = caller_of(request)
         definition = self.service.machines.named(caller, wish.model).definition.name
-        self.service.count(caller)
         answer = task_answer(text, definition)
         usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         if not wish.stream:
@@ -394,7 +393,7 @@ class OpenAI:
                 yield sse({**head, "choices": [], "usage": usage})
             yield sse("[DONE]")
 
-        return event_stream(self.service, chunks())
+        return event_stream(self.service, caller, chunks())
 
     async def _chunks(self, going: Going, *, usage: bool) -> AsyncGenerator[bytes]:
         head = _head(going.served.definition, "chat.completion.chunk")
@@ -414,7 +413,7 @@ class OpenAI:
             if usage:
                 yield sse({**head, "choices": [], "usage": _usage(turn)})
         except Exception as error:
-            yield sse(with_error(problem_of(error)))
+            yield sse(problem_of(error).for_openai())
         yield sse("[DONE]")
 
     # -- responses
@@ -440,7 +439,7 @@ class OpenAI:
             going = await self._take(request, headers, wish, said, name=name, after=after)
             place = {"X-Conversation-Id": going.served.id}
             if wish.stream:
-                return event_stream(self.service, self._response_events(going), place)
+                return event_stream(self.service, going.served.caller, self._response_events(going), place)
             turn = await self.finished(going)
             return Json(_response(going, turn, words_of(turn)), headers=place)
 
@@ -478,12 +477,6 @@ class OpenAI:
             problem = problem_of(error)
             failed = {**begun, "status": "failed", "error": {"code": problem.kind, "message": problem.detail}}
             yield told("response.failed", response=failed)
-
-
-def with_error(problem: Problem) -> dict[str, Any]:
-    """Return the problem document, with the member `error` for clients of the OpenAI API."""
-    error = {"message": problem.detail, "type": problem.kind, "code": problem.kind, "param": None}
-    return {**problem.document(), "error": error}
 
 
 # -- reading requests

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from llm_fsm import errors
-from llm_fsm.errors import told
+from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
 BUSY_SECONDS = 5
@@ -83,14 +83,27 @@ class Problem(Exception):
             **self.extra,
         }
 
-    def response(self) -> Response:
-        """Return the HTTP response."""
+    def for_openai(self) -> dict[str, Any]:
+        """Return the problem document, with the member `error` for clients of the OpenAI API."""
+        error = {"message": self.detail, "type": self.kind, "code": self.kind, "param": None}
+        return {**self.document(), "error": error}
+
+    def response(self, scope: Scope | None = None) -> Response:
+        """Return the HTTP response to a request. `scope`: of the request, whose API may have a form of its own."""
         headers = dict(self.headers)
         if self.retry_after is not None or self.status == 503:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after or BUSY_SECONDS)))
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return Response(json.dumps(self.document()), self.status, headers, MEDIA_TYPE)
+        is_openai = scope is not None and path_of(scope).startswith("/v1/")
+        document = self.for_openai() if is_openai else self.document()
+        return Response(json.dumps(document), self.status, headers, MEDIA_TYPE)
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request, also in a mounted application."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path or "/"
 
 
 def type_of(kind: str) -> str:
@@ -98,32 +111,58 @@ def type_of(kind: str) -> str:
     return f"urn:llm-fsm:problem:{kind}"
 
 
-_ROWS: Sequence[tuple[str, type[Exception]]] = (
-    ("not-found", errors.ConversationNotFound),
-    ("ended", errors.ConversationEnded),
-    ("conflict", errors.ConversationConflict),
-    ("model-unavailable", errors.ModelError),
-    ("model-unavailable", errors.ReplyError),
-    ("model-unavailable", errors.ConfigurationError),
-    ("host-failed", errors.HandlerError),
-    ("store-unavailable", errors.StoreError),
-    ("unavailable", errors.DefinitionError),
-    ("invalid", ValueError),
+class _Row(NamedTuple):
+    """The problem of a class of errors. `says` None: the error's own words are for the caller."""
+
+    kind: str
+    error: type[Exception]
+    says: str | None = None
+
+
+_LOGGED = "the operator finds the reason in the log"
+_ROWS: Sequence[_Row] = (
+    _Row("not-found", errors.ConversationNotFound, "there is no conversation of this id"),
+    _Row("ended", errors.ConversationEnded),
+    _Row("conflict", errors.ConversationConflict),
+    _Row("model-unavailable", errors.ModelError, f"the model did not answer; {_LOGGED}"),
+    _Row("model-unavailable", errors.ReplyError, f"the model's reply cannot be used; {_LOGGED}"),
+    _Row("model-unavailable", errors.ConfigurationError, f"the model is not set up; {_LOGGED}"),
+    _Row("host-failed", errors.HandlerError, f"a function of the host stopped the turn; {_LOGGED}"),
+    _Row("store-unavailable", errors.UnreadableError, f"the conversation is damaged in the store; {_LOGGED}"),
+    _Row("store-unavailable", errors.StoreError, f"the store did not answer; {_LOGGED}"),
+    _Row("unavailable", errors.DefinitionError, f"the definition cannot be used; {_LOGGED}"),
 )
-TOLD: tuple[type[Exception], ...] = (Problem, *(kind for _, kind in _ROWS))
-"""The errors that `problem_of` knows."""
+"""Classes to their problems; the first that fits. Words of providers, stores and hosts name what is inside."""
+_INTERNAL = _Row("internal", Exception, f"this is a fault of the server; {_LOGGED}")
+_INVALID = _Row("invalid", ValueError)
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem for an error of the package."""
+    """Return the problem for an error, with nothing of the inside. What it leaves out goes to the log."""
     if isinstance(error, Problem):
         return error
-    kind = next((kind for kind, known in _ROWS if isinstance(error, known)), None)
-    if kind is None:  # an internal error, whose message may hold anything
-        warnings.warn(f"a request failed: {told(error)}", RuntimeWarning, stacklevel=2)
-        return Problem("internal", "this is a fault of the server; its operator finds it in the log")
+    row = _row_of(error)
     wait = error.retry_after if isinstance(error, errors.ModelError) else None
-    return Problem(kind, str(error), retry_after=wait)
+    if row.says is None:
+        return Problem(row.kind, _without_prefix(str(error)), retry_after=wait)
+    if row.kind != "not-found":
+        report(row.kind, error, with_traceback=row is _INTERNAL)
+    return Problem(row.kind, row.says, retry_after=wait)
+
+
+def _row_of(error: Exception) -> _Row:
+    for row in _ROWS:
+        if isinstance(error, row.error):
+            return row
+    # A library's own kind of ValueError is no message to a caller: it may quote anything.
+    is_plain = type(error) is ValueError
+    is_ours = isinstance(error, ValueError) and type(error).__module__.startswith("llm_fsm.")
+    return _INVALID if is_plain or is_ours else _INTERNAL
+
+
+def _without_prefix(words: str) -> str:
+    prefix = PREFIX.get()
+    return words.replace(prefix, "") if prefix else words
 
 
 def problem_of_request(error: RequestValidationError) -> Problem:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Body, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.documents.draw.dot import dot
@@ -162,24 +163,38 @@ def last_event(request: Request) -> tuple[str | None, int]:
 
 
 def event_stream(
-    service: Service, events: AsyncGenerator[bytes], headers: Mapping[str, str] | None = None
+    service: Service, caller: Caller, events: AsyncGenerator[bytes], headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return server-sent events as an answer. The stream is counted, kept alive, and ended if the client reads nothing.
+
+    Raises:
+        Problem: Too many streams are open (429).
     """
-
-    async def counted() -> AsyncGenerator[bytes]:
-        with service.gauge.stream():
-            async for event in events:
-                yield event
-
-    return EventSourceResponse(
-        counted(),
+    service.gauge.check_streams(caller)
+    limits = service.limits
+    return _EventStream(
+        events,
         headers=headers,
         sep="\n",
         ping=PING_SECONDS,
-        send_timeout=service.limits.send_seconds,
-        shutdown_grace_period=service.limits.shutdown_seconds,
-    )
+        send_timeout=limits.send_seconds,
+        shutdown_grace_period=limits.shutdown_seconds,
+    ).counted(service, caller)
+
+
+class _EventStream(EventSourceResponse):
+    """A stream that counts as open from the begin of its answer to the end. Its count cannot outlive it."""
+
+    def counted(self, service: Service, caller: Caller) -> _EventStream:
+        """Count it as one of this caller."""
+        self._service = service
+        self._caller = caller
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer. Raises Problem 429, if other streams were faster."""
+        with self._service.gauge.stream(self._caller):
+            await super().__call__(scope, receive, send)
 
 
 class Rest:
@@ -433,8 +448,7 @@ class Rest:
             live = await service.live_run(served)
             _, after = last_event(request)
             if live is None:
-                return event_stream(service, self._recorded(served))
-            service.gauge.check_streams()
+                return event_stream(service, served.caller, self._recorded(served))
             return self._events(served, live, after)
 
         @router.post(
@@ -503,7 +517,7 @@ class Rest:
     def _events(self, served: Served, live: LiveTurn, after: int) -> Response:
         # A turn with fewer events than the client has seen was begun again, or comes from the store.
         anew = after > len(live.events)
-        return event_stream(self.service, self._told(served, live, after, anew=anew))
+        return event_stream(self.service, served.caller, self._told(served, live, after, anew=anew))
 
     async def _told(self, served: Served, live: LiveTurn, after: int, *, anew: bool) -> AsyncGenerator[bytes]:
         """Yield a turn as server-sent events. An error is an event, because the status was sent before.

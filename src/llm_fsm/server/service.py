@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
 
+PLAYS: ContextVar[Service | None] = ContextVar("llm_fsm_plays", default=None)
+"""The service that plays the current turn; None for machines of the host."""
 RUN = "run"
 """The request id of a run in `Turns`, because a run has no message."""
 _NO_PAUSE = ""
@@ -50,11 +53,16 @@ class Service:
         """Functions that forget a conversation which is about to be deleted."""
         self.is_closing = False
 
-    def count(self, caller: Caller) -> None:
-        """Count a message. Raises Problem 429, and 503 while the server ends."""
+    def enter(self, caller: Caller) -> None:
+        """Count a request that is not only a reading one, and mark the turns in it as those of this service.
+
+        Raises:
+            Problem: The caller sends too many requests (429), or the server ends (503).
+        """
         if self.is_closing:
             raise Problem("unavailable", "the server ends; ask again, and another one answers")
-        self.gauge.message(caller)
+        self.gauge.request(caller)
+        PLAYS.set(self)
 
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Served:
         """Return a conversation. Raises ConversationNotFound, and Problem 403.
@@ -93,7 +101,6 @@ class Service:
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, state=state)
-        self.count(caller)
         try:
             chat = await machine.start(context, stored, greet, state, history=history)
         except ConversationConflict:
@@ -122,7 +129,6 @@ class Service:
     async def send(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> Turn:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
         check(served.caller, "talk", "send messages", served.chat.id)
-        self.count(served.caller)
         try:
             return await served.chat.send(_said(text, picked=picked), request_id=request_id)
         except ConversationNotFound:  # another process deleted it, so its id is free
@@ -131,7 +137,6 @@ class Service:
 
     async def answer(self, served: Served, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
-        self.count(served.caller)
         meant = await self._pause(served, pause, request_id)
         return await served.chat.answer(value, pause=meant, request_id=request_id)
 
@@ -139,8 +144,7 @@ class Service:
         """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
         """
         check(served.caller, "talk", "send messages", served.chat.id)
-        self.gauge.check_streams()
-        self.count(served.caller)
+        self.gauge.check_streams(served.caller)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
         return self.turns.begin(
@@ -154,8 +158,7 @@ class Service:
         self, served: Served, value: object, pause: str | None, request_id: str | None
     ) -> LiveTurn:
         """Answer the pause, and return a turn that can be followed."""
-        self.gauge.check_streams()
-        self.count(served.caller)
+        self.gauge.check_streams(served.caller)
         meant = await self._pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
@@ -268,7 +271,6 @@ class Service:
         name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, background=background)
-        self.count(caller)
         live = self.turns.find(stored, RUN)
         if live is not None and live.is_over:
             self.turns.drop(stored, RUN)

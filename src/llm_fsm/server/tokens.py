@@ -41,7 +41,7 @@ class Token(BaseModel):
         rights: Its rights; None: `talk`, and with `own` false also `manage` and `metrics`.
         definitions: Names of the definitions that it may use; None: all.
         own: True if it can only see its own conversations. False needs the right `manage` or `answer`.
-        rate: Messages a minute, instead of the server's limit.
+        rate: Requests a minute that are not only reading ones, instead of the server's limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

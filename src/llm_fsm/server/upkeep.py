@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 
-from llm_fsm import AsyncMachine, LLMFSMError
-from llm_fsm.errors import told
-from llm_fsm.server.service import Service
+from llm_fsm import AsyncMachine
+from llm_fsm.server.faults import report
+from llm_fsm.server.service import PLAYS, Service
 
 RELOAD_SECONDS = 0.5
 
@@ -33,16 +32,17 @@ async def upkeep(
 
 
 async def _look(service: Service, seconds: float) -> None:
+    PLAYS.set(service)
     failing: set[str] = set()
     while True:
         for machine in service.machines.every():
             name = machine.definition.name
             try:
                 await machine.run_due()
-            except LLMFSMError as error:  # it stays due, and is reported once until it works again
+            except Exception as error:  # it stays due, and is reported once until it works again
                 if name not in failing:
                     failing.add(name)
-                    warnings.warn(f"what {name!r} has due failed: {told(error)}", RuntimeWarning, stacklevel=2)
+                    report(f"what {name!r} has due failed", error)
             else:
                 failing.discard(name)
         await asyncio.sleep(seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -207,6 +208,13 @@ def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
 def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
     """Return an event, without a model's raw reply, which may repeat secrets."""
     document = shown_event(event, served.machine.program.is_secret)
+    for name in _INSIDE.get(type(event), ()):
+        if document.get(name):
+            document[name] = _NOT_TOLD
+    if isinstance(event, ev.KeyResultChecked):
+        document["reason"] = reason_of(event.reason)
+    if isinstance(event, ev.AttemptFailed):
+        document["failures"] = failures_of(event)
     if isinstance(event, ev.ModelReplied):
         document.pop("text", None)
     if isinstance(event, ev.Started):
@@ -223,6 +231,28 @@ def explained(account: Explanation) -> dict[str, Any]:
 def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
     """Return a line of the listing."""
     return {"id": held_id, **{name: getattr(line, name) for name in ListedView.model_fields if name != "id"}}
+
+
+_INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
+    ev.HandlerFailed: ("error",),
+    ev.TurnFailed: ("message",),
+    ev.ToolReturned: ("error",),
+    ev.RoutePicked: ("error",),
+}
+"""Fields with words of exceptions, which may name files, addresses and what a provider said."""
+_NOT_TOLD = "it failed; the operator finds the reason in the record"
+_RAISED = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Fault|Warning)): .*", re.DOTALL)
+"""The class and the words of an exception, as `errors.told` writes them."""
+
+
+def reason_of(reason: str) -> str:
+    """Return the reason of a check without the words of an exception, if one was raised."""
+    return _RAISED.sub(r"\1", reason)
+
+
+def failures_of(event: ev.AttemptFailed) -> list[dict[str, str]]:
+    """Return the failures of an attempt, without the words of exceptions."""
+    return [{name: reason_of(text) for name, text in failure.items()} for failure in event.failures]
 
 
 _Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
@@ -248,10 +278,10 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
     ev.AttemptBegun: lambda _, event: ("attempt", {"state": event.state, "attempt": event.attempt}),
     ev.AttemptFailed: lambda _, event: (
         "attempt",
-        {"state": event.state, "attempt": event.attempt, "failures": [dict(item) for item in event.failures]},
+        {"state": event.state, "attempt": event.attempt, "failures": failures_of(event)},
     ),
     ev.KeyResultChecked: lambda _, event: (
-        "check", {"name": event.name, "passed": event.passed, "reason": event.reason},
+        "check", {"name": event.name, "passed": event.passed, "reason": reason_of(event.reason)},
     ),
     ev.Paused: lambda _, event: (
         "paused", {"id": event.id, "kind": event.kind, "what": event.what, "schema": dict(event.schema)},

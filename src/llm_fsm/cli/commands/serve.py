@@ -75,7 +75,7 @@ class Wanted:
 @click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
 @click.option("--add-token", metavar="NAME", help="Make a token, write its hash to --token-file, print it, and end.")
 @click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address use the server.")
-@click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Messages a minute that each token may send.")
+@click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
 @click.option("--reload", is_flag=True, help="Load a file again when it changes.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
 @click.option("--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say.")
