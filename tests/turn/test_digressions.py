@@ -92,7 +92,7 @@ def test_a_fixed_reply_of_the_state_left_asks_again() -> None:
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("hours", "From nine."))
     assert (done.session.state, done.text) == ("size", "From nine.\n\nWhich size, Ada?")
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("sign", "Look!"))
-    assert (done.session.state, done.text) == ("size", "We never sleep.\n\nWhich size, Ada?")
+    assert (done.session.state, done.text) == ("size", "Look!\n\nWe never sleep.\n\nWhich size, Ada?")
 
 
 def test_a_longer_digression_keeps_its_place_until_it_ends() -> None:
@@ -375,7 +375,7 @@ def test_a_digression_may_be_a_subflow() -> None:
     )
     done = say(program, done.session, "four", reply("right", "Four!"))
     assert (done.session.flow, done.session.state, done.session.stack) == ("", "name", ())
-    assert done.text == "Right!\n\nWhat is your name?"
+    assert done.text == "Four!\n\nRight!\n\nWhat is your name?"
     assert done.usage.calls == 1
 
 

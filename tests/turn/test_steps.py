@@ -548,13 +548,13 @@ def fixed(left: str | None, right: str | None) -> Any:
     ("left", "right", "target", "text"),
     [
         (None, "B {{ x }}", "b", "words\n\nB 1"),
-        ("A", "B {{ x }}", "b", "B 1"),
+        ("A", "B {{ x }}", "b", "words\n\nB 1"),
         ("A", None, "b", "words"),
         ("A", None, "a", "words\n\nA"),
         (None, "B", "a", "words"),
     ],
 )
-def test_fixed_reply_follows_the_message_or_stands_alone(
+def test_fixed_reply_follows_the_message_wherever_the_move_stands(
     left: str, right: str, target: str, text: str
 ) -> None:
     done = talk(fixed(left, right), "m", reply(target, "words", x=1))

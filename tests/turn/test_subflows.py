@@ -267,7 +267,7 @@ def test_flows_nest_from_the_first_state_on_and_come_back_all_at_once() -> None:
     assert [frame.saved["state"] for frame in begun.session.stack] == ["first", "call"]
     done = say(DEEP, begun.session, "three", reply("done", "Three.", n=3))
     assert (done.session.flow, done.session.state, done.session.ended) == ("", "end", True)
-    assert done.text == "Noted.\n\nOuter is done with 3.\n\nAll done: 3."
+    assert done.text == "Three.\n\nNoted.\n\nOuter is done with 3.\n\nAll done: 3."
     assert done.usage.calls == 1
 
 

@@ -228,7 +228,9 @@ class State(_Model):
     transitions: list[Transition] = []
     """The moves that are allowed from here."""
     reply: Text | None = None
-    """A fixed text (a small part of Jinja2 over context keys) instead of a model's text."""
+    """A fixed text (a small part of Jinja2 over context keys) that the state says after the model's message."""
+    reply_alone: bool = False
+    """On arrival only the fixed text is said, and no message of the model."""
     choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
     """The user's choices here, as labels or as {label, value}; by default those of the only collected key."""
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)

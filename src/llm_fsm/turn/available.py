@@ -29,6 +29,7 @@ from llm_fsm.turn.prompt.regions import REGION_TOKENS
 from llm_fsm.turn.prompt.render import checked, transition_item
 from llm_fsm.turn.prompt.state_summary import in_words
 from llm_fsm.turn.recognize import YES_NO, folded
+from llm_fsm.turn.turn_state import TurnState
 
 _STOPS = ("converse", "wait", "final")
 
@@ -159,19 +160,18 @@ def _item(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDigression:
-    """A digression that a definition offers in what it calls, or a place that it left open.
-
-    `data`: what its conditions read.
-    """
+    """A digression that a definition offers in what it calls, or a place that it left open."""
 
     move: Move
     program: CompiledMachine
-    data: Mapping[str, Any]
 
-    @property
-    def is_open(self) -> bool:
-        """True when its conditions hold, or could hold after a reply."""
-        return may_hold(self.move, self.data, lambda _: False)
+    def data_in(self, session: Session) -> Mapping[str, Any]:
+        """Return the values that its conditions read: those of the definition that offers it."""
+        return {} if self.move.caller is None else session.of_caller(self.move.caller).data()
+
+    def is_open(self, session: Session) -> bool:
+        """Return True when its conditions hold. No reply of this definition can change what they read."""
+        return may_hold(self.move, self.data_in(session), lambda _: False)
 
 
 def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigression]:
@@ -187,15 +187,13 @@ def asides(root: CompiledMachine, session: Session) -> dict[str, OfferedDigressi
     for state, number in session.places_beyond().items():
         if state not in here.states:
             move = Move(pointer="", target=state, place=number)
-            found[state] = OfferedDigression(move=move, program=root.named(session.flow_at(number)), data={})
+            found[state] = OfferedDigression(move=move, program=root.named(session.flow_at(number)))
     for place in session.callers():
         caller = session.of_caller(place)
         machine = root.of(caller)
         for move in machine.asides:
             if move.target not in here.states and move.target not in found:
-                found[move.target] = OfferedDigression(
-                    move=replace(move, caller=place), program=machine, data=caller.data()
-                )
+                found[move.target] = OfferedDigression(move=replace(move, caller=place), program=machine)
     return found
 
 
@@ -272,14 +270,19 @@ def available_moves(
     valid.update(dict.fromkeys(further))
     for name, aside in beside.items():
         further = (*further, name)
-        if aside.is_open:
+        if aside.is_open(session):
             items.append(_aside_item(aside, plan))
             ends = aside.move.place is None and aside.program.states[name].kind == "final"
             arrivals[name] = frozenset((plan.id if ends else name,))
             valid[name] = None
     valid[plan.id] = None
     patterns = tuple(name for name in machine.named_patterns if name not in valid)
-    return AvailableMoves(tuple(items), tuple(valid), frozenset(open_), arrivals, further, patterns)
+    return AvailableMoves(tuple(items), tuple(valid), frozenset(open_), arrivals, further, patterns, beside)
+
+
+def available_here(turn: TurnState) -> AvailableMoves:
+    """Return what a reply may do where a turn is."""
+    return available_moves(turn.machine, turn.session, asides(turn.root, turn.session))
 
 
 def _left_beyond(session: Session, beside: Mapping[str, OfferedDigression]) -> CompiledState | None:

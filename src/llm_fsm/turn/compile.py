@@ -276,7 +276,8 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         aside=flows.digress, tells=bool(offered) and all(state.answers and state.fixed is None for state in offered),
     )  # fmt: skip
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
-    states = [state for machine in (main, *called.values()) for state in machine.states.values()]
+    machines = (main, *called.values())
+    states = [state for machine in machines for state in machine.states.values()]
     bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     whole: dict[str, Any] = {
         "limits": root.limits,
@@ -288,6 +289,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
             for state in states
         ),
         "pieces": pieces,
+        "replies_alone": any(machine.replies_alone for machine in machines),
         "works": any(
             state.kind in ("task", "wait")
             or state.definition.tools
@@ -472,5 +474,6 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         tells_time=_tells_time(definition, keys),
         worded=frozenset(key for key, shape in keys.shapes.items() if has_words(shape.schema, definition.language)),
         limits=definition.limits,
+        replies_alone=any(state.reply_alone for state in definition.states.values()),
         english=definition.is_english,
     )

@@ -119,7 +119,7 @@ class AvailableMoves(NamedTuple):
     """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
 
     `further`: states that may be named although no transition of this state leads there; `patterns`: what may be named
-    beside states.
+    beside states. `asides`: what other definitions offer, by state; see `available.asides`.
     """
 
     items: tuple[str, ...]
@@ -128,6 +128,7 @@ class AvailableMoves(NamedTuple):
     arrivals: Mapping[str, frozenset[str]]
     further: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    asides: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,8 @@ class CompiledMachine:
     """Returns the definition of a pattern by its name."""
     fast: Mapping[str, Recogniser] = field(default_factory=dict)
     """Keys with `x-fast` and what recognises their values."""
+    replies_alone: bool = False
+    """True where the fixed reply of some state is said without a message of the model."""
     own_patterns: frozenset[str] = frozenset()
     """The patterns for which the definition has a state of its own."""
     assigned: frozenset[str] = frozenset()

@@ -94,7 +94,7 @@ def _means_another(root: CompiledMachine, session: Session, move: Move, said: st
     if not words.isdisjoint(map(folded, (*program.patterns, *program.own_patterns))):
         return True
     either = isinstance(value, bool) and verdict(move, {**after, key: not value}).holds
-    beside = [(aside.move, aside.data) for aside in asides(root, session).values()]
+    beside = [(aside.move, aside.data_in(session)) for aside in asides(root, session).values()]
     for other, data in (*((other, after) for other in plan.moves), *beside):
         if other.target in (plan.id, move.target) or not verdict(other, data).holds:
             continue

@@ -160,18 +160,15 @@ def _unknown(rule: Rule | None, data: Mapping[str, Any]) -> str:
     return f" ({names} not known yet)" if names else ""
 
 
-def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move | Refusal:
-    """Return the first move to `target`, in order of priority, whose conditions hold; else why there is none."""
+def judge(moves: Sequence[Move], data: Mapping[str, Any]) -> Move | Refusal:
+    """Return the first of these moves whose conditions hold; else why none of them is open."""
     reasons: list[str] = []
     for move in moves:
-        if move.target == target:
-            found = verdict(move, data)
-            if found.holds:
-                return move
-            reasons.append(f"{found.reason}{_unknown(found.rule, data)}")
-    if reasons:
-        return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
-    return Refusal(by="unknown", reason="no transition leads there from this state")
+        judged = verdict(move, data)
+        if judged.holds:
+            return move
+        reasons.append(f"{judged.reason}{_unknown(judged.rule, data)}")
+    return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
 
 
 def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:

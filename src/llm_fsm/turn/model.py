@@ -23,7 +23,7 @@ from llm_fsm.session.messages import (
 )
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import OfferedDigression, asides, own_words
+from llm_fsm.turn.available import OfferedDigression, own_words
 from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
 from llm_fsm.turn.next_step import lacking
@@ -182,7 +182,7 @@ def turn_view(
     task: bool = False,
 ) -> TurnView:
     """Return the plain view of a turn, for adapters that work without a model."""
-    machine, beside = root.of(session), asides(root, session)
+    machine, beside = root.of(session), available.asides
     plan = machine.states[session.state]
     schemas = machine.keys.offered
 
@@ -246,7 +246,7 @@ def _choice_beside(aside: OfferedDigression, session: Session) -> Choice:
     return Choice(
         target_state=target.id,
         description=aside.move.description,
-        open=aside.is_open,
+        open=aside.is_open(session),
         judged=True,
         arrival=own_words(aside.program, target, session.of_caller(caller)),
         own=False,

@@ -20,6 +20,7 @@ from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence, surplus
 from llm_fsm.turn import (
     assignments,
+    closing,
     decide,
     handlers,
     model,
@@ -38,10 +39,10 @@ from llm_fsm.turn.output_mapping import accept_output, masked
 from llm_fsm.turn.response import CANNOT_GO_ON
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.turn.turn_state import ORDINARY, Run, Stop, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Run, Stop, StoppableRun, TurnState
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
     """A message that came in at `time` (seconds since the epoch). `picked`: it is the label of a choice.
 
@@ -156,7 +157,8 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
             turn.said = said  # the reply to the message will speak for this state
         picked = next((choice for choice in shown if choice.label == heard.text), None)
         stop = yield from decide.ask(turn, picked=picked if turn.here == came_from else None)
-        response.say_paused(turn)
+        if turn.paused:
+            yield from closing.close(turn, written="nothing")
     yield from _finish(turn, stop)
 
 
@@ -188,16 +190,12 @@ def opening(turn: TurnState, opening: Opening) -> Run:
     if opening.hold:
         return
     response.say_on_the_way(turn)
-    stop = (yield from transitions.settle(turn)).stop
-    if not opening.greet:
+    arrival = yield from transitions.settle(turn)
+    if opening.greet:
+        yield from closing.close(turn, arrival._replace(back=False, passed=False), written="opening")
+    else:
         turn.said = ()
-    elif stop is not None:
-        response.say_stopped(turn, stop)
-    elif turn.paused:
-        response.say_paused(turn)
-    elif turn.state.fixed is None and not turn.machine.alone:
-        yield from response.ask_for_words(turn, "greeting")
-    yield from _finish(turn, stop)
+    yield from _finish(turn, arrival.stop)
 
 
 def update(turn: TurnState, given: Update) -> Run:
@@ -225,10 +223,8 @@ def update(turn: TurnState, given: Update) -> Run:
         stop = (yield from transitions.settle(turn, asked=frozenset({here}))).stop
         if given.state is None and turn.here == here:
             turn.said = said  # it has not moved, and asks nothing anew
-    if stop is not None:
-        response.say_stopped(turn, stop)
-    elif given.state is not None:
-        response.say_paused(turn)
+    if stop is not None or given.state is not None:
+        yield from closing.close(turn, Arrival(stop=stop), written="update")
     yield from _finish(turn, stop)
 
 
@@ -273,7 +269,8 @@ def answer(turn: TurnState, given: Answer) -> Run:
         stop = yield from _take_answer(turn, given.value, shown)
     elif loop["asked_for"] == "turn":
         stop = yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
-        response.say_paused(turn)
+        if turn.paused:
+            yield from closing.close(turn, written="nothing")
     else:
         stop = yield from _go_on_working(turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step)
     yield from _finish(turn, stop)
@@ -390,9 +387,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
 def _end_silence(turn: TurnState, state: str, target: str | None) -> StoppableRun:
     """Go where the silence in a state leads. Nobody waits there for words of a model."""
     stop = yield from _time_out(turn, state, target)
-    if stop is None and turn.state.kind == "converse" and not turn.words:
-        turn.say("question", response.plain_question(turn, sorry=False))
-    yield from _arrived(turn, stop)
+    yield from closing.close(turn, Arrival(stop=stop), written="pattern", asked="")
     return stop
 
 
@@ -448,13 +443,11 @@ def watch_silence(turn: TurnState) -> None:
 
 
 def _arrived(turn: TurnState, stop: Stop | None) -> Run:
-    """Say what is still to be said where the run has come to by itself."""
-    if stop is not None:
-        response.say_stopped(turn, stop)
-    elif turn.paused:
-        response.say_paused(turn)
-    elif turn.state.fixed is None and not turn.machine.alone and not turn.words:
-        yield from response.ask_for_words(turn, "words")
+    """Close a turn that came by itself to where it stops. If words were said on the way, no model is asked for more."""
+    if not turn.words:
+        yield from closing.close(turn, Arrival(stop=stop), written="nothing")
+    elif stop is not None or turn.paused or turn.state.kind == "converse":
+        yield from closing.close(turn, Arrival(stop=stop), written="pattern", asked="")
 
 
 def _finish(turn: TurnState, stop: Stop | None) -> Run:

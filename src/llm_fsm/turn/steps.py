@@ -18,10 +18,12 @@ from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session, surplus
-from llm_fsm.turn import decide, pipeline, response
+from llm_fsm.turn import outcome, pipeline
+from llm_fsm.turn.available import available_here
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Result
 from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Trigger, Update, UserMessage
+from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.turn_state import BARE_HOST, HostCapabilities, Run, TurnState
 
 
@@ -97,20 +99,19 @@ def request_for(
         time=time,
     )
     turn = TurnState(machine, session, capabilities)
-    return response.turn_request(turn, decide.available_here(turn), words_only=False)
+    return turn_request(turn, available_here(turn), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:
     """Try beside the turn what becomes of the reply that `step` asks for. Only its move is known.
 
     The effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
-    are no more, `turn.promise` holds the words that stand before those of the reply. It is None where the words of
-    the reply must not be shown.
+    are no more, `turn.promise` is the text before the reply's message. It is None if the message must not be shown.
     """
     if not isinstance(step.effect, AskModel):
         raise TypeError(f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back")
     turn = step.turn.fork()
-    return _next(turn, decide.rehearse(turn, head, step.effect.asked_for), None)
+    return _next(turn, outcome.rehearse(turn, head, step.effect.asked_for), None)
 
 
 def _next(turn: TurnState, run: Run, result: Result | None) -> Step:

@@ -37,10 +37,27 @@ def as_object(model: str | None) -> ReplyForm:  # noqa: ARG001
 
 
 class Part(NamedTuple):
-    """One part of the words of a turn. An empty text says nothing."""
+    """One part of the words of a turn. An empty text says nothing; None is the model's message, still arriving."""
 
     kind: Literal["fixed", "model", "pattern", "question", "notice"]
-    text: str
+    text: str | None
+
+
+def texts_of(parts: Iterable[Part]) -> tuple[str, ...]:
+    """Return the texts of the parts that say something. Nothing is said twice."""
+    texts: list[str] = []
+    for _, text in parts:
+        if text and not any(earlier.endswith(text) for earlier in texts):
+            texts.append(text)
+    return tuple(texts)
+
+
+Message = str | None
+"""The words of a reply. None: they are still arriving, in the rehearsal of a stream."""
+
+
+class StillArrivingError(Exception):
+    """What follows in a rehearsal depends on words that have not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +136,6 @@ class TurnState:
     given_secrets: frozenset[str] = frozenset()
     """Every value that this turn was given for a secret key, and that it replaced, refused or removed."""
     fallback: bool = False
-    promise: str | None = None
-    """In a fork: the words that stand before those of the reply, where these may be shown."""
     call_namespace: tuple[str, float] | None = None
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
     initial_session: Session = field(init=False)
@@ -176,22 +191,22 @@ class TurnState:
         elif isinstance(event, ev.FlowReturned):
             self.outdated |= keys.made_of.keys() - after.context.keys()
 
-    def say(self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: str) -> None:
+    def say(self, kind: Literal["fixed", "model", "pattern", "question", "notice"], text: Message) -> None:
         """Say something after all that was said in this turn."""
         self.said = (*self.said, Part(kind, text))
 
-    def say_after(self, earlier: tuple[Part, ...], part: Part) -> None:
-        """Say a part right after what was said earlier in this turn, before what was said since."""
-        self.said = (*earlier, part, *self.said[len(earlier) :])
-
     @property
     def words(self) -> tuple[str, ...]:
-        """The texts of the parts that say something. Nothing is said twice."""
-        said: list[str] = []
-        for _, text in self.said:
-            if text and not any(earlier.endswith(text) for earlier in said):
-                said.append(text)
-        return tuple(said)
+        """The texts of the parts that say something."""
+        return texts_of(self.said)
+
+    @property
+    def promise(self) -> str | None:
+        """The text before the message that is still arriving; None if the turn does not say that message."""
+        for number, part in enumerate(self.said):
+            if part.text is None:
+                return "".join(f"{text}\n\n" for text in texts_of(self.said[:number]))
+        return None
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""

@@ -448,7 +448,7 @@ def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(
 def test_a_second_miss_asks_once() -> None:
     session = say(FORM, at("mail"), "xyzzy", reply("cannot_handle", "")).session
     done = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon, which address?"))
-    assert done.text == "Pardon, which address? This is possible here: There is no address."
+    assert done.text == "Pardon, which address?\n\nThis is possible here: There is no address."
 
 
 def test_what_is_understood_in_between_begins_the_count_again() -> None:
@@ -732,8 +732,8 @@ CONFIRMED: dict[str, Any] = {
     [
         ("done", "1234567", "check", "That does not fit (telephone number): \"1234567\" is longer than 5 characters."
                                      "\n\nAda, 123. Right?"),
-        ("done", "1234", "done", "Written down: 1234."),
-        ("cancelled", "1234567", "cancelled", "As you wish."),
+        ("done", "1234", "done", "Done!\n\nWritten down: 1234."),
+        ("cancelled", "1234567", "cancelled", "Done!\n\nAs you wish."),
     ],
 )  # fmt: skip
 def test_nothing_is_confirmed_with_the_old_answer_where_the_new_one_was_refused(
@@ -1149,7 +1149,7 @@ def test_patterns_of_the_caller_work_in_a_subflow() -> None:
     program = booking({"target_state": "booked"})
     begun = say(program, start(program).session, "book", reply("book", "Sure."))
     done = say(program, begun.session, "what?", reply("repeat", ""))
-    assert done.text == "Which day?"
+    assert done.text == "Sure.\n\nWhich day?"
     assert "cancel" in enum(done)
 
 

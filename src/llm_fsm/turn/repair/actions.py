@@ -13,28 +13,34 @@ from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
-from llm_fsm.turn import assignments, handlers, response, subflows, transitions
+from llm_fsm.turn import assignments, closing, handlers, response, subflows, transitions
 from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
 from llm_fsm.turn.repair.questions import asks, told_in
-from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest, way_on
-from llm_fsm.turn.turn_state import ORDINARY, Stop, StoppableRun, TurnState
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Message, Run, Stop, StoppableRun, TurnState
 
 
-def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> StoppableRun:
-    """Do what the pattern that a reply names is there for."""
-    name = reply.target
+def repair(turn: TurnState, name: str, message: Message, available: AvailableMoves) -> StoppableRun:
+    """Do what a pattern is there for.
+
+    Args:
+        turn: The turn.
+        name: The pattern that a reply names.
+        message: The words of the reply.
+        available: The menu that the model read.
+    """
     if name == "skip":
-        return (yield from _skip(turn, reply.message, available))
+        return (yield from _skip(turn, message, available))
     if name in _ACTS:
-        return (yield from _ACTS[name](turn, reply.message))
-    if name in ("correct", "digress") and (move := _way_on(turn)) is not None:
-        return (yield from _answer_both(turn, name, reply.message, move))
-    _answer_aside(turn, name, reply.message)
+        return (yield from _ACTS[name](turn, message))
+    move = _way_on(turn) if name in ("correct", "digress") else None
+    if move is not None:
+        return (yield from _answer_both(turn, name, message, move))
+    yield from _answer_aside(turn, name, message)
     return None
 
 
@@ -43,10 +49,10 @@ def _way_on(turn: TurnState) -> Move | None:
     return way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
 
 
-def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> StoppableRun:
+def _answer_both(turn: TurnState, name: str, message: Message, move: Move) -> StoppableRun:
     """Go on where a message has answered the open question besides."""
     if (yield from handlers.vetoed(turn, move)) is not None:
-        _answer_aside(turn, name, message)
+        yield from _answer_aside(turn, name, message)
         return None
     turn.emit(ev.Repaired(pattern=name, how="moved"))
     flow, earlier = turn.session.flow, turn.said
@@ -56,9 +62,17 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Stoppa
         response.complain(turn)
     arrival = yield from transitions.arrive(turn, move, name, asked=frozenset({turn.here}))
     if not untrue:
-        corrections.say_first(turn, earlier, name, response.not_answered(turn, message, asked))
-    yield from response.complete_pattern(turn, arrival, flow)
+        corrections.say_first(turn, earlier, name, response.still_asked(turn, message, asked))
+    yield from _close(turn, arrival, flow)
     return arrival.stop
+
+
+def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
+    """Close a turn after a pattern led on. The model is asked for words only in another definition than `flow`."""
+    if turn.session.flow == flow:
+        yield from closing.close(turn, arrival, written="pattern", asked="")
+    else:
+        yield from closing.close(turn, arrival, written="nothing")
 
 
 def _claims_too_much(turn: TurnState, name: str) -> bool:
@@ -67,52 +81,65 @@ def _claims_too_much(turn: TurnState, name: str) -> bool:
     return name == "correct" and bool(turn.session.notes) and not corrected
 
 
-def _answer_aside(turn: TurnState, name: str, message: str) -> None:
+def _answer_aside(turn: TurnState, name: str, message: Message) -> Run:
     """Answer by a pattern that changes nothing: say its words, and what is open stays so."""
     turn.emit(ev.Repaired(pattern=name))
     if name == "repeat":
         last, asked = response.last_words(turn.session), response.open_question(turn)
         changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
-        _say(turn, name, question=asked if not last or last.endswith(TRUNCATED) or changed else last)
+        stale = not last or last.endswith(TRUNCATED) or changed
+        _say(turn, name, question=asked if stale else last)
         return
     asked = response.last_question(turn.session)
     if _claims_too_much(turn, name):
         response.complain(turn)
-    elif message or name == "digress" or turn.state.fixed is None:  # a fixed reply shows what was changed, and asks
-        _say(turn, name, words=message, question=response.open_question(turn, asked))
+    elif message != "" or name == "digress" or turn.state.fixed is None:  # a fixed reply shows the change, and asks
+        _say(turn, name, message=message, question=response.open_question(turn, asked))
     response.say_fixed(turn)
     if name in ("correct", "digress"):
-        response.ask_again(turn, asked)
+        yield from closing.close(turn, written="pattern", asked=asked)
 
 
-def _say(turn: TurnState, name: str, state: str | None = None, **data: Any) -> None:
-    """Say what a pattern says in one of its states; in the one where it ends if none is named."""
+def _say(
+    turn: TurnState, name: str, state: str | None = None, *, message: Message = "", **data: Any
+) -> None:
+    """Say the message of a reply, and what a pattern adds to it.
+
+    Args:
+        turn: The turn.
+        name: The pattern.
+        state: The state of the pattern that speaks; None: the one in which it ends.
+        message: The words of the reply; "" if there are none.
+        data: Values of the pattern's keys.
+    """
     piece = turn.machine.patterns[name]
+    data["said"] = message != ""
+    turn.say("model", message)
     turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
 
-def _hand_over(turn: TurnState, message: str) -> StoppableRun:
+def _hand_over(turn: TurnState, message: Message) -> StoppableRun:
     """End the conversation for a person, or do what the nearest calling definition has a state of its own for."""
     session = turn.session
     places = (n for n in session.callers() if "handover" in turn.root.of(session.of_caller(n)).own_patterns)
     place = next(places, None)
     if place is None:
         turn.emit(ev.Repaired(pattern="handover"))
-        _say(turn, "handover", words=message)
+        _say(turn, "handover", message=message)
         return Stop("handover")
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
     turn.say("model", message)
     arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="handover"), "handover")
-    yield from response.complete_words(turn, arrival, spoken_for=bool(message))
+    yield from closing.close(turn, arrival, written="nothing" if message == "" else "here")
     return arrival.stop
 
 
-def _cancel(turn: TurnState, message: str) -> StoppableRun:
+def _cancel(turn: TurnState, message: Message) -> StoppableRun:
     """End what is going on: a digression, a subflow, or the conversation."""
     turn.emit(ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else ""))
-    _say(turn, "cancel", words=message)
+    _say(turn, "cancel", message=message)
     while turn.session.stack:
         frame = turn.session.stack[-1]
         arrival = yield from transitions.return_from(turn, "cancelled")
@@ -126,12 +153,12 @@ def _cancel(turn: TurnState, message: str) -> StoppableRun:
         if arrival.stop is None:
             left = {turn.here} if frame.kind == "subflow" else ()  # else it may lead into the same flow again
             arrival = yield from transitions.settle(turn, arrival, asked=frozenset(left))
-            yield from response.complete_words(turn, arrival)
+            yield from closing.close(turn, arrival, written="nothing")
             return arrival.stop
     if "cancelled" not in turn.machine.states:
         return Stop("cancelled")
     arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
-    yield from response.complete_words(turn, arrival, spoken_for=True)
+    yield from closing.close(turn, arrival, written="here")
     return arrival.stop
 
 
@@ -140,7 +167,7 @@ def _step_back(turn: TurnState) -> StoppableRun:
     arrival = yield from transitions.return_from(turn, "cancelled")
     if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
-        yield from response.complete_words(turn, arrival)
+        yield from closing.close(turn, arrival, written="nothing")
     return arrival.stop
 
 
@@ -149,7 +176,7 @@ def _leads_back(turn: TurnState, state: str) -> bool:
     return plan is not None and plan.kind == "converse"
 
 
-def _restart(turn: TurnState, message: str) -> StoppableRun:
+def _restart(turn: TurnState, message: Message) -> StoppableRun:
     """Begin again, with what the caller and the host have given, and what the same message says."""
     session = turn.session
     left, origins = session.state, _root_origins(session)
@@ -161,28 +188,26 @@ def _restart(turn: TurnState, message: str) -> StoppableRun:
     while stale := kept.keys() & turn.root.keys.outdated(session.root_context(), kept, ()):
         kept = {key: value for key, value in kept.items() if key not in stale}
     flow, initial = session.flow, turn.root.definition.initial_state
-    piece = turn.machine.patterns["restart"]
+    piece = turn.machine.patterns["restart"]  # the restarted definition may have no such pattern
     subflows.keep_secrets(turn)
     turn.emit(ev.Repaired(pattern="restart"))
     turn.emit(ev.Restarted(state=initial, context=kept))
     turn.emit(ev.StateEntered(state=initial, previous=left, by="restart"))
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
-    turn.say("pattern", response.pattern_words(turn, piece, "restart", {"words": message}))
+    turn.say("model", message)
+    turn.say("pattern", response.pattern_words(turn, piece, "restart", {"said": message != ""}))
     response.say_on_the_way(turn)
     arrival = yield from transitions.settle(turn)
-    if flow == "":
-        yield from response.complete_pattern(turn, arrival, "")
-    else:
-        yield from response.complete_words(turn, arrival)
+    yield from _close(turn, arrival, flow)
     return arrival.stop
 
 
-def _back(turn: TurnState, message: str) -> StoppableRun:
+def _back(turn: TurnState, message: Message) -> StoppableRun:
     """Ask the question before once more, its answer open again; what worked or waited since is not begun again."""
     if turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="back", how="left"))
-        _say(turn, "back", words=told_in(message))
+        _say(turn, "back", message=told_in(response.read(message)))
         return (yield from _step_back(turn))
     state, keys = _question_before(turn)
     if not state:
@@ -190,10 +215,10 @@ def _back(turn: TurnState, message: str) -> StoppableRun:
         _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn.session)))
         return None
     turn.emit(ev.Repaired(pattern="back", how="moved"))
-    _say(turn, "back", words=told_in(message))
+    _say(turn, "back", message=told_in(response.read(message)))
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
-    response.ask_again(turn, "")
+    yield from closing.close(turn, written="pattern", asked="")
     return None
 
 
@@ -222,7 +247,7 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
     return tuple(key for key, turn in turns.items() if turn == last) or skipped
 
 
-def _skip(turn: TurnState, message: str, available: AvailableMoves) -> StoppableRun:
+def _skip(turn: TurnState, message: Message, available: AvailableMoves) -> StoppableRun:
     """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
     ways = list(open_moves(turn.state.own, data))
@@ -232,7 +257,7 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Stoppable
     targets = list(dict.fromkeys(move.target for move in ways if move.target not in past))
     if not targets and turn.session.in_digression():
         turn.emit(ev.Repaired(pattern="skip", how="left"))
-        _say(turn, "skip", words=message)
+        _say(turn, "skip", message=message)
         return (yield from _step_back(turn))
     if not targets:
         turn.emit(ev.Repaired(pattern="skip", how="needed"))
@@ -243,22 +268,23 @@ def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Stoppable
         turn.emit(ev.KeysSkipped(keys=keys))
     if len(targets) > 1:
         turn.emit(ev.Repaired(pattern="skip", how="stayed"))
-        _say(turn, "skip", words=message)
+        _say(turn, "skip", message=message)
         response.say_fixed(turn)
-        response.ask_again(turn, "")
+        yield from closing.close(turn, written="pattern", asked="")
         return None
     move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
-        response.ask_again(turn, response.last_question(turn.session))
+        yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
-    _say(turn, "skip", words=message)
+    _say(turn, "skip", message=message)
     arrival = yield from transitions.arrive(turn, move, "skip")
     foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
-    yield from response.complete_words(turn, arrival, spoken_for=foreseen)
-    if foreseen and turn.state.kind == "converse" and arrival.stop is None:
-        response.ask_again(turn, "")
+    if foreseen:
+        yield from closing.close(turn, arrival, written="pattern", asked="")
+    else:
+        yield from closing.close(turn, arrival, written="nothing")
     return arrival.stop
 
 
@@ -276,7 +302,7 @@ def _yes_or_no(schema: Mapping[str, Any]) -> bool:
     return "boolean" in ([kind] if isinstance(kind, str) else kind) or any(isinstance(one, bool) for one in values)
 
 
-def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> StoppableRun:
+def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> StoppableRun:
     """Answer a message that was not understood: rephrase, then offer what is possible, then give up."""
     session = turn.session
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
@@ -285,10 +311,10 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Stopp
     if "cannot_handle" in turn.machine.own_patterns:
         if count > 2:
             return (yield from _go_to(turn, "cannot_handle"))
-        response.last_resort(turn)
+        closing.last_resort(turn)
         return None
     question = response.open_question(turn, response.last_question(turn.session))
-    question = "" if response.ends_in(turn, question, message) else question
+    question = "" if response.ends_in(turn, question, response.read(message)) else question
     data = {"misses": count, "choices": _choices(turn), "question": question}
     end = end_of(turn.machine.patterns["cannot_handle"], data)
     turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
@@ -300,12 +326,12 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Stopp
         _say_given_up(turn)
         return Stop("given_up")
     if fallback and end == "rephrase":
-        response.last_resort(turn)
-    else:
-        _say(turn, "cannot_handle", end, words=message, **data)
-        if end == "rephrase" and message:
-            response.say_fixed(turn)
-            response.ask_again(turn, response.last_question(turn.session))
+        closing.last_resort(turn)
+        return None
+    _say(turn, "cannot_handle", end, message=message, **data)
+    if end == "rephrase" and message != "":
+        response.say_fixed(turn)
+        yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
     return None
 
 
@@ -321,10 +347,10 @@ def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
     """Enter the definition's own state of a pattern."""
     move = next((move for move in turn.state.moves if move.target == pattern), None)
     if move is None:
-        response.last_resort(turn)
+        closing.last_resort(turn)
         return None
     arrival = yield from transitions.arrive(turn, move, pattern)
-    yield from response.complete_words(turn, arrival)
+    yield from closing.close(turn, arrival, written="nothing")
     return arrival.stop
 
 
@@ -344,7 +370,7 @@ def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
     return session.origins if root is None else root.saved["origins"]
 
 
-_ACTS: Mapping[str, Callable[[TurnState, str], StoppableRun]] = {
+_ACTS: Mapping[str, Callable[[TurnState, Message], StoppableRun]] = {
     "back": _back,
     "cancel": _cancel,
     "cannot_handle": miss,

@@ -7,53 +7,62 @@ from typing import Any
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
-from llm_fsm.session.session import Session
-from llm_fsm.turn import handlers, response, subflows, transitions
+from llm_fsm.turn import closing, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.guards import Move, judge, labelled, open_moves
+from llm_fsm.turn.named import Named
 from llm_fsm.turn.repair.questions import is_nearer, question_in, told_in
-from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.rest import rest
-from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Part, TurnState
+from llm_fsm.turn.turn_state import TURNED_BACK, Arrival, Message, Part, TurnState
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
 
 
-def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, Arrival | None]:
-    """Note which earlier answers a reply changed, and go back where the way depends on them.
+def correct(turn: TurnState, named: Named, message: Message) -> Generator[Effect, Result, Arrival | None]:
+    """Note which earlier answers a reply changed, and go back if the way depends on them.
+
+    Args:
+        turn: The turn, after the values of the reply.
+        named: The thing that the reply names.
+        message: The words of the reply.
 
     Returns:
-        How it went back, if that was all. None where what the reply picks is to be looked at still.
+        How it went back, if that was all. None if what the reply names is still to be done.
     """
-    arrival = yield from _correct_outside(turn, reply, before)
+    if named.target in _ENDS:
+        return None
+    arrival = yield from _correct_outside(turn, named, message)
     if arrival is not None:
         return arrival
-    session, made_of = turn.session, turn.machine.keys.made_of
-    changed = tuple(
-        key
-        for key, value in before.context.items()
-        if session.context.get(key) != value
-        and before.origins.get(key, (session.turn, ""))[0] < session.turn
-        and (key not in session.context or session.origins[key] == (session.turn, "model") or key in made_of)
-        and not key.startswith("_")
-    )
-    named = reply.target == "correct"
-    if not changed or reply.target in _ENDS or not turn.has("correct"):
+    session, before = turn.session, turn.initial_session
+    changed = tuple(key for key in before.context if _is_corrected(turn, key))
+    if not changed:
         return None
-    found = None
+    back: Correction | None = None
     if not session.in_digression():
-        leads = {turn.state.id, *(move.target for move in turn.state.moves)}
-        picked = "" if reply.target in leads else reply.target
-        found = correction(turn.root, before, session, changed, picked)
-    if found is None or reply.target in found.past:
-        turn.emit(ev.Corrected(keys=changed, named=named))
-        declined = tuple(key for key in changed if key not in session.context and key not in turn.state.collects)
-        if declined and found is None and not session.in_digression():
-            turn.emit(ev.KeysSkipped(keys=declined))
-        return None
-    return (yield from _go_back(turn, found, reply, changed))
+        picked = "" if named.is_own else named.target
+        back = correction(turn.root, before, session, changed, picked)
+    if back is not None and named.target not in back.past:
+        return (yield from _go_back(turn, back, named, message, changed=changed))
+    turn.emit(ev.Corrected(keys=changed, named=named.target == "correct"))
+    declined = tuple(key for key in changed if key not in session.context and key not in turn.state.collects)
+    if declined and back is None and not session.in_digression():
+        turn.emit(ev.KeysSkipped(keys=declined))
+    return None
+
+
+def _is_corrected(turn: TurnState, key: str) -> bool:
+    """Return true for an answer of an earlier turn that this reply changed or took back."""
+    before, after = turn.initial_session, turn.session
+    if key.startswith("_") or after.context.get(key) == before.context[key]:
+        return False
+    written, _ = before.origins.get(key, (after.turn, ""))
+    if written >= after.turn:
+        return False
+    by_model = key not in after.context or after.origins[key] == (after.turn, "model")
+    return by_model or key in turn.machine.keys.made_of
 
 
 def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,23 +85,26 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     return mine
 
 
-def _correct_outside(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect, Result, Arrival | None]:
+def _correct_outside(
+    turn: TurnState, named: Named, message: Message
+) -> Generator[Effect, Result, Arrival | None]:
     """Note which answers of waiting definitions a reply changed; return None unless that led back to one of them."""
-    named = reply.target == "correct"
-    for place, changed, found in () if reply.target in _ENDS else outside(turn.root, before, turn.session):
-        if found is None:
-            turn.emit(ev.Corrected(keys=changed, named=named))
+    for place, changed, back in outside(turn.root, turn.initial_session, turn.session):
+        if back is None:
+            turn.emit(ev.Corrected(keys=changed, named=named.target == "correct"))
             continue
-        last = (yield from _last_answers(turn, reply)) if place == len(turn.session.stack) - 1 else ""
+        innermost = place == len(turn.session.stack) - 1
+        last = (yield from _last_answers(turn, named)) if innermost else ""
         while len(turn.session.stack) > place:
             subflows.leave(turn, "corrected")
-        return (yield from _go_back(turn, found, reply, changed, last))
+        return (yield from _go_back(turn, back, named, message, changed=changed, last=last))
     return None
 
 
-def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, str]:
-    """End the flow at work if the reply picks its end; return the transition that follows then, else ""."""
-    move = judge(turn.state.own, reply.target, turn.session.data())
+def _last_answers(turn: TurnState, named: Named) -> Generator[Effect, Result, str]:
+    """End the flow at work if the reply names its end; return the transition that follows then, else ""."""
+    own = [move for move in turn.state.own if move.target == named.target]
+    move = judge(own, turn.session.data())
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""
     yield from transitions.enter(turn, move, "model")
@@ -107,42 +119,59 @@ def _last_answers(turn: TurnState, reply: Reply) -> Generator[Effect, Result, st
 
 
 def _go_back(
-    turn: TurnState, found: Correction, reply: Reply, changed: tuple[str, ...], last: str = ""
+    turn: TurnState,
+    back: Correction,
+    named: Named,
+    message: Message,
+    *,
+    changed: tuple[str, ...],
+    last: str = "",
 ) -> Generator[Effect, Result, Arrival | None]:
-    """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
+    """Turn back in the midst of a reply: say what of it is still true, and ask what is open there.
 
-    Return None and say nothing where the new way leads back here, and the reply picks a way on.
+    Return None and say nothing if the new way leads back here, and the reply names a way on.
     """
-    named, here, earlier = reply.target == "correct", turn.session.state, turn.said
+    by_name = named.target == "correct"
+    here, earlier = turn.session.state, turn.said
     asked = response.open_question(turn, response.last_question(turn.session))
-    yield from transitions.turn_back(turn, found, changed, named=named, last=last)
-    flow = turn.session.flow
-    if found.on is not None and (yield from handlers.vetoed(turn, found.on)) is None:
-        yield from transitions.enter(turn, found.on, "correct")
+    is_aside = named.returns
+    yield from transitions.turn_back(turn, back, changed, named=by_name, last=last)
+    start = (turn.session.flow, here)
+    if back.on is not None and (yield from handlers.vetoed(turn, back.on)) is None:
+        yield from transitions.enter(turn, back.on, "correct")
     arrival = yield from transitions.settle(turn, TURNED_BACK)
-    if not named and arrival.stop is None and turn.here == (flow, here) != (flow, reply.target):
+    came_back_here = turn.here == start
+    if came_back_here and not by_name and arrival.stop is None and named.target != here:
         turn.said = earlier
         return None
-    spoken = reply.message if named or reply.target in (here, turn.state.id) or _is_aside(turn, reply.target) else ""
-    if (
-        turn.here != (flow, here)
-        and reply.target != turn.state.id
-        and (not named or is_nearer(question_in(spoken), asked, response.open_question(turn)))
-    ):
-        spoken = told_in(spoken)  # it asks what was open before
-    say_first(turn, earlier, "correct", spoken)
-    yield from response.complete_pattern(turn, arrival, flow)
+    arrived_there = named.target == turn.state.id
+    if not (by_name or arrived_there or named.target == here or is_aside):
+        message = ""  # it announces a move that was not made
+    elif not came_back_here and not arrived_there:
+        message = _without_old_question(turn, message, asked, by_name=by_name)
+    say_first(turn, earlier, "correct", message)
+    if turn.session.flow == start[0]:
+        yield from closing.close(turn, arrival, written="pattern", asked="")
+    else:
+        yield from closing.close(turn, arrival, written="nothing")
     return arrival
 
 
-def _is_aside(turn: TurnState, target: str) -> bool:
-    """Return true for the name of a digression, whose words hold wherever it was begun."""
-    return any(move.returns and move.target == target for move in turn.state.moves)
+def _without_old_question(turn: TurnState, message: Message, asked: str, *, by_name: bool) -> str:
+    """Return a message without the question that was open before the conversation went back."""
+    text = response.read(message)
+    if by_name and not is_nearer(question_in(text), asked, response.open_question(turn)):
+        return text
+    return told_in(text)
 
 
-def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message: str) -> None:
-    """Say words of a pattern before what was said since; before a fixed reply only those of the model."""
+def say_first(turn: TurnState, earlier: tuple[Part, ...], pattern: str, message: Message) -> None:
+    """Say the words of a pattern before what was said since `earlier`.
+
+    Without a message the pattern has words of its own. Before a fixed reply it needs none.
+    """
+    parts: tuple[Part, ...] = (Part("model", message),)
     piece = turn.machine.patterns.get(pattern)
-    if piece is not None and (message or turn.state.fixed is None):
-        message = response.pattern_words(turn, piece, pattern, {"words": message})
-    turn.say_after(earlier, Part("pattern", message))
+    if message == "" and piece is not None and turn.state.fixed is None:
+        parts = (Part("pattern", response.pattern_words(turn, piece, pattern, {})),)
+    turn.said = (*earlier, *parts, *turn.said[len(earlier) :])

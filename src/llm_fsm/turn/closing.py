@@ -1,0 +1,134 @@
+"""The closing of a turn: what is still to be said where it stops.
+
+Every turn ends here. `close` decides from four facts: what stopped the run, which state it rests in, what the words so
+far were written for, and what they say already.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from llm_fsm.turn import model, response
+from llm_fsm.turn.fixed_replies import sentence
+from llm_fsm.turn.repair.questions import asks
+from llm_fsm.turn.reply.parser import parse_words
+from llm_fsm.turn.request import turn_request
+from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnState
+
+_SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
+"""Ends that need no apology: the definition or a pattern has said what happened."""
+
+Written = Literal["here", "pattern", "opening", "nothing", "update"]
+"""The purpose for which the words so far were written.
+
+`here`: a message for the state in which the turn rests. `pattern`: words of a pattern, which the model wrote beside the
+open question. `opening`: nothing yet, and the conversation begins. `nothing`: nothing for this state. `update`: the
+program acts between messages, and nobody expects an answer.
+"""
+
+
+def close(
+    turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written, asked: str | None = None
+) -> Run:
+    """Say what is still to be said.
+
+    Args:
+        turn: The turn, where it stops.
+        arrival: How it came there.
+        written: The purpose for which the words so far were written.
+        asked: The question that was asked last and is open again; None if none is.
+    """
+    if arrival.stop is not None:
+        _apologise(turn, arrival.stop)
+    elif turn.paused:
+        _name_the_pause(turn)
+    elif written != "update" and not turn.machine.alone:
+        yield from _complete(turn, arrival, written, asked)
+
+
+def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | None) -> Run:
+    """Say what is missing where a user reads it. The turn of a state that asks ends in one question."""
+    state = turn.state
+    talks = state.kind == "converse"
+    if state.fixed is not None:
+        pass  # the fixed reply has been said, and asks by itself
+    elif talks and (asked is not None or _asks_itself(turn, arrival, written)):
+        came_back = arrival.frame.asked if arrival.frame is not None else ""
+        ask(turn, came_back if asked is None else asked)
+    elif written == "here" and not arrival.passed:
+        ask(turn)
+    else:
+        yield from _ask_for_words(turn, greeting=written == "opening")
+        ask(turn)
+    if not turn.words:
+        turn.say("question", response.plain_question(turn, sorry=False))
+
+
+def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:
+    """Return true where the open question needs no call: it is known from before, or the purpose asks it."""
+    if arrival.back or written == "pattern":
+        return True
+    return arrival.passed and (asks(turn.state.definition.purpose) or any(map(asks, turn.words)))
+
+
+def ask(turn: TurnState, asked: str | None = None) -> None:
+    """Say the open question of a state that talks, unless the words of this turn ask something already.
+
+    A fixed reply asks by itself.
+
+    Args:
+        turn: The turn.
+        asked: The question that was asked last; "" if it is not known. None: the state asks for the first time, and
+            only a purpose that is a question is added.
+    """
+    if turn.state.kind != "converse" or turn.state.fixed is not None or any(map(asks, turn.words)):
+        return
+    if asked is None:
+        question = sentence(turn.state.definition.purpose)
+        certain = asks(question)
+    else:
+        question = response.open_question(turn, asked)
+        certain = turn.machine.english or asks(question)  # else it may be an instruction to the model
+    if certain and not any(response.ends_in(turn, question, words) for words in turn.words):
+        turn.say("question", question)
+
+
+def _apologise(turn: TurnState, stop: Stop) -> None:
+    """Say nothing where a run has done its work, and apologise where it cannot go on."""
+    if stop.reason not in _SPOKEN and not turn.machine.alone:
+        turn.fallback = True
+        turn.said = (Part("notice", turn.state.model.on_failure or response.CANNOT_GO_ON),)
+
+
+def _name_the_pause(turn: TurnState) -> None:
+    """Tell a user who waits with the run what it waits for, if nothing was said yet."""
+    pause = turn.session.pause
+    if pause is None or turn.machine.alone or turn.words:
+        return
+    if pause.kind == "wait":
+        turn.say("question", response.plain_question(turn, sorry=False))
+    else:
+        turn.say("notice", "Before I can go on, somebody has to answer a question about this.")
+
+
+def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
+    """Ask the model for words alone: nothing else in its reply counts."""
+    available = model.no_moves(turn)
+    request = turn_request(turn, available, words_only=True, greeting=greeting)
+    purpose: Literal["greeting", "words"] = "greeting" if greeting else "words"
+    words = yield from model.ask(turn, purpose, request, available, parse_words)
+    if isinstance(words, str):
+        turn.say("model", words)
+        return
+    turn.fallback = True
+    turn.say("question", turn.state.model.on_failure or response.plain_question(turn, sorry=False))
+
+
+def last_resort(turn: TurnState) -> None:
+    """Say what the definition says when nothing was understood, or its own question."""
+    turn.fallback = True
+    response.complain(turn)
+    words = turn.state.model.on_failure
+    if words is None and turn.state.fixed is not None:
+        words = response.words_here(turn)
+    turn.say("question", words or response.plain_question(turn, sorry=True))

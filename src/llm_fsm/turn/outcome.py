@@ -1,0 +1,337 @@
+"""The order in which a reply is taken, and what comes of it.
+
+`take` is the only such order. A streamed reply is rehearsed by the same function: on a fork of the turn, with a message
+that is still arriving. So nothing can be decided otherwise for the stream than for the turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_fsm._text import cut
+from llm_fsm.errors import ReplyError
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.turn import assignments, closing, handlers, response, transitions
+from llm_fsm.turn.available import available_here
+from llm_fsm.turn.backtracking import divided
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState
+from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
+from llm_fsm.turn.guards import Move, Refusal, reads
+from llm_fsm.turn.named import Named, judged, named_by
+from llm_fsm.turn.repair import actions, corrections
+from llm_fsm.turn.reply.parser import Reply, parse
+from llm_fsm.turn.request import refusals
+from llm_fsm.turn.response import UPDATE
+from llm_fsm.turn.rest import rest
+from llm_fsm.turn.turn_state import (
+    Arrival,
+    Message,
+    Part,
+    Run,
+    StillArrivingError,
+    Stop,
+    TurnState,
+)
+
+_AHEAD = (Point.CONTEXT_UPDATE, Point.PRE_TRANSITION)
+"""Handlers that run before a move is made. Their results hold for the rehearsal and for the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The text is no reply. `reason` is for the model."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The move to what the reply named is not possible.
+
+    `reason` is for the model. `closed`: the state may be named here, but its conditions do not hold.
+    """
+
+    reason: str
+    named: Named
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The reply was taken: it moved, stayed, or was done by a pattern. `stop`: why the run goes no further."""
+
+    stop: Stop | None = None
+
+
+Outcome = Unreadable | Refused | Taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a reply says, once its values for the definition at work are kept.
+
+    Attributes:
+        named: The thing that it names.
+        message: Its words.
+        theirs: Its values for the definition that it leads into.
+        foreseen: The states for which the words may have been written.
+    """
+
+    named: Named
+    message: Message
+    theirs: Mapping[str, Any]
+    foreseen: frozenset[str]
+
+
+def take_reply(
+    turn: TurnState, raw: ModelReply, available: AvailableMoves
+) -> Generator[Effect, Result, Outcome]:
+    """Read a reply, and do what it says as far as the definition allows.
+
+    Args:
+        turn: The turn.
+        raw: The reply of the model.
+        available: The menu that the model read.
+
+    Returns:
+        What came of it. Nothing was said, and only values were kept, unless it is `Taken`.
+    """
+    try:
+        reply = parse(raw.text)
+    except ReplyError as error:
+        reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
+        turn.emit(ev.ReplyRejected(fault=error.fault, reason=reason))
+        return Unreadable(reason)
+    return (yield from take(turn, reply, reply.message, available))
+
+
+def take(
+    turn: TurnState, reply: Reply, message: Message, available: AvailableMoves
+) -> Generator[Effect, Result, Outcome]:
+    """Take a reply: keep its values, correct earlier answers, then make the move that it names, if that is possible."""
+    named = named_by(turn.machine, turn.session, reply.target, available)
+    turn.emit(ev.MovePicked(target=cut(named.target, 200), reasoning=reply.reasoning))
+    theirs = yield from _keep_values(turn, reply, named)
+    foreseen = available.arrivals.get(named.target, frozenset())
+    if named.behind:
+        foreseen = frozenset((named.target,))
+    reading = Reading(named=named, message=message, theirs=theirs, foreseen=foreseen)
+    if turn.has("correct"):
+        turned_back = yield from corrections.correct(turn, named, message)
+        if turned_back is not None:
+            return Taken(turned_back.stop)
+    yield from assignments.remake(turn)  # tools may have changed what values are made of
+    auto = (yield from handlers.first_allowed(turn, turn.state.autos)) if turn.state.autos else None
+    if auto is not None:
+        if not named.here and named.target != auto.target:
+            reading = replace(reading, message="")  # it announces another move
+        return (yield from _move(turn, auto, "auto", reading))
+    if named.pattern:
+        yield from _keep(turn, theirs)
+        return Taken((yield from actions.repair(turn, named.target, message, available)))
+    unchanged = _refused_changes(turn)
+    if named.here:
+        yield from _keep(turn, theirs)
+        if unchanged:
+            yield from _stay_unchanged(turn)
+        else:
+            yield from _stay(turn, message)
+        return Taken()
+    move = judged(turn.session, named)
+    if isinstance(move, Refusal):
+        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
+        return _refusal(turn, named, move.reason, closed=move.by == "closed")
+    veto = yield from handlers.vetoed(turn, move)
+    if veto is not None:
+        return _refusal(turn, named, veto)
+    if unchanged and move.is_own:
+        return (yield from _move_unchanged(turn, move))
+    return (yield from _move(turn, move, "model", reading))
+
+
+def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
+    """Take a reply whose message is still arriving, in a fork of the turn.
+
+    `turn.promise` then has the text before the message, if the turn says it. The rehearsal ends there. It also ends
+    without a promise where more is needed than handlers that run before a move.
+
+    Args:
+        turn: The fork.
+        head: The beginning of the reply, with its transition.
+        asked_for: The purpose of the request that is replied to.
+    """
+    if asked_for != "turn":
+        turn.say("model", None)
+        return
+    turn.emit(ev.ModelReplied(asked_for=asked_for, text=head))
+    try:
+        reply = parse(head)
+    except ReplyError:
+        return
+    run = take(turn, reply, None, available_here(turn))
+    result: Result | None = None
+    while True:
+        try:
+            effect = next(run) if result is None else run.send(result)
+        except (StopIteration, StillArrivingError):
+            return
+        ahead = isinstance(effect, RunHandlers) and effect.point in _AHEAD
+        if turn.promise is not None or not ahead:
+            run.close()
+            return
+        result = yield effect
+
+
+def _keep_values(
+    turn: TurnState, reply: Reply, named: Named
+) -> Generator[Effect, Result, Mapping[str, Any]]:
+    """Keep the values of a reply for the definition at work; return those for the one that it leads into."""
+    if reply.update_fault is not None:
+        refused = ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True)
+        turn.emit(refused)
+    mine: Mapping[str, Any] = reply.update
+    theirs: Mapping[str, Any] = {}
+    if named.aside is not None:
+        mine, theirs = divided(turn.machine.keys, named.aside.program.keys, reply.update)
+    if mine:
+        if turn.session.flow and turn.has("correct"):
+            mine = corrections.change_answers(turn, mine)
+        yield from transitions.apply_update(turn, mine)
+    return theirs
+
+
+def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:
+    """Keep values here that belong to a definition to which no move is made."""
+    if theirs:
+        yield from transitions.apply_update(turn, theirs)
+
+
+def _refused_changes(turn: TurnState) -> bool:
+    """Return true if a new value for an earlier answer was refused, where corrections are switched on.
+
+    The message names the new value, so it is not said.
+    """
+    session = turn.session
+    earlier = [
+        key for key, _ in session.notes if session.origins.get(key, (session.turn, ""))[0] < session.turn
+    ]
+    return bool(earlier) and turn.has("correct")
+
+
+def _stay(turn: TurnState, message: Message) -> Run:
+    """Say the message of a reply that stays, and after a correction the open question."""
+    turn.say("model", message)
+    if turn.state.fixed is not None:
+        response.complain(turn)
+    response.say_fixed(turn)
+    corrected = any(isinstance(event, ev.Corrected) for event in turn.events)
+    asked = response.last_question(turn.session) if corrected else None
+    yield from closing.close(turn, written="here", asked=asked)
+
+
+def _stay_unchanged(turn: TurnState) -> Run:
+    """Say which change was refused, and why, before the question that is open."""
+    response.complain(turn)
+    response.say_fixed(turn)
+    yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
+
+
+def _move_unchanged(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
+    """Move although a change was refused. The old answer ends nothing, begins no work and enters no other flow."""
+    session = turn.session
+    there = rest(turn.root, session, move)
+    if not there.talks or there.flow != session.flow:
+        reasons = "; ".join(f"{key}: {why}" for key, why in session.notes)
+        reason = f"a changed answer was refused: {reasons}"
+        turn.emit(ev.MoveRefused(target=move.target, reason=reason, by="closed"))
+        yield from _stay_unchanged(turn)
+        return Taken()
+    response.complain(turn)
+    arrival = yield from transitions.follow(turn, move, "model")
+    yield from closing.close(turn, arrival, written="pattern", asked="")
+    return Taken(arrival.stop)
+
+
+def _move(
+    turn: TurnState, move: Move, by: str, reading: Reading
+) -> Generator[Effect, Result, Taken]:
+    """Make the move of a reply, say its message, and close the turn where it arrives."""
+    theirs = reading.theirs if reading.named.target == move.target else {}
+    if not theirs:
+        yield from _keep(turn, reading.theirs)
+    _note_declined(turn, move)
+    before, flow = turn.session, flow_of(turn, move)
+    message = reading.message if _is_said(turn, move, reading.named) else ""
+    place = len(turn.said)
+    turn.say("model", message)
+    arrival = yield from transitions.follow(turn, move, by, theirs)
+    foreseen = turn.session.flow in (before.flow, flow) and turn.session.state in reading.foreseen
+    if message != "" and (arrival.passed or not foreseen):  # its questions are those of another state
+        passed = _state_of(turn, move, flow).definition
+        questions = (response.last_question(before), passed.reply or passed.purpose)
+        kept = response.still_asked(turn, message, *questions)
+        turn.said = (*turn.said[:place], Part("model", kept), *turn.said[place + 1 :])
+    yield from closing.close(turn, arrival, written="here" if foreseen else "nothing")
+    return Taken(arrival.stop)
+
+
+def _is_said(turn: TurnState, move: Move, named: Named) -> bool:
+    """Return true if the message of a move is shown.
+
+    It is, unless the move comes to rest in a state whose fixed reply is alone, or in another one than the named state
+    behind a crossroads.
+    """
+    if not named.behind and not turn.root.replies_alone:
+        return True
+    there = rest(turn.root, turn.session, move)
+    if named.behind and there.state != named.target:
+        return False
+    return not turn.root.named(there.flow).states[there.state].definition.reply_alone
+
+
+def _note_declined(turn: TurnState, move: Move) -> None:
+    """Note the keys that the user declines: another way needs them, and the one taken leads on without them."""
+    past = {state for state, _ in turn.session.path}
+    if not move.is_own or move.target in past:
+        return
+    others = [other for other in turn.state.own if other is not move]
+    collected = _state_of(turn, move, flow_of(turn, move)).collects
+
+    def is_declined(key: str) -> bool:
+        needed = any(reads(other, (key,)) for other in others)
+        return needed and key not in collected and not reads(move, (key,))
+
+    declined = tuple(key for key in response.missing_keys(turn) if is_declined(key))
+    if declined:
+        turn.emit(ev.KeysSkipped(keys=declined))
+
+
+def flow_of(turn: TurnState, move: Move) -> str:
+    """Return the name of the definition that a move leads into."""
+    if move.place is not None:
+        return turn.session.flow_at(move.place)
+    return turn.session.flow if move.caller is None else turn.session.of_caller(move.caller).flow
+
+
+def _state_of(turn: TurnState, move: Move, flow: str) -> CompiledState:
+    """Return the state of the definition `flow` that a move leads to."""
+    return turn.root.named(flow).states[move.target]
+
+
+def _refusal(turn: TurnState, named: Named, reason: str, *, closed: bool = False) -> Refused:
+    """Return why a move is refused, in words for the model, with the values that were refused besides."""
+    shown = json.dumps(cut(named.target, 100))
+    text = f"the move to {shown} is not possible: {reason}"
+    values = "; ".join(f"{key}: {why}" for key, why in refusals(turn))
+    return Refused(f"{text}. Refused values: {values}" if values else text, named, closed)
+
+
+def go(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, Arrival]:
+    """Make a move that no message of a model goes with, and close the turn."""
+    arrival = yield from transitions.follow(turn, move, by)
+    yield from closing.close(turn, arrival, written="nothing")
+    return arrival
