@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from llm_fsm.statechart.summaries import create_custom_summarizer
     from llm_fsm.statechart.tools import ToolType, get_global_registry, register_tool
     from llm_fsm.tools.registry import ToolRegistry
-    from llm_fsm.turn.available import Choice, pick
+    from llm_fsm.turn.choices import Choice, pick
     from llm_fsm.workflow.errors import ExecutionBreak
 
 __version__ = "0.1.0"
@@ -85,7 +85,7 @@ _PLACES = {
     "statechart.tools": ("ToolType", "get_global_registry", "register_tool",),
     "workflow.errors": ("ExecutionBreak",),
     "tools.registry": ("ToolRegistry",),
-    "turn.available": ("Choice", "pick"),
+    "turn.choices": ("Choice", "pick"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

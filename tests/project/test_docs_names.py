@@ -31,7 +31,7 @@ from llm_fsm.testing.scenarios import models as suite
 from llm_fsm.testing.scenarios.models import Written
 from llm_fsm.tools import task_context as workbench
 from llm_fsm.tools.registry import ToolRegistry
-from llm_fsm.turn.available import Choice
+from llm_fsm.turn.choices import Choice
 from paths import ROOT
 
 SOURCE = ROOT / "src" / "llm_fsm"

@@ -9,8 +9,9 @@ import pytest
 from msgspec import structs
 
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn.available import available_moves
+from llm_fsm.turn.available import AvailableMoves, available_moves
 from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.prompt.menu import menu_items
 from machines import GREETER, machine, program
 
 _CONTEXTS: tuple[dict[str, Any], ...] = (
@@ -34,6 +35,12 @@ ADULTS = machine(
         "out": {"purpose": "Say goodbye"},
     }
 )
+
+
+def looked(made: CompiledMachine, session: Session) -> tuple[AvailableMoves, list[dict[str, Any]]]:
+    """What a reply may do there, and the entries of the prompt."""
+    look = available_moves(made, session)
+    return look, [json.loads(item) for item in menu_items(made, made.states[session.state], look, session.data())]
 
 
 def test_a_digression_arrives_where_it_comes_back_to_unless_it_leads_on() -> None:
@@ -96,9 +103,9 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
     schema = {"properties": {"name": {"type": "string"}, "vip": {"type": "boolean", "x-source": "host"}}}
     made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
     context = {"name": "Ada"} if vip is None else {"name": "Ada", "vip": vip}
-    look = available_moves(made, Session(conversation_id="c", state="ask", context=context))
+    look, (item,) = looked(made, Session(conversation_id="c", state="ask", context=context))
     assert look.arrivals["sort"] == frozenset(shown)
-    (item,) = (json.loads(item) for item in look.items)
+
     assert [branch["to"] for branch in item["there"]["leads_on_to"]] == shown
 
 
@@ -116,8 +123,7 @@ def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> N
     ask = {"purpose": "How many?", "transitions": [{"target_state": "sort"}]}
     schema = {"properties": {"count": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}}
     made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
-    look = available_moves(made, Session(conversation_id="c", state="ask", context={"vip": False}))
-    (item,) = (json.loads(item) for item in look.items)
+    _, (item,) = looked(made, Session(conversation_id="c", state="ask", context={"vip": False}))
     assert item["there"]["leads_on_to"] == [
         {"to": "hall", "if": "The guest has a reservation"},
         {"to": "desk", "conditions": [{"desc": "More than ten"}]},
@@ -144,8 +150,7 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
         "loan": {"purpose": "How much?", "instructions": "In euros.", "transitions": [{"target_state": "end"}]},
         "end": {"purpose": "Goodbye"},
     }
-    look = available_moves(machine(states), Session(conversation_id="c", state="ask", context={}))
-    (item,) = (json.loads(item) for item in look.items)
+    _, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", context={}))
     assert item["there"] == {
         "instructions": style,
         "leads_on_to": [
@@ -156,8 +161,7 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
         ],
     }
     plain = {**states, "loan": {"purpose": "How much?", "transitions": [{"target_state": "end"}]}}
-    look = available_moves(machine(plain), Session(conversation_id="c", state="ask", context={}))
-    (item,) = (json.loads(item) for item in look.items)
+    _, (item,) = looked(machine(plain), Session(conversation_id="c", state="ask", context={}))
     assert "instructions" not in item["there"]  # a loan has none
     assert [branch.get("instructions") for branch in item["there"]["leads_on_to"]] == [style, style, None, None]
 
@@ -176,8 +180,8 @@ def test_what_is_known_of_an_arrival_decides_what_is_foreseen_behind_it(rule: ob
     weary = {"target_state": "rest", "auto": True, "conditions": [{"logic": rule}]}
     riddle = {"purpose": "What is it?", "transitions": [weary, {"target_state": "rest"}]}
     states = {"ask": {"purpose": "Ready?", "transitions": [{"target_state": "riddle"}]}, "riddle": riddle, "rest": {}}
-    look = available_moves(machine(states), Session(conversation_id="c", state="ask", turns_in_state=5))
-    (item,) = (json.loads(item) for item in look.items)
+    look, (item,) = looked(machine(states), Session(conversation_id="c", state="ask", turns_in_state=5))
+
     leads_on = item.get("there", {}).get("leads_on_to")
     assert (leads_on and [branch["to"] for branch in leads_on]) == shown
     assert look.arrivals["riddle"] == set(shown or ["riddle"])  # a way that is certain is gone, so nobody asks there

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.session import events as ev
-from llm_fsm.turn.available import Choice, choices_of, pick
+from llm_fsm.turn.choices import Choice, choices_of, pick
 from llm_fsm.turn.pipeline import UserMessage
 from llm_fsm.turn.steps import begin
 from machines import Played, machine, play, reply, start

@@ -20,7 +20,7 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
-from llm_fsm.turn.available import Choice
+from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.compiled import CompiledMachine
 
 

@@ -21,7 +21,8 @@ from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, St
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
-from llm_fsm.turn.available import Ahead, Choice, ahead
+from llm_fsm.turn.available import Ahead, ahead
+from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.pipeline import Update
 
 _SHOWN = 60  # characters of a turn's text in its `repr`

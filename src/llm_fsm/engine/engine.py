@@ -39,7 +39,7 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, session_to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, without_undone
 from llm_fsm.stores.base import Loaded, checked_id
-from llm_fsm.turn.available import Choice, choices_of
+from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
 from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMessage

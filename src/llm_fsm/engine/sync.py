@@ -28,7 +28,7 @@ from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed, Order, Store
 from llm_fsm.tools.registry import ToolRegistry
-from llm_fsm.turn.available import Choice
+from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.effects import Point
 
 

@@ -36,7 +36,7 @@ from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
-from llm_fsm.turn.available import Choice, choices_of
+from llm_fsm.turn.choices import Choice, choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,

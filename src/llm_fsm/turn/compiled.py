@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from llm_fsm.conditions.compiler import Rule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
@@ -113,22 +113,6 @@ class CompiledState:
         Where a fixed reply asks, an entry of the menu keeps the model from doing so.
         """
         return digression.answers and digression.id in self.around and self.fixed is None
-
-
-class AvailableMoves(NamedTuple):
-    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
-
-    `further`: states that may be named although no transition of this state leads there; `patterns`: what may be named
-    beside states. `asides`: what other definitions offer, by state; see `available.asides`.
-    """
-
-    items: tuple[str, ...]
-    valid: tuple[str, ...]
-    open: frozenset[str]
-    arrivals: Mapping[str, frozenset[str]]
-    further: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-    asides: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

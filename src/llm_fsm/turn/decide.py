@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
 from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
-from llm_fsm.turn.available import Choice, asked_key, available_here
+from llm_fsm.turn.available import available_here
+from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import asides, own_words
+from llm_fsm.turn.available import asides
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, open_moves, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
+from llm_fsm.turn.response import own_words
 from llm_fsm.turn.rest import rest
 
 

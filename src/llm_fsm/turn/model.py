@@ -23,11 +23,13 @@ from llm_fsm.session.messages import (
 )
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import OfferedDigression, own_words
-from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine, CompiledState
+from llm_fsm.turn import available
+from llm_fsm.turn.available import AvailableMoves, Option
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.prompt import render
+from llm_fsm.turn.response import own_words
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
 
 T = TypeVar("T")
@@ -57,8 +59,8 @@ def request(
 
 
 def no_moves(turn: TurnState) -> AvailableMoves:
-    """Return the moves of a call that may not move."""
-    return AvailableMoves(items=(), valid=(turn.state.id,), open=frozenset(), arrivals={})
+    """Return the menu of a call that may not move."""
+    return available.no_moves(turn.state)
 
 
 def second_try(
@@ -81,7 +83,7 @@ def call(
     turn: TurnState,
     asked_for: AskedFor,
     request: LLMRequest,
-    available: AvailableMoves,
+    menu: AvailableMoves,
     *,
     refused: tuple[str, ...] = (),
     about: Mapping[str, Any] | None = None,
@@ -94,7 +96,7 @@ def call(
         turn_view,
         turn.root,
         turn.session,
-        available,
+        menu,
         speak=asked_for != "turn",
         refused=refused,
         task=asked_for not in ("turn", "greeting", "words"),
@@ -140,7 +142,7 @@ def ask(
     turn: TurnState,
     asked_for: AskedFor,
     request: LLMRequest,
-    available: AvailableMoves,
+    menu: AvailableMoves,
     read: Callable[[str], T],
     *,
     about: Mapping[str, Any] | None = None,
@@ -151,7 +153,7 @@ def ask(
         turn: The turn.
         asked_for: The purpose of the call.
         request: The question.
-        available: The moves of the call.
+        menu: The moves of the call.
         read: The function that reads a reply. It raises ReplyError.
         about: As of `call`.
 
@@ -160,7 +162,7 @@ def ask(
     """
     fault: ReplyError | None = None
     for _ in range(2):
-        reply = yield from call(turn, asked_for, request, available, about=about)
+        reply = yield from call(turn, asked_for, request, menu, about=about)
         if reply is None:
             return None
         try:
@@ -175,40 +177,42 @@ def ask(
 def turn_view(
     root: CompiledMachine,
     session: Session,
-    available: AvailableMoves,
+    menu: AvailableMoves,
     *,
     speak: bool,
     refused: tuple[str, ...],
     task: bool = False,
 ) -> TurnView:
     """Return the plain view of a turn, for adapters that work without a model."""
-    machine, beside = root.of(session), available.asides
+    machine = root.of(session)
     plan = machine.states[session.state]
     schemas = machine.keys.offered
 
     def wanted(state: CompiledState) -> dict[str, Mapping[str, Any]]:
         return {key: schemas.get(key, {}) for key in lacking(session, state)}
 
-    choices = tuple(
-        Choice(
+    def choice(option: Option) -> Choice:
+        move, target = option.move, option.target
+        if option.kind == "left_open" or move.place is not None:
+            return _left_open(target)
+        if option.kind == "beside":
+            return _choice_beside(root, option, session)
+        rules = [guard for guard in move.guards if guard.rule is not None]
+        return Choice(
             target_state=move.target,
             description=move.description,
-            open=move.pointer in available.open,
+            open=option.is_open,
             judged=move.judged,
             requires=tuple(key for guard in move.guards for key in guard.keys),
-            logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
-            reasons=tuple(guard.description for guard in move.guards if guard.rule is not None),
+            logic=tuple(guard.logic for guard in rules),
+            reasons=tuple(guard.description for guard in rules),
             own=move.is_own,
-            arrival=own_words(machine, machine.states[move.target], session),
-            fixed=machine.states[move.target].fixed is not None,
-            wanted=wanted(machine.states[move.target]),
+            arrival=own_words(machine, target, session),
+            fixed=target.fixed is not None,
+            wanted=wanted(target),
         )
-        for move in plan.moves
-        if move.target != plan.id
-    )
-    left = (state for state in available.further if state not in beside)
-    choices += tuple(_left_open(state, machine.states[state].definition.purpose) for state in left)
-    choices += tuple(_choice_beside(aside, session) for aside in beside.values())
+
+    choices = tuple(choice(option) for option in menu.options)
     return TurnView(
         state=plan.id,
         purpose=plan.definition.purpose,
@@ -227,28 +231,26 @@ def turn_view(
     )
 
 
-def _left_open(state: str, purpose: str) -> Choice:
+def _left_open(target: CompiledState) -> Choice:
     return Choice(
-        target_state=state,
+        target_state=target.id,
         description="back to what was left open",
         open=True,
         judged=True,
-        arrival=purpose,
+        arrival=target.definition.purpose,
         own=False,
     )
 
 
-def _choice_beside(aside: OfferedDigression, session: Session) -> Choice:
-    target = aside.program.states[aside.move.target]
-    caller = aside.move.caller
-    if caller is None:
-        return _left_open(target.id, target.definition.purpose)
+def _choice_beside(root: CompiledMachine, option: Option, session: Session) -> Choice:
+    """Return a digression of a definition that waits, with the words that it says by itself."""
+    caller = session.of_caller(option.move.caller or 0)
     return Choice(
-        target_state=target.id,
-        description=aside.move.description,
-        open=aside.is_open(session),
+        target_state=option.target.id,
+        description=option.move.description,
+        open=option.is_open,
         judged=True,
-        arrival=own_words(aside.program, target, session.of_caller(caller)),
+        arrival=own_words(root.of(caller), option.target, caller),
         own=False,
-        fixed=target.fixed is not None,
+        fixed=option.target.fixed is not None,
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import OfferedDigression
-from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
+from llm_fsm.turn.available import AvailableMoves, OfferedDigression
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move, Refusal, judge
 
 _AROUND = "`'\"*<>[](){}.:,"

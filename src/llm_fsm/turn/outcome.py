@@ -16,9 +16,9 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import assignments, closing, handlers, response, transitions
-from llm_fsm.turn.available import available_here
+from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState
+from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, Refusal, reads
 from llm_fsm.turn.named import Named, judged, named_by

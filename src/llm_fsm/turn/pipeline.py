@@ -31,7 +31,7 @@ from llm_fsm.turn import (
     tool_loop,
     transitions,
 )
-from llm_fsm.turn.available import choices_of
+from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move

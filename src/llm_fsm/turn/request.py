@@ -15,10 +15,10 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.turn import tool_loop
-from llm_fsm.turn.available import available_here
+from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import holds
-from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.next_step import lacking
+from llm_fsm.turn.prompt.menu import menu_items
 from llm_fsm.turn.prompt.render import history_text, is_whole, moment, section, turn_prompt, with_day
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.tool_results import shortened
@@ -82,11 +82,17 @@ def _sections(
         "memory": section(redacted(turn.secrets(), buckets_of(session))) if turn.state.definition.memory else "",
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
         "refused": section(_refused(turn, scope)),
-        "transitions": f"[{','.join(available.items)}]" if available.items and not words_only else "",
+        "transitions": "" if words_only else _transitions(turn, available),
         "user_input": "" if user is None else escaped(user),
         "said": section(redacted(turn.secrets(), "\n\n".join(turn.words))) if words_only else "",
         "outcome": _outcome(turn) if words_only else "",
     }
+
+
+def _transitions(turn: TurnState, available: AvailableMoves) -> str:
+    """Return the options of a reply as a JSON list; "" if there is nothing to show."""
+    items = menu_items(turn.machine, turn.state, available, turn.session.data())
+    return f"[{','.join(items)}]" if items else ""
 
 
 def open_patterns(turn: TurnState, names: Iterable[str]) -> tuple[str, ...]:

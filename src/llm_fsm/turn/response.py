@@ -9,11 +9,11 @@ from typing import Any
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
+from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
-from llm_fsm.turn.available import fixed_words, own_words
-from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.fixed_replies import WordingError, own_question, sentence
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
+from llm_fsm.turn.fixed_replies import FixedReply, WordingError, own_question, sentence
 from llm_fsm.turn.next_step import lacking
 from llm_fsm.turn.repair.patterns import words_of
 from llm_fsm.turn.repair.questions import asks, is_nearer, question_in, told_in
@@ -54,6 +54,27 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
     session = turn.session
     known = {key for key, (turn, _) in session.origins.items() if turn < session.turn}
     return tuple(key for key in turn.state.collects if not (key in known and has(session.context, key)))
+
+
+def fixed_words(machine: CompiledMachine, fixed: FixedReply, session: Session) -> str:
+    """Return a fixed reply with the values of a conversation. Raises WordingError."""
+    system = redacted(machine.keys.secret_values(session.context), session.system_names())
+    return fixed.render(machine.in_words(machine.keys.visible(session.context)) | system)
+
+
+def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
+    """Return a state's words without a model: its fixed reply, else its purpose or description.
+
+    States that the run passes by itself have none.
+    """
+    if state.fixed is not None:
+        try:
+            return fixed_words(machine, state.fixed, session)
+        except WordingError:
+            return ""
+    if state.kind in ("decide", "task", "subflow"):
+        return ""
+    return state.definition.purpose or state.definition.description
 
 
 def words_here(turn: TurnState) -> str:

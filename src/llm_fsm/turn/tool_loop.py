@@ -22,7 +22,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCal
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import model
-from llm_fsm.turn.compiled import AvailableMoves
+from llm_fsm.turn.available import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments

@@ -31,7 +31,7 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
 from llm_fsm.session.events import Event, MessageDelta
-from llm_fsm.turn.available import Choice, pick
+from llm_fsm.turn.choices import Choice, pick
 
 try:
     import termios

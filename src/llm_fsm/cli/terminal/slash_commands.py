@@ -23,7 +23,7 @@ from llm_fsm.errors import ConversationConflict
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.available import Option, asides, available_moves
 
 _CONTEXT_CHARS = 100_000
 
@@ -95,22 +95,19 @@ def _state(talk: Talk, _: str) -> Outcome:
     keys = [
         (f"  {key}", "known" if has(session.context, key) else "still missing") for key in state.required_context_keys
     ]
-    beside = asides(talk.program(), session)
-    look = available_moves(program, session, beside)
-    moves = [
-        (move.target, move.pointer in look.open, escape.shortened(move.description, 80))
-        for move in program.states[session.state].moves
-        if move.target != session.state
-    ]
-    for name in look.further:
-        aside = beside.get(name)
-        if aside is None or aside.move.place is not None:
-            moves.append((name, True, "back to what was left open"))
-        else:
-            words = escape.shortened(aside.move.description, 80)
-            moves.append((name, aside.is_open, f"{words}, of what calls this"))
-    ways = [(f"  → {name}", "open" if is_open else "closed now", words) for name, is_open, words in moves]
+    available = available_moves(program, session, asides(talk.program(), session))
+    ways = [_way(option) for option in available.options]
     return Outcome([*lines, keys, ways])
+
+
+def _way(option: Option) -> tuple[str, str, str]:
+    """Return the row of an option: where it leads, whether it is open, and when it is taken."""
+    words = escape.shortened(option.move.description, 80)
+    if option.kind == "left_open" or option.move.place is not None:
+        words = "back to what was left open"
+    elif option.kind == "beside":
+        words = f"{words}, of what calls this"
+    return f"  → {option.move.target}", "open" if option.is_open else "closed now", words
 
 
 def _stack(session: Session) -> list[str]:

@@ -14,7 +14,8 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.session import Session
 from llm_fsm.turn import assignments, closing, handlers, response, subflows, transitions
-from llm_fsm.turn.compiled import AvailableMoves, CompiledState
+from llm_fsm.turn.available import AvailableMoves
+from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections

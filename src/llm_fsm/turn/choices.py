@@ -1,0 +1,104 @@
+"""The choices of the user: those of the state, or those of the key that it asks for.
+
+A choice that the user picked needs no reading by a model where its value is certain. It is then a value of the only key
+that is asked for, or the state that a transition leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.session.session import Session
+from llm_fsm.session.values import part_schema
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
+from llm_fsm.turn.localized import label_of, text_of
+from llm_fsm.turn.next_step import lacking
+from llm_fsm.turn.recognize import YES_NO, folded
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing that the user can choose.
+
+    Attributes:
+        label: The words for it, as a button shows them.
+        value: What it stands for, as JSON: a value of the key that is asked for, a state, or a text.
+    """
+
+    label: str
+    value: Any
+
+
+def choices_of(root: CompiledMachine, session: Session) -> tuple[Choice, ...]:
+    """Return the choices of a conversation as it stands; () where there is nothing to choose.
+
+    Args:
+        root: The definition that was started.
+        session: The conversation.
+    """
+    if session.ended or session.pause is not None or not root.knows(session):
+        return ()
+    machine = root.of(session)
+    state = machine.states[session.state]
+    if state.kind != "converse":
+        return ()
+    offered = _of_state(state) if state.definition.choices else _of_key(machine, asked_key(session, state))
+    by_label = {choice.label: choice for choice in offered if choice.label.strip()}
+    return tuple(by_label.values())
+
+
+def _of_state(state: CompiledState) -> list[Choice]:
+    """Return the choices that a state names itself; a label without a value is its own value."""
+    choices = []
+    for named in state.definition.choices:
+        value = named.label if named.value is None else named.value
+        choices.append(Choice(named.label, value))
+    return choices
+
+
+def asked_key(session: Session, state: CompiledState) -> str:
+    """Return the one key that a state still wants; "" where it wants none, or several."""
+    wanted = lacking(session, state)
+    return wanted[0] if len(wanted) == 1 else ""
+
+
+def pick(choices: Iterable[Choice], said: str) -> Choice | None:
+    """Return the choice that a text stands for: its label in any letters, or its number as shown, from 1.
+
+    A number counts only where no label is a number. None: the text is something else.
+
+        >>> pick([Choice("small", "s"), Choice("large", "l")], "2")
+        Choice(label='large', value='l')
+    """
+    known = list(choices)
+    word = folded(said)
+    same = [choice for choice in known if folded(choice.label) == word]
+    if len(same) == 1:
+        return same[0]
+    if same:  # labels that differ in their letters' case alone
+        return next((choice for choice in same if choice.label == said.strip()), None)
+    number = word.rstrip(".)")
+    is_number = number.isascii() and number.isdecimal()
+    if not is_number or any(folded(choice.label).isdecimal() for choice in known):
+        return None
+    place = int(number[:9])  # no list is longer, and int() of a long text is slow
+    return known[place - 1] if 0 < place <= len(known) else None
+
+
+def _of_key(machine: CompiledMachine, key: str) -> list[Choice]:
+    """Return the values of an `enum`, or yes and no; none for a secret key, or where nothing has words for yes."""
+    if not key or machine.keys.is_secret(key):
+        return []
+    schema = part_schema(machine.keys.offered, key)
+    values = schema.get("enum")
+    if isinstance(values, list):
+        known = (value for value in values if value is not None)
+        return [Choice(label_of(schema, value) or text_of(value), value) for value in known]
+    if schema.get("type") != "boolean":
+        return []
+    yes, no = YES_NO.get((machine.definition.language or "en").partition("-")[0].lower(), ("", ""))
+    words = {True: yes.partition(" ")[0], False: no.partition(" ")[0]}
+    choices = [Choice(label_of(schema, value) or words[value], value) for value in (True, False)]
+    return choices if all(choice.label for choice in choices) else []
