@@ -155,6 +155,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "required_context_keys": ("converse", "final", "task"),
     "example_dialogue": ("converse", "final", "task"),
     "choices": ("converse",),
+    "reply_alone": ("converse", "final", "wait"),
     "ask": ("converse",),
 }
 """Key of a state to the kinds in which it does something."""
