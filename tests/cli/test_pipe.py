@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.cli.pipe import Line, Lines
+from llm_fsm.cli.pipe import Line, PipeLines
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 
@@ -25,7 +25,7 @@ class Dripping(io.BytesIO):
 
 
 def texts(data: bytes, chunk: int = 65_536) -> list[str | None]:
-    return [line.text for line in Lines(Dripping(data, chunk))]
+    return [line.text for line in PipeLines(Dripping(data, chunk))]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_each_line_is_a_message(data: bytes, expected: list[str | None], chunk: 
 
 
 def test_faults_name_the_line() -> None:
-    found = list(Lines(io.BytesIO(b"\nok\na\xc3\n" + b"x" * (MAX_MESSAGE_CHARS + 1) + b"\n")))
+    found = list(PipeLines(io.BytesIO(b"\nok\na\xc3\n" + b"x" * (MAX_MESSAGE_CHARS + 1) + b"\n")))
     assert found[0] == Line(2, "ok")
     assert found[1] == Line(3, None, "is not UTF-8 at byte 2")
     assert found[2].number == 4
@@ -58,7 +58,7 @@ def test_faults_name_the_line() -> None:
 
 @pytest.mark.parametrize("end", [b"\nnext\n", b""])
 def test_a_line_without_end_takes_no_memory_and_no_other_line_with_it(end: bytes) -> None:
-    lines = Lines(Dripping(b"y" * 3_000_000 + end, 50_000))
+    lines = PipeLines(Dripping(b"y" * 3_000_000 + end, 50_000))
     found = []
     for line in lines:
         found.append(line)
@@ -84,6 +84,6 @@ def test_what_waits_is_counted_without_waiting_for_more() -> None:
     reading, writing = os.pipe()
     with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as pipe:
         pipe.write(b"one\ntwo\n\nthree\n")
-        lines = Lines(stream)
+        lines = PipeLines(stream)
         assert next(iter(lines)).text == "one"
         assert lines.unread() == 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.conditions.compiler import (
     ConditionError,
-    Verdict,
+    RuleVerdict,
     collect_faults,
     compile_rule,
     could_hold,
@@ -255,7 +255,7 @@ def test_what_cannot_be_evaluated_is_an_error_with_its_reason(rule, data, pointe
     assert reason in caught.value.reason
     compiled = compile_rule(rule)
     if pointer:
-        assert verdict_of(compiled, data) == Verdict(False, str(caught.value))
+        assert verdict_of(compiled, data) == RuleVerdict(False, str(caught.value))
 
 
 def nested(depth, rule=True):
@@ -324,7 +324,7 @@ def test_work_and_output_are_bounded(rule, data, reason):
 
 def test_a_large_value_of_the_data_may_be_tested_but_not_given_out():
     data = {"items": ["x" * 100] * 1000}
-    assert verdict_of(compile_rule(var("items")), data) == Verdict(True)
+    assert verdict_of(compile_rule(var("items")), data) == RuleVerdict(True)
     with pytest.raises(ConditionError, match="64 KiB"):
         evaluate(var("items"), data)
 
@@ -539,7 +539,7 @@ def test_evaluation_is_total(rule, data):
     except ConditionError:
         value = None
     else:
-        assert verdict_of(compiled, data) == Verdict(truthy(value))
+        assert verdict_of(compiled, data) == RuleVerdict(truthy(value))
     assert is_json(value)
     assert could_hold(compiled, data, lambda name: name == "a") in (True, False, None)
     if not compiled.reads_unknown:

@@ -3,7 +3,7 @@
 import pytest
 
 from llm_fsm.definition.names import ALIASES, LANGUAGE_PATTERN
-from llm_fsm.definition.published import ROOT, Part, published_schema, shape_of
+from llm_fsm.definition.published import ROOT, ValueForm, published_schema, shape_of
 
 WORDS = {
     *("$schema", "$id", "$defs", "$ref", "title", "description", "default", "examples"),
@@ -43,19 +43,19 @@ def test_the_schema_has_no_word_that_the_check_does_not_understand():
 @pytest.mark.parametrize(
     ("shape", "key", "part"),
     [
-        (ROOT, "name", Part("string")),
-        (ROOT, "persona", Part("text")),
-        (ROOT, "language", Part("string", pattern=LANGUAGE_PATTERN, examples=("en", "pt-BR"))),
-        (ROOT, "ui", Part("any")),
-        (ROOT, "context_schema", Part("map", Part("any"))),
-        (ROOT, "tools", Part("map", Part("object", shape="ToolRef"))),
-        (ROOT, "limits", Part("object", shape="Limits")),
-        ("Limits", "tokens", Part("integer", least=1)),
-        ("Limits", "seconds", Part("number", above=0)),
-        ("HistorySettings", "strategy", Part("choice", choices=("window", "summary"))),
-        ("State", "transitions", Part("list", Part("object", shape="Transition"))),
-        ("State", "example_dialogue", Part("list", Part("map", Part("text")))),
-        ("State", "memory", Part("boolean")),
+        (ROOT, "name", ValueForm("string")),
+        (ROOT, "persona", ValueForm("text")),
+        (ROOT, "language", ValueForm("string", pattern=LANGUAGE_PATTERN, examples=("en", "pt-BR"))),
+        (ROOT, "ui", ValueForm("any")),
+        (ROOT, "context_schema", ValueForm("map", ValueForm("any"))),
+        (ROOT, "tools", ValueForm("map", ValueForm("object", shape="ToolRef"))),
+        (ROOT, "limits", ValueForm("object", shape="Limits")),
+        ("Limits", "tokens", ValueForm("integer", least=1)),
+        ("Limits", "seconds", ValueForm("number", above=0)),
+        ("HistorySettings", "strategy", ValueForm("choice", choices=("window", "summary"))),
+        ("State", "transitions", ValueForm("list", ValueForm("object", shape="Transition"))),
+        ("State", "example_dialogue", ValueForm("list", ValueForm("map", ValueForm("text")))),
+        ("State", "memory", ValueForm("boolean")),
     ],
 )
 def test_a_key_is_read_as_what_may_stand_there(shape, key, part):

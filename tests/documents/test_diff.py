@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff import Change, diff
+from llm_fsm.documents.diff import Difference, diff
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load, load_dict
 from shop import SHOP, drop_count, keys
@@ -303,7 +303,7 @@ def test_which_conversations_a_change_touches(
         "pointer": "",
         **change,
     }
-    assert Change(**values).touches(state, context) is touched
+    assert Difference(**values).touches(state, context) is touched
 
 
 def test_a_transition_that_never_comes_is_told_as_such() -> None:

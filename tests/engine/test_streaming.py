@@ -16,7 +16,7 @@ from llm_fsm import AsyncMachine, HandlerError, Machine, ModelError, Veto, creat
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import observe
 from llm_fsm.llm.fallbacks import Fallbacks
-from llm_fsm.llm.openai.completion import Asked
+from llm_fsm.llm.openai.completion import ReplySettings
 from llm_fsm.llm.openai.stream import Chunks, EventLines
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session import events as ev
@@ -572,7 +572,7 @@ async def test_characters_whose_halves_come_in_two_chunks_are_whole() -> None:
 
 
 def test_arguments_of_a_call_whose_characters_come_in_halves_are_whole() -> None:
-    chunks = Chunks(Asked("m", "schema", tools=True))
+    chunks = Chunks(ReplySettings("m", "schema", tools=True))
     for part in ('{"who":"\ud83d', '\ude00"}'):
         chunks.take({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]})
     chunks.done = True

@@ -142,7 +142,7 @@ def test_every_event_is_told_of_with_its_fields() -> None:
 def test_what_a_function_of_a_task_works_with_is_told_of() -> None:
     found = tables("| `ctx` of a function for `execute` | is |")
     shown = {name for row in found for name in re.findall(r"`(\w+)", " ".join(row))}
-    parts = (workbench.Workbench, workbench.BoundModel, workbench.Shared, workbench.WorkingMemory)
+    parts = (workbench.Workbench, workbench.BoundModel, workbench.Shared, workbench.TaskMemory)
     meant = {name for part in parts for name in members(part)} - {"answer", "stop"}
     told = set(re.findall(r"`(\w+)`", workbench.Workbench.__doc__ or "")) - {"ctx", "run_with_tools", "chat"}
     assert {*meant, *told} <= shown

@@ -12,7 +12,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.engine.outbox.sinks import sink
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.records.doctor import Complaint, examine
+from llm_fsm.records.doctor import StoreProblem, examine
 from llm_fsm.records.transfer import export, fork
 from llm_fsm.stores.base import Commit, OutboxQuery
 from llm_fsm.stores.memory import MemoryStore
@@ -238,7 +238,7 @@ async def test_what_a_store_says_of_itself_is_passed_on():
         async def faults(self):
             return ["it leaks"]
 
-    assert await examine(Leaking()) == [Complaint(conversation_id="", what="it leaks")]
+    assert await examine(Leaking()) == [StoreProblem(conversation_id="", what="it leaks")]
 
 
 async def test_what_sqlite_itself_finds_damaged_is_said(tmp_path):

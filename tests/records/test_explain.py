@@ -11,8 +11,8 @@ from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.records.explain import (
     Candidate,
     Changed,
-    Check,
-    Decision,
+    ConditionCheck,
+    MoveDecision,
     Refused,
     Replied,
     Stopped,
@@ -61,12 +61,12 @@ WORDS = ev.BotSaid(text="ok")
 
 def decisions(program: CompiledMachine, before: Session, *events: ev.Event) -> list[tuple[str, str, str, str]]:
     found = explain(program, before, [HEARD, *events, WORDS])
-    return [(n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, Decision)]
+    return [(n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, MoveDecision)]
 
 
 def candidates(program: CompiledMachine, before: Session, *events: ev.Event) -> tuple[Candidate, ...]:
     found = explain(program, before, [HEARD, *events, WORDS])
-    return next(note.candidates for note in found.notes if isinstance(note, Decision))
+    return next(note.candidates for note in found.notes if isinstance(note, MoveDecision))
 
 
 def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read() -> None:
@@ -80,7 +80,7 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
             auto=False,
             holds=False,
             checks=(
-                Check(description="named", holds=False, values={"name": "Ada"}, unset=("address.city",)),
+                ConditionCheck(description="named", holds=False, values={"name": "Ada"}, unset=("address.city",)),
             ),
         ),
         Candidate(
@@ -89,7 +89,7 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
             priority=100,
             auto=False,
             holds=False,
-            checks=(Check(description="is of age", holds=False, values={"age": 12}),),
+            checks=(ConditionCheck(description="is of age", holds=False, values={"age": 12}),),
         ),
     )
 
@@ -97,28 +97,28 @@ def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read()
 @pytest.mark.parametrize(
     ("condition", "context", "expected"),
     [
-        (AGE, {"age": 18}, Check(description="is of age", holds=True, values={"age": 18})),
-        (AGE, {}, Check(description="is of age", holds=False, values={}, unset=("age",))),
-        ({"description": "wants it"}, {}, Check(description="wants it", holds=None, values={})),
+        (AGE, {"age": 18}, ConditionCheck(description="is of age", holds=True, values={"age": 18})),
+        (AGE, {}, ConditionCheck(description="is of age", holds=False, values={}, unset=("age",))),
+        ({"description": "wants it"}, {}, ConditionCheck(description="wants it", holds=None, values={})),
         (
             {"logic": {"==": [{"var": "pin"}, "1"]}},
             {"pin": "1"},
-            Check(description="", holds=True, values={"pin": DOTS}),
+            ConditionCheck(description="", holds=True, values={"pin": DOTS}),
         ),
         (
             {"requires_context_keys": ["name"], "logic": {"==": [1, 1]}},
             {},
-            Check(description="", holds=False, values={}, unset=("name",)),
+            ConditionCheck(description="", holds=False, values={}, unset=("name",)),
         ),
         (
             {"logic": {"==": [{"var": "_user_input"}, "hi"]}},
             {},
-            Check(description="", holds=True, values={"_user_input": "hi"}),
+            ConditionCheck(description="", holds=True, values={"_user_input": "hi"}),
         ),
     ],
 )
 def test_a_condition_is_evaluated_again(
-    condition: dict[str, Any], context: dict[str, Any], expected: Check
+    condition: dict[str, Any], context: dict[str, Any], expected: ConditionCheck
 ) -> None:
     program = menu(to("b", condition))
     [found] = candidates(program, session(**context), said(), ev.MovePicked(target="a"))
@@ -197,7 +197,7 @@ def test_what_was_set_and_refused_is_told_without_secrets() -> None:
     ]
     found = explain(menu(to("b")), session(), events)
     assert (found.turn, found.state, found.arrived, found.user, found.fallback) == (1, "a", "a", "hi", True)
-    assert [note for note in found.notes if not isinstance(note, Decision)] == [
+    assert [note for note in found.notes if not isinstance(note, MoveDecision)] == [
         Replied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
         Changed(source="model", values={"pin": DOTS, "name": "Ada"}, removed=("age",)),
         Refused(key="age", reason="no number", source="model", kept_in="_extra"),
@@ -238,7 +238,7 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
     found = explain_turn(program, chat.id, records)
     assert found is not None
     assert (found.turn, found.state, found.arrived, found.outcome) == (2, "a", "c", "final")
-    made = [note for note in found.notes if isinstance(note, Decision)]
+    made = [note for note in found.notes if isinstance(note, MoveDecision)]
     assert [(note.state, note.by, note.target) for note in made] == [
         ("a", "model", "route"),
         ("route", "decide", "c"),
@@ -247,7 +247,7 @@ async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_
     assert [candidate.holds for candidate in made[1].candidates] == [False, True]
 
     first = explain(program, replay(chat.id, records[:1]), records[1].events)
-    assert [note.outcome for note in first.notes if isinstance(note, Decision)] == ["refused", "stayed"]
+    assert [note.outcome for note in first.notes if isinstance(note, MoveDecision)] == ["refused", "stayed"]
     greeting = explain_turn(program, chat.id, records[:1])
     assert greeting is not None
     assert [type(note) for note in greeting.notes] == [Replied]

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from llm_fsm.llm.retry import Pacing
-from llm_fsm.session.messages import Choice, LLMMessage, LLMRequest, ReplySchema, ToolSpec, TurnView
+from llm_fsm.session.messages import LLMMessage, LLMRequest, PlainTurn, ReplySchema, ToolSpec, TransitionView
 
 REPLY_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -20,7 +20,7 @@ SCHEMA = ReplySchema(name="reply", schema=REPLY_SCHEMA, text=json.dumps(REPLY_SC
 LOOK = ToolSpec(name="look", description="Löok.", parameters={"type": "object", "properties": {}})
 
 
-def view(**changes: Any) -> TurnView:
+def view(**changes: Any) -> PlainTurn:
     values: dict[str, Any] = {
         "state": "ask_name",
         "purpose": "Learn the name",
@@ -34,10 +34,10 @@ def view(**changes: Any) -> TurnView:
         "writable": {},
         "choices": (),
     }
-    return TurnView(**{**values, **changes})
+    return PlainTurn(**{**values, **changes})
 
 
-def choice(target: str, **changes: Any) -> Choice:
+def choice(target: str, **changes: Any) -> TransitionView:
     values: dict[str, Any] = {
         "target_state": target,
         "description": "",
@@ -47,7 +47,7 @@ def choice(target: str, **changes: Any) -> Choice:
         "logic": (),
         "arrival": "",
     }
-    return Choice(**{**values, **changes})
+    return TransitionView(**{**values, **changes})
 
 
 def request(user: str = "hello", **changes: Any) -> LLMRequest:

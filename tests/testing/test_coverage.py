@@ -10,7 +10,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm.testing.coverage import Coverage
-from llm_fsm.testing.generate.generator import Conversation
+from llm_fsm.testing.generate.generator import KeptConversation
 from llm_fsm.testing.scenarios.session import Covered, PlayOptions, play_file
 
 __all__ = ["desk"]
@@ -258,7 +258,7 @@ def test_what_happens_on_the_way_is_told_in_one_line() -> None:
         "start": {"reply": {"raw": "[]"}},
         "steps": [{"answer": True}, {"wait": 61.0}, {"say": "x", "replies": [{"raw": "{"}, {"message": "y"}]}],
     }
-    told = Conversation(case=case, reaches=()).summary()
+    told = KeptConversation(case=case, reaches=()).summary()
     assert told == 'in sign; with {"age": 3}; "[]"; answer true; wait 61 s; say → "{", stays'
 
 

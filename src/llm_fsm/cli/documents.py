@@ -25,7 +25,7 @@ COVERAGE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DraftDocument:
     """A definition as written, however faulty: in today's form, with everything there is to say about it.
 
     `origin` tells where something of today's form stands in the file.
@@ -62,12 +62,12 @@ def named(path: str) -> str:
     return STDIN if path == "-" else path
 
 
-def read_document(path: str) -> Document:
+def read_document(path: str) -> DraftDocument:
     """A definition, faulty or not. Raises DefinitionError for what is no JSON object."""
     return document_of(text_of(path), named(path))
 
 
-def document_of(text: str, name: str) -> Document:
+def document_of(text: str, name: str) -> DraftDocument:
     """As `read_document`, from a text."""
     try:
         findings = load_text(text, file=name).findings
@@ -80,7 +80,7 @@ def document_of(text: str, name: str) -> Document:
     if not isinstance(value, dict) or any(found.code.startswith("E") for found in findings):
         raise DefinitionError(findings)
     upgraded = upgrade(value, partial(rewrite, stem=Path(name).stem))
-    return Document(name, upgraded.document, findings, upgraded.origin)
+    return DraftDocument(name, upgraded.document, findings, upgraded.origin)
 
 
 def precious(path: str) -> str | None:

@@ -28,16 +28,16 @@ MAX_CONFIG_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostTools:
     """The registered tools and functions of a run, functions by name."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
-def host_of(files: Iterable[str]) -> Host:
+def host_of(files: Iterable[str]) -> HostTools:
     """Run the host's own Python files, and take what they list as TOOLS and FUNCTIONS. Raises Failure."""
-    host = Host()
+    host = HostTools()
     for number, name in enumerate(files):
         module = _imported(Path(name), f"llm_fsm_host_{number}")
         tools, functions = getattr(module, "TOOLS", None), getattr(module, "FUNCTIONS", None)
@@ -106,7 +106,7 @@ def _named(given: object) -> Mapping[str, Callable[..., Any]]:
 
 def equipment(
     definition: Definition, path: Path, tools: Iterable[str], mcp: str | None
-) -> tuple[Host, dict[str, Any]]:
+) -> tuple[HostTools, dict[str, Any]]:
     """Return what `--tools` and `--mcp` bring: functions, and servers by alias.
 
     Raises:
@@ -119,14 +119,14 @@ def equipment(
     return host, servers
 
 
-def lacking(definition: Definition, path: Path, host: Host, servers: Mapping[str, Any]) -> str | None:
+def lacking(definition: Definition, path: Path, host: HostTools, servers: Mapping[str, Any]) -> str | None:
     """Return in a sentence what a definition and those it calls need and the host lacks; None: nothing."""
     called = gather(definition, file=path).called.values()
     return missing(definition, (flow.definition for flow in called), host, servers)
 
 
 def missing(
-    definition: Definition, called: Iterable[Definition], host: Host, servers: Mapping[str, Any]
+    definition: Definition, called: Iterable[Definition], host: HostTools, servers: Mapping[str, Any]
 ) -> str | None:
     """Return in a sentence what a definition and the `called` ones name and the host lacks; None: nothing."""
     every = (definition, *called)

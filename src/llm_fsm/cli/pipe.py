@@ -28,7 +28,7 @@ class Line:
     fault: str = ""
 
 
-class Lines:
+class PipeLines:
     """The lines of a byte stream that are not blank, in bounded memory however long a line is."""
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -136,7 +136,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
         out: The stream for the replies; None: standard output.
     """
     replies = Replies(out)
-    lines = Lines(stream)
+    lines = PipeLines(stream)
     code = exits.OK
     replies.say(greeting)
     reading = iter(lines)
@@ -188,10 +188,10 @@ def _taken(talk: Talk, text: str) -> Turn | None:
     return talk.answer(value)
 
 
-def _unread(lines: Lines) -> str:
+def _unread(lines: PipeLines) -> str:
     unread = lines.unread()
     return f"; {escape.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
 
 
-def _say_ended(lines: Lines) -> None:
+def _say_ended(lines: PipeLines) -> None:
     console.note(f"the conversation has ended{_unread(lines)}")

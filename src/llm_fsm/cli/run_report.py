@@ -110,7 +110,7 @@ def waiting(pause: Paused, *, with_schema: bool = True) -> list[str]:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunTally:
     """The numbers that a run has used so far, and the state it is in."""
 
     calls: int = 0

@@ -31,7 +31,7 @@ _INTEGER_BITS = 1023
 _SAFE_INTEGER = 2**53
 
 
-class Fault(Exception):
+class OperatorFault(Exception):
     """An operator cannot give a value. The compiler adds its place in the rule."""
 
     def __init__(self, reason: str) -> None:
@@ -60,7 +60,7 @@ class Meter:
         """
         self.steps -= steps
         if self.steps < 0:
-            raise Fault(f"it takes more than {MAX_STEPS:,} steps")
+            raise OperatorFault(f"it takes more than {MAX_STEPS:,} steps")
 
     def build(self, size: int) -> None:
         """Count bytes of output.
@@ -70,7 +70,7 @@ class Meter:
         """
         self.output -= size
         if self.output < 0:
-            raise Fault(f"it builds more than {MAX_OUTPUT // 1024} KiB")
+            raise OperatorFault(f"it builds more than {MAX_OUTPUT // 1024} KiB")
 
 
 def truthy(value: Any) -> bool:
@@ -146,7 +146,7 @@ def number_text(value: Number) -> str:
     if isinstance(value, int) and -(10**21) < value < 10**21:
         return str(value)
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
-        raise Fault("a number is too large")
+        raise OperatorFault("a number is too large")
     value = float(value)
     if not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
@@ -173,7 +173,7 @@ def text_of(meter: Meter, value: Any, depth: int = 0) -> str:
     if not isinstance(value, (list, tuple)):
         return "[object Object]"
     if depth > MAX_DEPTH:
-        raise Fault(f"a list nests deeper than {MAX_DEPTH}")
+        raise OperatorFault(f"a list nests deeper than {MAX_DEPTH}")
     meter.spend(1 + len(value))
     parts = ["" if item is None else text_of(meter, item, depth + 1) for item in value]
     meter.build(len(parts) + sum(map(byte_length, parts)))
@@ -214,19 +214,19 @@ def operand(value: Number, given: Any) -> Number:
     """
     if isinstance(value, int):
         if value.bit_length() > _INTEGER_BITS:
-            raise Fault("a number is too large")
+            raise OperatorFault("a number is too large")
     elif not math.isfinite(value):
-        raise Fault(f"it calculates with {kind_of(given)}, which is no finite number")
+        raise OperatorFault(f"it calculates with {kind_of(given)}, which is no finite number")
     return value
 
 
 def result(value: Number) -> Number:
     if isinstance(value, int):
         if value.bit_length() > _INTEGER_BITS:
-            raise Fault("the result is too large a number")
+            raise OperatorFault("the result is too large a number")
         return value
     if not math.isfinite(value):
-        raise Fault("the result is not a finite number")
+        raise OperatorFault("the result is not a finite number")
     return int(value) if value.is_integer() and abs(value) <= _SAFE_INTEGER else value
 
 

@@ -18,21 +18,21 @@ from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
     MAX_STEPS,
-    Fault,
     Meter,
+    OperatorFault,
     byte_length,
     kind_of,
     look_up,
     result,
     truthy,
 )
-from llm_fsm.conditions.nodes import NULL, ConditionError, Node, Place, call_of, constant, list_of
+from llm_fsm.conditions.nodes import NULL, ConditionError, Node, RulePlace, call_of, constant, list_of
 from llm_fsm.conditions.operators import OPERATIONS, SLOT
 
 __all__ = [
+    "CompiledRule",
     "ConditionError",
-    "Rule",
-    "Verdict",
+    "RuleVerdict",
     "collect_faults",
     "compile_rule",
     "could_hold",
@@ -69,7 +69,7 @@ _HOLDS, _FAILS, _BREAKS = 1, 2, 4
 """Bits of the set of outcomes that a part of a rule can have: truthy, falsy, error."""
 
 
-class Rule(NamedTuple):
+class CompiledRule(NamedTuple):
     """A compiled rule. Call it with data to get a JSON value.
 
     `reads` holds the names, as written ("address.city"), that the rule reads from its data by literal `var`,
@@ -107,18 +107,18 @@ class Rule(NamedTuple):
             return value
         try:
             return _plain(Meter(data), value, 0)
-        except Fault as fault:
+        except OperatorFault as fault:
             raise ConditionError(f"its value cannot be given out: {fault.reason}") from fault
 
 
-class Verdict(NamedTuple):
+class RuleVerdict(NamedTuple):
     """The truth of a rule. If it could not be evaluated, it is false, and `error` gives the reason."""
 
     holds: bool
     error: str | None = None
 
 
-def compile_rule(rule: Any, /) -> Rule:
+def compile_rule(rule: Any, /) -> CompiledRule:
     """Compile a JSON value to a rule.
 
     Raises:
@@ -128,7 +128,7 @@ def compile_rule(rule: Any, /) -> Rule:
     node = compiler.compile(rule)
     if compiler.faults:
         raise compiler.faults[0]
-    return Rule(node, MAX_STEPS - compiler.values)
+    return CompiledRule(node, MAX_STEPS - compiler.values)
 
 
 def collect_faults(rule: Any) -> list[ConditionError]:
@@ -158,20 +158,20 @@ def evaluate(rule: Any, data: Any) -> Any:
     return compile_rule(rule)(data)
 
 
-def test(rule: Rule, data: Any) -> Verdict:
+def test(rule: CompiledRule, data: Any) -> RuleVerdict:
     """Test if the rule's value is truthy. A rule that fails is false, and the result gives the reason."""
     try:
         value = rule.node.run(data, Meter(data, rule.steps))
         if isinstance(value, float):
             result(value)
-        return Verdict(truthy(value))
+        return RuleVerdict(truthy(value))
     except ConditionError as error:
-        return Verdict(False, str(error))
-    except Fault as fault:
-        return Verdict(False, fault.reason)
+        return RuleVerdict(False, str(error))
+    except OperatorFault as fault:
+        return RuleVerdict(False, fault.reason)
 
 
-def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
+def could_hold(rule: CompiledRule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
     """Decide a rule for all values of its free names.
 
     `and`, `or`, `!`, `!!`, `if` and `?:` use Kleene's three-valued logic, and one name in two places counts as two.
@@ -240,14 +240,14 @@ def _plain(meter: Meter, value: Any, depth: int) -> Any:
         result(value)
         return value
     if depth >= MAX_DEPTH:
-        raise Fault(f"it nests deeper than {MAX_DEPTH}")
+        raise OperatorFault(f"it nests deeper than {MAX_DEPTH}")
     if isinstance(value, (list, tuple)):
         meter.build(SLOT * len(value))
         return [_plain(meter, item, depth + 1) for item in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         meter.build(SLOT * len(value) + sum(map(byte_length, value)))
         return {key: _plain(meter, item, depth + 1) for key, item in value.items()}
-    raise Fault(f"{kind_of(value)} is no JSON value")
+    raise OperatorFault(f"{kind_of(value)} is no JSON value")
 
 
 class _Compiler:
@@ -259,13 +259,13 @@ class _Compiler:
 
     def compile(self, rule: Any) -> Node:
         """Compile the rule's node. It is only usable if there are no faults."""
-        return self._node(rule, Place())
+        return self._node(rule, RulePlace())
 
-    def _fault(self, reason: str, place: Place, hint: str | None = None) -> Node:
+    def _fault(self, reason: str, place: RulePlace, hint: str | None = None) -> Node:
         self.faults.append(ConditionError(reason, place.pointer, hint))
         return constant(None)
 
-    def _node(self, rule: Any, place: Place) -> Node:
+    def _node(self, rule: Any, place: RulePlace) -> Node:
         self.values += 1
         if self.values > MAX_STEPS:
             too_large = self.values == MAX_STEPS + 1
@@ -284,7 +284,7 @@ class _Compiler:
             return self._object(rule, place)
         return self._fault(f"{kind_of(rule)} is no JSON value", place)
 
-    def _object(self, rule: Mapping[str, Any], place: Place) -> Node:
+    def _object(self, rule: Mapping[str, Any], place: RulePlace) -> Node:
         if len(rule) == 1:
             [(operator, written)] = rule.items()
             return self._operation(operator, written, place)
@@ -296,7 +296,7 @@ class _Compiler:
             )
         return constant({key: self._data(item, place.under(key)) for key, item in rule.items()})
 
-    def _data(self, value: Any, place: Place) -> Any:
+    def _data(self, value: Any, place: RulePlace) -> Any:
         """Compile a value inside an object that is no operation: it stays as written."""
         if isinstance(value, (list, tuple)) and place.depth <= MAX_DEPTH:
             self.values += 1
@@ -310,7 +310,7 @@ class _Compiler:
             return {key: self._data(item, place.under(key)) for key, item in value.items()}
         return self._node(value, place).literal
 
-    def _operation(self, operator: str, written: Any, place: Place) -> Node:
+    def _operation(self, operator: str, written: Any, place: RulePlace) -> Node:
         at = place.under(operator)
         listed = isinstance(written, (list, tuple))
         arguments: Sequence[Any] = written if listed else (written,)
@@ -324,10 +324,10 @@ class _Compiler:
             return NULL
         try:
             return (loop or SPECIAL.get(operator) or call_of)(nodes, operator, at)
-        except Fault as fault:
+        except OperatorFault as fault:
             return self._fault(fault.reason, at)
 
-    def _accepts(self, operator: str, given: int, at: Place) -> bool:
+    def _accepts(self, operator: str, given: int, at: RulePlace) -> bool:
         least = _LEAST.get(operator)
         if least is None:
             known = _OTHER_NAMES.get(operator.lower()) or nearest(operator, _LEAST)

@@ -60,7 +60,7 @@ def read(text: str, *, bare: bool = False) -> Any:
     """
     if len(text) > _MAX_CHARS:
         raise ValueError(f"the expression is longer than {_MAX_CHARS} characters")
-    reader = _Reader(tuple(_tokens(text)), bare)
+    reader = _InfixReader(tuple(_tokens(text)), bare)
     rule = reader.expression(0, 0)
     if reader.at != len(reader.tokens):
         raise ValueError(f"unexpected {reader.tokens[reader.at][1]!r}")
@@ -156,7 +156,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         yield kind, _WORDS.get(word, word)
 
 
-class _Reader:
+class _InfixReader:
     """Read operators by precedence (Pratt 1973)."""
 
     def __init__(self, tokens: tuple[tuple[str, str], ...], bare: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from llm_fsm._json import step as step_to
-from llm_fsm.conditions.coercion import Fault, Meter
+from llm_fsm.conditions.coercion import Meter, OperatorFault
 from llm_fsm.conditions.operators import ABSENT, OPERATIONS, SLOT
 
 Run = Callable[[Any, Meter], Any]
@@ -37,7 +37,7 @@ class Node(NamedTuple):
     """One compiled part of a rule.
 
     `operator` is "" for literals and lists. `name` is the literal name that a `var` reads. `size` counts operators.
-    `reads` and `reads_unknown` are as in `Rule`.
+    `reads` and `reads_unknown` are as in `CompiledRule`.
     """
 
     run: Run
@@ -50,7 +50,7 @@ class Node(NamedTuple):
     reads_unknown: bool = False
 
 
-class Place(NamedTuple):
+class RulePlace(NamedTuple):
     """The compiler's place in a rule.
 
     `inside`: in the body of a loop, in which names read the element.
@@ -60,14 +60,14 @@ class Place(NamedTuple):
     depth: int = 1
     inside: bool = False
 
-    def under(self, step: str | int) -> Place:
+    def under(self, step: str | int) -> RulePlace:
         """Step one level down: into an operator, a list or an object."""
-        return Place(self.pointer + step_to(step), self.depth + 1, self.inside)
+        return RulePlace(self.pointer + step_to(step), self.depth + 1, self.inside)
 
-    def argument(self, index: int | None, *, inside: bool) -> Place:
+    def argument(self, index: int | None, *, inside: bool) -> RulePlace:
         """Step to an operator's argument, on the same level. None: the argument that has no list around it."""
         pointer = self.pointer if index is None else self.pointer + step_to(index)
-        return Place(pointer, self.depth, self.inside or inside)
+        return RulePlace(pointer, self.depth, self.inside or inside)
 
 
 def constant(value: Any) -> Node:
@@ -102,19 +102,19 @@ def joined(
     return Node(run, operator, nodes, ABSENT, name, size, names, reads_unknown)
 
 
-def guarded(compute: Run, operator: str, place: Place) -> Run:
+def guarded(compute: Run, operator: str, place: RulePlace) -> Run:
     """Wrap a closure so that its faults become errors with a place."""
 
     def run(data: Any, meter: Meter) -> Any:
         try:
             return compute(data, meter)
-        except Fault as fault:
+        except OperatorFault as fault:
             raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
 
     return run
 
 
-def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
+def list_of(nodes: tuple[Node, ...], place: RulePlace) -> Node:
     """Make the node of a list, which may contain operations."""
     if all(node.literal is not ABSENT for node in nodes):
         return constant([node.literal for node in nodes])
@@ -127,7 +127,7 @@ def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
     return joined(guarded(run, "[]", place), "", nodes)
 
 
-def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+def call_of(nodes: tuple[Node, ...], operator: str, place: RulePlace) -> Node:
     """Make the node of an operator of the table."""
     operation = OPERATIONS[operator]
     runs = [node.run for node in nodes[: operation.most]]

@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
-    Fault,
     Meter,
     Number,
+    OperatorFault,
     byte_length,
     finite_number,
     kind_of,
@@ -67,7 +67,7 @@ def divide(meter: Meter, first: Any, second: Any) -> Number:
     """Divide. An exact quotient is an integer."""
     number, divisor = finite_number(meter, first), finite_number(meter, second)
     if divisor == 0:
-        raise Fault("it divides by zero")
+        raise OperatorFault("it divides by zero")
     if isinstance(number, int) and isinstance(divisor, int) and number % divisor == 0:
         return result(number // divisor)
     return result(number / divisor)
@@ -77,7 +77,7 @@ def remainder(meter: Meter, first: Any, second: Any) -> Number:
     """Return the remainder with the sign of the first value."""
     number, divisor = finite_number(meter, first), finite_number(meter, second)
     if divisor == 0:
-        raise Fault("it divides by zero")
+        raise OperatorFault("it divides by zero")
     if isinstance(number, int) and isinstance(divisor, int):
         rest = abs(number) % abs(divisor)
         return -rest if number < 0 else rest
@@ -105,7 +105,7 @@ def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
     if isinstance(x, (int, float)):
         return isinstance(y, (int, float)) and x == y
     if depth > MAX_DEPTH:
-        raise Fault(f"it compares values that nest deeper than {MAX_DEPTH}")
+        raise OperatorFault(f"it compares values that nest deeper than {MAX_DEPTH}")
     if isinstance(x, (list, tuple)):
         if not isinstance(y, (list, tuple)) or len(x) != len(y):
             return False
@@ -182,7 +182,7 @@ def count(meter: Meter, whole: Any, part: Any) -> int:
         searched = "" if part is None else text_of(meter, part)
         return whole.count(searched) if searched else 0
     if not isinstance(whole, (list, tuple)):
-        raise Fault(f"it counts in {kind_of(whole)}, which is neither text nor list")
+        raise OperatorFault(f"it counts in {kind_of(whole)}, which is neither text nor list")
     meter.spend(len(whole) >> 3)
     return sum(same(meter, part, item) for item in whole)
 
@@ -193,7 +193,7 @@ def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
         return 0
     if isinstance(value, (str, list, tuple, Mapping)):
         return len(value)
-    raise Fault(f"it asks for the length of {kind_of(value)}")
+    raise OperatorFault(f"it asks for the length of {kind_of(value)}")
 
 
 def lower(meter: Meter, value: Any) -> str:
@@ -206,20 +206,20 @@ def lower(meter: Meter, value: Any) -> str:
 def date(meter: Meter, value: Any) -> Number:  # noqa: ARG001
     """Return the seconds since the epoch of an ISO 8601 text. Without an offset, it is UTC."""
     if not isinstance(value, str):
-        raise Fault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
+        raise OperatorFault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
     try:
         moment = datetime.fromisoformat(value.strip())
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return result(aware.timestamp())
     except (ValueError, OverflowError) as error:
-        raise Fault("the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z") from error
+        raise OperatorFault("the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z") from error
 
 
 def now(meter: Meter) -> Number:
     """Return the time of the turn in seconds since the epoch: `_timestamp` of the whole data."""
     moment = meter.root.get("_timestamp") if isinstance(meter.root, Mapping) else None
     if isinstance(moment, bool) or not isinstance(moment, (int, float)):
-        raise Fault("the time of the turn (_timestamp) is not known")
+        raise OperatorFault("the time of the turn (_timestamp) is not known")
     return result(moment)
 
 
@@ -236,7 +236,7 @@ def pattern_of(source: Any) -> Any:
         Fault: RE2 does not accept it.
     """
     if not isinstance(source, str):
-        raise Fault(f"the regular expression is {kind_of(source)}, it must be a text")
+        raise OperatorFault(f"the regular expression is {kind_of(source)}, it must be a text")
     re2 = _re2()
     options = re2.Options()
     options.log_errors = False
@@ -244,11 +244,11 @@ def pattern_of(source: Any) -> Any:
     try:
         return re2.compile(source.encode(), options)
     except UnicodeEncodeError as error:
-        raise Fault("the regular expression has half a surrogate pair in it") from error
+        raise OperatorFault("the regular expression has half a surrogate pair in it") from error
     except re2.error as error:
         detail = error.args[0] if error.args else b""
         reason = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
-        raise Fault(f"RE2 does not accept the regular expression: {reason.partition(':')[0]}") from error
+        raise OperatorFault(f"RE2 does not accept the regular expression: {reason.partition(':')[0]}") from error
 
 
 def found(meter: Meter, value: Any, pattern: Any) -> bool:
@@ -256,7 +256,7 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
     if value is None:
         return False
     if isinstance(value, (list, tuple, Mapping)):
-        raise Fault(f"it matches {kind_of(value)} against a regular expression; only texts match")
+        raise OperatorFault(f"it matches {kind_of(value)} against a regular expression; only texts match")
     text = text_of(meter, value)
     meter.spend(len(text) * pattern.programsize >> 14)
     return pattern.search(mended(text).encode()) is not None

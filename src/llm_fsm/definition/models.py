@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm.conditions.compiler import Rule, compile_rule
+from llm_fsm.conditions.compiler import CompiledRule, compile_rule
 from llm_fsm.definition.names import (
     LANGUAGE_PATTERN,
     OUTCOME_PATTERN,
@@ -67,7 +67,7 @@ class Condition(_Model):
     """A JsonLogic rule over the context and the system names; it must be truthy."""
 
     @cached_property
-    def rule(self) -> Rule | None:
+    def rule(self) -> CompiledRule | None:
         """The compiled logic; None if there is none. Raises ConditionError for a faulty rule."""
         return None if self.logic is None else compile_rule(self.logic)
 

@@ -18,7 +18,7 @@ ROOT = "Definition"
 """The name of the outermost object."""
 
 
-class Part(NamedTuple):
+class ValueForm(NamedTuple):
     """A description of the values allowed at a place.
 
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items or a map's
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     """
 
     kind: str
-    inner: Part | None = None
+    inner: ValueForm | None = None
     shape: str = ""
     choices: tuple[str, ...] = ()
     least: float | None = None
@@ -44,10 +44,10 @@ class Part(NamedTuple):
         return self.shape or (self.inner.model if self.inner is not None else "")
 
 
-class Shape(NamedTuple):
+class ObjectForm(NamedTuple):
     """A description of an object: its keys in order, without second names, and its required keys."""
 
-    keys: Mapping[str, Part]
+    keys: Mapping[str, ValueForm]
     required: frozenset[str]
 
 
@@ -60,39 +60,41 @@ def published_schema() -> Mapping[str, Any]:
 
 
 @cache
-def shape_of(name: str) -> Shape:
+def shape_of(name: str) -> ObjectForm:
     """Return the shape of this name: `Definition` for the whole, else a name of the schema's definitions."""
     schema = published_schema()
     written = schema if name == ROOT else schema["$defs"][name]
     left_out = {"$schema", *ALIASES.get(name, ())}
     keys = {key: _part(value) for key, value in written["properties"].items() if key not in left_out}
-    return Shape(keys, frozenset(written.get("required", ())))
+    return ObjectForm(keys, frozenset(written.get("required", ())))
 
 
-def _part(schema: Mapping[str, Any]) -> Part:
+def _part(schema: Mapping[str, Any]) -> ValueForm:
     """Return a schema as a part, without null, because optional keys that are null are removed before."""
     choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
     if [choice.get("type") for choice in choices] == ["string", "array"]:
-        return Part("text")
+        return ValueForm("text")
     or_text = len(choices) == 2 and choices[0].get("type") == "string"
     [only] = choices[1:] if or_text else choices
     if "enum" in only:
-        return Part("choice", choices=tuple(only["enum"]))
+        return ValueForm("choice", choices=tuple(only["enum"]))
     if "$ref" in only:
         name = only["$ref"].rpartition("/")[2]
-        return Part("object", shape=name, or_text=or_text) if published_schema()["$defs"][name] else Part("any")
+        if published_schema()["$defs"][name]:
+            return ValueForm("object", shape=name, or_text=or_text)
+        return ValueForm("any")
     kind = only.get("type", "any")
     if kind == "array":
-        return Part("list", _part(only["items"]))
+        return ValueForm("list", _part(only["items"]))
     if kind == "object":
         return _map(only)
     if "pattern" in only:
-        return Part(kind, pattern=only["pattern"], examples=tuple(schema["examples"]))
-    return Part(kind, least=only.get("minimum"), above=only.get("exclusiveMinimum"))
+        return ValueForm(kind, pattern=only["pattern"], examples=tuple(schema["examples"]))
+    return ValueForm(kind, least=only.get("minimum"), above=only.get("exclusiveMinimum"))
 
 
-def _map(schema: Mapping[str, Any]) -> Part:
+def _map(schema: Mapping[str, Any]) -> ValueForm:
     size = schema.get("minProperties", 0)
     for pattern, inner in schema.get("patternProperties", {}).items():
-        return Part("map", _part(inner), size=size, pattern=pattern)
-    return Part("map", _part(schema["additionalProperties"]), size=size)
+        return ValueForm("map", _part(inner), size=size, pattern=pattern)
+    return ValueForm("map", _part(schema["additionalProperties"]), size=size)

@@ -18,7 +18,7 @@ from llm_fsm._text import listed, nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.names import ALIASES, TIMEZONE_PATTERN
-from llm_fsm.definition.published import ROOT, Part, shape_of
+from llm_fsm.definition.published import ROOT, ValueForm, shape_of
 from llm_fsm.errors import Finding
 
 _SHOWN_CHARS = 40
@@ -119,7 +119,7 @@ def examine(document: Mapping[str, Any]) -> Form:
     """Check a document against the schema: every key and every type, all faults at once."""
     walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
-    faults = list(_Look(known, walk.misspelt).at(Part("object", shape=ROOT), known, ()))
+    faults = list(_Look(known, walk.misspelt).at(ValueForm("object", shape=ROOT), known, ()))
     meant, renamed = known, tuple[str, ...]()
     if walk.renames:
         above = {place for pointer in walk.renames for place in places_of(pointer.rpartition("/")[0])}
@@ -138,7 +138,7 @@ def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[st
     return [_renamed(item, f"{pointer}/{index}", renames, above) for index, item in enumerate(value)]
 
 
-def _fits(part: Part, item: Any) -> bool:
+def _fits(part: ValueForm, item: Any) -> bool:
     """Return true if a value fits this part of a document."""
     known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
     return next(_Look({}, {}).at(part, known, ()), None) is None
@@ -170,7 +170,7 @@ class _Walk(NamedTuple):
                 kept[name] = self.inner(part, item, pointer + step(name)) if part.model else item
         return kept
 
-    def inner(self, part: Part, item: Any, pointer: str) -> Any:
+    def inner(self, part: ValueForm, item: Any, pointer: str) -> Any:
         if part.kind == "list" and isinstance(item, list):
             return [self.known(part.model, one, f"{pointer}/{index}") for index, one in enumerate(item)]
         if part.kind == "map" and isinstance(item, dict):
@@ -214,7 +214,7 @@ class _Look(NamedTuple):
     document: Mapping[str, Any]
     misspelt: _Misspelt
 
-    def at(self, part: Part, value: Any, loc: Loc) -> Iterator[Finding]:
+    def at(self, part: ValueForm, value: Any, loc: Loc) -> Iterator[Finding]:
         """Say what is wrong with a value and with all that it holds. `part`: what is expected there."""
         kind = part.kind
         if kind == "choice":
@@ -239,7 +239,7 @@ class _Look(NamedTuple):
             shown = " or ".join(map(json.dumps, part.examples))
             yield _misfit("bad-value", loc, f"expected a name such as {shown}, found {describe(value)}")
 
-    def in_object(self, part: Part, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
+    def in_object(self, part: ValueForm, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
         keys, required = shape_of(part.shape)
         for name, inner in keys.items():
             if name in value:
@@ -247,7 +247,7 @@ class _Look(NamedTuple):
             elif name in required:
                 yield self.missing(loc, name, _NOUNS[part.shape])
 
-    def in_map(self, part: Part, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
+    def in_map(self, part: ValueForm, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
         assert part.inner is not None
         for name, item in value.items():
             if part.pattern is not None and re.fullmatch(part.pattern, name) is None:

@@ -25,7 +25,7 @@ from llm_fsm.lint.document import Document, Placed
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedDefinition:
     """A definition that can be used, with its warnings and notes.
 
     Loading runs only the rules that find errors; `check` reports more.
@@ -58,7 +58,7 @@ def load(path: FilePath) -> Definition:
     return load_text(read(path), file=name_of(path)).definition
 
 
-def load_text(text: str, *, file: str | None = None) -> Loaded:
+def load_text(text: str, *, file: str | None = None) -> LoadedDefinition:
     """Load the definition of a JSON text.
 
     Args:
@@ -76,10 +76,10 @@ def load_text(text: str, *, file: str | None = None) -> Loaded:
     except source.SourceError:
         scan = None
     document = None if scan is None or scan.duplicates else _sound(scan.value, file)
-    return _judged(text, file) if document is None else Loaded(Definition.model_validate(document))
+    return _judged(text, file) if document is None else LoadedDefinition(Definition.model_validate(document))
 
 
-def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded:
+def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> LoadedDefinition:
     """Load the definition of a mapping.
 
     Args:
@@ -93,7 +93,7 @@ def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded
         DefinitionError: The definition cannot be used. The error has all findings.
     """
     sound = _sound(document, file)
-    return _judged(document, file) if sound is None else Loaded(Definition.model_validate(sound))
+    return _judged(document, file) if sound is None else LoadedDefinition(Definition.model_validate(sound))
 
 
 def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
@@ -114,7 +114,7 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
     return formed.document
 
 
-def _judged(what: object, file: str | None) -> Loaded:
+def _judged(what: object, file: str | None) -> LoadedDefinition:
     """Check a document as a whole and load it.
 
     Raises:
@@ -129,4 +129,4 @@ def _judged(what: object, file: str | None) -> Loaded:
     if document is None or any(map(blocking, findings)):
         whole = checked(CheckOptions(file=file)).findings  # reports content under misspelt keys too
         raise DefinitionError(whole if any(map(blocking, whole)) else findings)
-    return Loaded(Definition.model_validate(document), tuple(findings))
+    return LoadedDefinition(Definition.model_validate(document), tuple(findings))

@@ -31,7 +31,7 @@ Registered = FilePath | Mapping[str, Any] | Definition
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Origin:
     """The origin of a definition. `file` None: from no file. `home` is the first file of its folder tree.
 
     `path`: from the folder of `home`; `prefix`: the prefix of its files' names.
@@ -64,7 +64,7 @@ def gather(
     name = None if file is None else name_of(file)
     path = "" if name is None else posixpath.basename(name.replace("\\", "/"))
     search = _Search(registered or {})
-    place = _Place("", name, name, path)
+    place = _Origin("", name, name, path)
     root = search.visit(definition, place, ())
     called = {name: flow for name, (flow, _) in search.found.items()}
     for flow, where in ((root, place), *search.found.values()):
@@ -77,10 +77,10 @@ class _Search:
 
     def __init__(self, registered: Mapping[str, Registered]) -> None:
         self.registered = registered
-        self.found: dict[str, tuple[Flow, _Place]] = {}
+        self.found: dict[str, tuple[Flow, _Origin]] = {}
         self.depths: dict[str, int] = {}
 
-    def visit(self, definition: Definition, place: _Place, chain: tuple[str, ...]) -> Flow:
+    def visit(self, definition: Definition, place: _Origin, chain: tuple[str, ...]) -> Flow:
         """Return one definition with all that it calls; `chain` are the names of its callers."""
         calls: dict[str, str] = {}
         here = (*chain, place.name or place.path or repr(definition.name))
@@ -93,7 +93,7 @@ class _Search:
         return Flow(definition=definition, calls=calls)
 
     def enter(
-        self, after: _Place, given: Registered | None, place: _Place, state_id: str, here: tuple[str, ...]
+        self, after: _Origin, given: Registered | None, place: _Origin, state_id: str, here: tuple[str, ...]
     ) -> None:
         """Follow one call. A definition that was found before is followed again, to limit the depth of every path."""
         way = " → ".join((*here, after.name))
@@ -111,7 +111,7 @@ class _Search:
         definition = self.load(after, given, place, state_id) if known is None else known[0].definition
         self.found[after.name] = self.visit(definition, after, here), after
 
-    def named(self, flow: str, place: _Place, state_id: str) -> tuple[_Place, Registered | None]:
+    def named(self, flow: str, place: _Origin, state_id: str) -> tuple[_Origin, Registered | None]:
         """Return the origin of the definition that a state calls. Raises DefinitionError."""
         if flow in self.registered:
             given = self.registered[flow]
@@ -120,7 +120,7 @@ class _Search:
                 kind = type(given).__name__
                 raise ValueError(f"flows[{flow!r}] is a file, a definition or one as JSON data, not {kind}")
             path = "" if file is None else posixpath.basename(file.replace("\\", "/"))
-            return _Place(flow, file, file, path, f"{flow}:"), given
+            return _Origin(flow, file, file, path, f"{flow}:"), given
         refused = partial(_fault, place, state_id, missing_flow)
         if not is_path(flow):
             guess = nearest(flow, self.registered)
@@ -135,9 +135,9 @@ class _Search:
         if leads_out(path):
             hint = "keep a machine's files in one folder tree"
             raise refused(f"{flow!r} leads out of the folder of {place.home}", hint)
-        return _Place(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
+        return _Origin(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
 
-    def load(self, after: _Place, given: Registered | None, place: _Place, state_id: str) -> Definition:
+    def load(self, after: _Origin, given: Registered | None, place: _Origin, state_id: str) -> Definition:
         """Load the definition of an origin. Raises DefinitionError."""
         if isinstance(given, Definition):
             return given
@@ -153,7 +153,7 @@ class _Search:
         return load_text(text, file=file).definition
 
 
-def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> None:
+def _check_mappings(flow: Flow, place: _Origin, flows: Mapping[str, Flow]) -> None:
     """Raise DefinitionError if a mapping sends a secret to a key that is not secret, or names an unknown key."""
     definition = flow.definition
     for state_id, name in flow.calls.items():
@@ -173,7 +173,7 @@ def _side(definition: Definition) -> Side:
 
 
 def _fault(
-    place: _Place, state_id: str, rule: Rule, message: str, hint: str | None, *, option: str = "flow"
+    place: _Origin, state_id: str, rule: Rule, message: str, hint: str | None, *, option: str = "flow"
 ) -> DefinitionError:
     pointer = f"/states{step(state_id)}/{option}"
     made = rule.finding(message, pointer=pointer, hint=hint, level="error")

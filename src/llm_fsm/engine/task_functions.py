@@ -18,7 +18,7 @@ from llm_fsm._async import is_async, is_cancelled
 from llm_fsm._json import copied, in_unicode
 from llm_fsm.engine.exactly_once import ExactlyOnce
 from llm_fsm.engine.journal import entry_reply, reply_entry
-from llm_fsm.engine.turn_runner import Host, TurnRunner
+from llm_fsm.engine.turn_runner import TurnHost, TurnRunner
 from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
@@ -30,8 +30,8 @@ from llm_fsm.tools.task_context import (
     Question,
     RunLimit,
     SyncModel,
+    TaskMemory,
     Workbench,
-    WorkingMemory,
 )
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn import model, tool_loop
@@ -65,7 +65,7 @@ _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 class _Questions:
     """The model calls and tool calls of one function; see `workbench.Asks`."""
 
-    def __init__(self, host: Host, program: CompiledMachine, effect: Execute, running: TurnRunner) -> None:
+    def __init__(self, host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner) -> None:
         self.host = host
         self.program = program
         self.effect = effect
@@ -222,7 +222,7 @@ class _Questions:
         if reached and self.bench is not None:
             raise self.bench.stop(RunLimit(reached[0]))
 
-    def live_memory(self) -> WorkingMemory:
+    def live_memory(self) -> TaskMemory:
         """Return the one memory that the function and the model's memory tools work on."""
         assert self.bench is not None
         return self.bench.memory
@@ -358,7 +358,7 @@ class _Drive:
         return reply
 
 
-async def execute(host: Host, program: CompiledMachine, effect: Execute, running: TurnRunner) -> Executed:
+async def execute(host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner) -> Executed:
     """Run a function once.
 
     Returns:

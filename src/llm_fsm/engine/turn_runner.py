@@ -91,7 +91,7 @@ class LoadedSession(NamedTuple):
     located: tuple[Located, ...] = ()
 
 
-class Host(Protocol):
+class TurnHost(Protocol):
     """The parts of a deployment that a turn needs."""
 
     store: Store
@@ -149,7 +149,7 @@ class TurnRunner:
     """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the whole."""
 
     def __init__(
-        self, host: Host, conversation_id: str, sink: Observer | None = None, *, alone: bool = False
+        self, host: TurnHost, conversation_id: str, sink: Observer | None = None, *, alone: bool = False
     ) -> None:
         self.host = host
         self.id = conversation_id

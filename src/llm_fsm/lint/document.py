@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from llm_fsm._json import object_at, step, steps
 from llm_fsm._text import nearest
-from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
+from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.graph import path_in, reachable, search_tree
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.suggestions import Speller
@@ -359,10 +359,10 @@ class Document:
         return min(states, key=lambda name: self._rank.get(name, len(self._rank)))
 
     @cached_property
-    def rules(self) -> Mapping[str, Rule]:
+    def rules(self) -> Mapping[str, CompiledRule]:
         """Pointer of a condition's `logic` to the compiled rule; faulty ones are left out."""
-        found: dict[str, Rule] = {}
-        known: dict[str, Rule | None] = {}
+        found: dict[str, CompiledRule] = {}
+        known: dict[str, CompiledRule | None] = {}
         for pointer, logic in self.logics:
             text = repr(logic)
             if text not in known:
@@ -418,7 +418,7 @@ def once(make: Callable[[Document], T]) -> Callable[[Document], T]:
     return known
 
 
-def _compiled(logic: Any) -> Rule | None:
+def _compiled(logic: Any) -> CompiledRule | None:
     try:
         return compile_rule(logic)
     except ConditionError:

@@ -41,7 +41,7 @@ _QUOTED = 60
 _LISTED = 5
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class RecordedReply(Struct, frozen=True, kw_only=True):
     """One recorded reply, with its request's fingerprint, state and user message."""
 
     fingerprint: str = ""
@@ -70,7 +70,7 @@ def fingerprint(request: LLMRequest) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_cassette(path: str | Path) -> list[Entry]:
+def read_cassette(path: str | Path) -> list[RecordedReply]:
     """Return the entries of a cassette, without a last line that was cut off.
 
     Raises ConfigurationError if the file cannot be read or holds something else.
@@ -95,11 +95,11 @@ class ReplayLLM:
     reads_view = True
 
     def __init__(
-        self, entries: Iterable[Entry], *, match: Match = "exact", name: str = "the cassette"
+        self, entries: Iterable[RecordedReply], *, match: Match = "exact", name: str = "the cassette"
     ) -> None:
         self._match = match
         self._name = name
-        self._entries: dict[object, deque[Entry]] = defaultdict(deque)
+        self._entries: dict[object, deque[RecordedReply]] = defaultdict(deque)
         self._form: ReplyForm = "object"
         for entry in entries:
             self._form = "list" if entry.form == "list" else self._form
@@ -175,7 +175,7 @@ class RecordingLLM:
     def _record(self, request: LLMRequest, reply: ModelReply) -> None:
         state, user = _said(request)
         form = "object" if request.schema is None else request.schema.form
-        entry = Entry(fingerprint=fingerprint(request), state=state, user=user, reply=reply, form=form)
+        entry = RecordedReply(fingerprint=fingerprint(request), state=state, user=user, reply=reply, form=form)
         try:
             _append(self._path, entry.to_json().encode() + b"\n")
         except OSError as error:
@@ -228,9 +228,9 @@ def _cut(line: str) -> bool:
     return line.startswith('{"fingerprint":') and not line.rstrip().endswith("}")
 
 
-def _entry(item: Any, where: str) -> Entry:
+def _entry(item: Any, where: str) -> RecordedReply:
     try:
-        return convert(item, Entry)
+        return convert(item, RecordedReply)
     except ValidationError as error:
         raise ConfigurationError(f"cassette: {where} is no entry: {error}") from error
 

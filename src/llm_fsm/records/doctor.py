@@ -34,14 +34,14 @@ Due = Mapping[str, frozenset[tuple[float, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
+class StoreProblem:
     """A problem of one conversation, or of the store as a whole if `conversation_id` is ""."""
 
     conversation_id: str
     what: str
 
 
-async def examine(store: Store) -> Sequence[Complaint]:
+async def examine(store: Store) -> Sequence[StoreProblem]:
     """Examine everything, and change nothing.
 
     Args:
@@ -57,13 +57,13 @@ async def examine(store: Store) -> Sequence[Complaint]:
     await store.journalled(_NOBODY)
     await store.outbox(OutboxQuery(limit=1))
     own = getattr(store, "faults", None)
-    found = [Complaint(conversation_id="", what=what) for what in (() if own is None else await own())]
+    found = [StoreProblem(conversation_id="", what=what) for what in (() if own is None else await own())]
     after: str | None = None
     while page := await store.list(ListQuery(after=after, limit=_PAGE)):
         due = await _due(store)
         for line in page:
             whats = await _settled(store, line, due)
-            found += [Complaint(conversation_id=line.conversation_id, what=what) for what in whats]
+            found += [StoreProblem(conversation_id=line.conversation_id, what=what) for what in whats]
         after = page[-1].conversation_id
     return found
 

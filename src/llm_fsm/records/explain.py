@@ -28,7 +28,7 @@ Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class ConditionCheck:
     """One condition of a move. `holds` None: the model judges it. `values` maps names to the values that it read.
 
     `unset` holds names without a value. `error` says why the logic could not be evaluated.
@@ -50,12 +50,12 @@ class Candidate:
     priority: int
     auto: bool
     holds: bool
-    checks: tuple[Check, ...]
+    checks: tuple[ConditionCheck, ...]
     taken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class MoveDecision:
     """One decision about the next state.
 
     `state` is the state in which it was made. `by` is model, auto, decide or host. `target` is the pick, or "".
@@ -129,7 +129,7 @@ class Mended:
     how: str = ""
 
 
-Noted = Replied | Changed | Refused | Decision | Stopped | Went | Mended
+Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +249,7 @@ class _Account:
         moves = plan.moves if plan is not None and outcome != "unreadable" else ()
         data = self.session.data()
         self.notes.append(
-            Decision(
+            MoveDecision(
                 state=self.session.state,
                 by=by,
                 target=target,
@@ -309,7 +309,7 @@ def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) 
     )
 
 
-def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
+def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
     """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
     holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
@@ -318,7 +318,7 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
         names.update(dict.fromkeys(sorted(guard.rule.reads)))
         found = test(guard.rule, data)
         holds, error = bool(holds) and found.holds, found.error
-    return Check(
+    return ConditionCheck(
         description=guard.description,
         holds=holds,
         values={

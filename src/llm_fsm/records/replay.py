@@ -62,7 +62,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class ReplayResult:
     """The result for one conversation. `turns` counts the turns played, up to the first difference."""
 
     conversation_id: str
@@ -92,7 +92,7 @@ async def replay_turns(
     conversation_id: str,
     records: Sequence[TurnRecord],
     asks: Asks | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Play a conversation again, up to the first turn that differs.
 
     Args:
@@ -124,7 +124,7 @@ async def replay_turns(
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
             found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
-            return Replayed(conversation_id=conversation_id, turns=played, divergence=found)
+            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
         now = step.session
         played += 1
         said = (record.text, words) if asks is None else ("", "")
@@ -132,8 +132,8 @@ async def replay_turns(
         if differs is not None:
             what, was, is_now = differs
             found = Divergence(turn=record.turn, what=what, was=was, now=is_now)
-            return Replayed(conversation_id=conversation_id, turns=played, divergence=found)
-    return Replayed(conversation_id=conversation_id, turns=played)
+            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
+    return ReplayResult(conversation_id=conversation_id, turns=played)
 
 
 def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities) -> Step:

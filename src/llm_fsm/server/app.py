@@ -20,13 +20,13 @@ from starlette.types import Receive, Scope, Send
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
-from llm_fsm.server.guard import Answered, Guard
+from llm_fsm.server.guard import Answered, RequestGuard
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status, type_of
-from llm_fsm.server.rest import PROBLEMS, Rest
+from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
 from llm_fsm.server.upkeep import upkeep
@@ -120,7 +120,7 @@ def create_app(
         responses=PROBLEMS,
     )
     app.service = service
-    Rest(service, app.router)
+    RestRoutes(service, app.router)
     app.include_router(OpenAI(service).router)
     app.include_router(AgUi(service).router)
     app.include_router(health.router(service), include_in_schema=False)
@@ -140,7 +140,7 @@ def create_app(
     app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
     app.add_middleware(
-        Guard,
+        RequestGuard,
         limits=limits,
         tokens=tokens,
         hosts=hosts,

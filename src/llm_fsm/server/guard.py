@@ -29,7 +29,7 @@ _HEADERS = [
 ]
 
 
-class Guard:
+class RequestGuard:
     """An ASGI application in front of another one.
 
     `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with

@@ -38,8 +38,8 @@ from llm_fsm.server.tokens import Caller
 from llm_fsm.server.transcript_index import Entry, entry_of
 from llm_fsm.server.transcripts import (
     Address,
-    Point,
     Said,
+    TranscriptPoint,
     Transcripts,
     address_of,
     answer_text,
@@ -64,17 +64,17 @@ _NAMED_BY_HEADERS = (
 """Names of a user or a chat, which keep the users of one token apart."""
 
 
-class _Wish(BaseModel):
+class _OpenAIBody(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class StreamOptions(_Wish):
+class StreamOptions(_OpenAIBody):
     """Options of a stream."""
 
     include_usage: bool | None = False
 
 
-class ChatWish(_Wish):
+class ChatRequest(_OpenAIBody):
     """A request for a chat completion. Unlisted settings of models are accepted and ignored."""
 
     model: str = Field(max_length=200)
@@ -85,7 +85,7 @@ class ChatWish(_Wish):
     n: int | None = Field(default=1, le=1, ge=1)
 
 
-class ResponseWish(_Wish):
+class ResponseRequest(_OpenAIBody):
     """A request for a response."""
 
     model: str = Field(max_length=200)
@@ -272,7 +272,7 @@ class OpenAI:
             return served
         return (await self.service.fork(served, after, None, asked.key)).served
 
-    async def _by_transcript(self, asked: Asked, point: Point | None) -> tuple[Served, bool]:
+    async def _by_transcript(self, asked: Asked, point: TranscriptPoint | None) -> tuple[Served, bool]:
         """Return the conversation for a message at a point, and whether it is new."""
         if point is None or (point.goes_on and point.served.chat.ended):
             return await self._new(asked), True
@@ -321,7 +321,7 @@ class OpenAI:
         self,
         request: Request,
         headers: Headers,
-        wish: ChatWish | ResponseWish,
+        wish: ChatRequest | ResponseRequest,
         said: Sequence[Said],
         *,
         name: str | None,
@@ -360,7 +360,7 @@ class OpenAI:
 
     def _chat(self) -> None:
         @self.router.post("/chat/completions", summary="Take the last message of a chat", response_class=Response)
-        async def complete(request: Request, wish: ChatWish, headers: Annotated[Headers, Depends()]) -> Response:
+        async def complete(request: Request, wish: ChatRequest, headers: Annotated[Headers, Depends()]) -> Response:
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
             if is_task(said):
                 return self._task(request, wish, said[0].text)
@@ -372,7 +372,7 @@ class OpenAI:
                 return event_stream(self.service, going.served.caller, self._chunks(going, usage=usage), place)
             return Json(_completion(going.served, await self.finished(going)), headers=place)
 
-    def _task(self, request: Request, wish: ChatWish, text: str) -> Response:
+    def _task(self, request: Request, wish: ChatRequest, text: str) -> Response:
         """Answer a chore of a front end. No conversation knows of it."""
         caller = caller_of(request)
         definition = self.service.machines.named(caller, wish.model).definition.name
@@ -425,7 +425,7 @@ class OpenAI:
             return {"id": made, "object": "conversation", "created_at": int(time.time()), "metadata": {}}
 
         @self.router.post("/responses", summary="Take the last item of an input", response_class=Response)
-        async def respond(request: Request, wish: ResponseWish, headers: Annotated[Headers, Depends()]) -> Response:
+        async def respond(request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]) -> Response:
             items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
             said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
             name, after = headers.conversation_id, None
@@ -486,7 +486,7 @@ def _invalid(pointer: str, detail: str) -> Problem:
     return Problem("invalid", detail, extra={"errors": [{"pointer": pointer, "in": "body", "detail": detail}]})
 
 
-def _names(request: Request, wish: ChatWish | ResponseWish) -> list[tuple[str, str]]:
+def _names(request: Request, wish: ChatRequest | ResponseRequest) -> list[tuple[str, str]]:
     """Return what a request says of its user and chat."""
     return [
         *names_in(wish.model_extra or {}, _NAMED_BY_BODY),

@@ -34,7 +34,7 @@ Form = Literal["svg", "mermaid", "dot"]
 _KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
 
 
-class _Wish(BaseModel):
+class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
@@ -43,7 +43,7 @@ NewId = Annotated[
 ]
 
 
-class StartWish(_Wish):
+class StartRequest(_RequestBody):
     """A conversation to begin. `greet` false: it sends no message before the first one of the user."""
 
     definition: str = Field(max_length=200)
@@ -53,34 +53,34 @@ class StartWish(_Wish):
     state: str | None = Field(default=None, max_length=200)
 
 
-class MessageWish(_Wish):
+class MessageRequest(_RequestBody):
     """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model."""
 
     text: str = Field(max_length=100_000)
     picked: bool = False
 
 
-class AnswerWish(_Wish):
+class AnswerRequest(_RequestBody):
     """The answer to the pause of a conversation. `pause`: the id of the pause."""
 
     value: JsonValue
     pause: str | None = Field(default=None, max_length=200)
 
 
-class UndoWish(_Wish):
+class UndoRequest(_RequestBody):
     """Undo the last turn. `turn`: only if the last turn has this number."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
 
 
-class ForkWish(_Wish):
+class ForkRequest(_RequestBody):
     """Copy a conversation as it was after a turn; without `turn`, as it is now."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
     id: NewId = None
 
 
-class RunWish(_Wish):
+class RunRequest(_RequestBody):
     """A run to begin. `background`: vision_mission, goals, todo_list and custom_fields of the work."""
 
     definition: str = Field(max_length=200)
@@ -90,7 +90,7 @@ class RunWish(_Wish):
     id: NewId = None
 
 
-class ListWish(_Wish):
+class ListRequest(_RequestBody):
     """The conversations to list: after an id, of a definition, in a state, ended or not."""
 
     after: str | None = Field(default=None, max_length=200)
@@ -197,7 +197,7 @@ class _EventStream(EventSourceResponse):
             await super().__call__(scope, receive, send)
 
 
-class Rest:
+class RestRoutes:
     """The routes of this door over a service, in a router. The application's own router is the fastest."""
 
     def __init__(self, service: Service, router: APIRouter) -> None:
@@ -259,7 +259,7 @@ class Rest:
             "/conversations", status_code=201, tags=tag, summary="Begin a conversation",
             response_model=views.StartedView, responses={200: {"model": views.StartedView}},
         )  # fmt: skip
-        async def start(request: Request, wish: StartWish, key: Key = None) -> Response:
+        async def start(request: Request, wish: StartRequest, key: Key = None) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             begun = await service.start(
@@ -275,7 +275,7 @@ class Rest:
 
         @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
         async def list_conversations(
-            request: Request, wish: Annotated[ListWish, Query()]
+            request: Request, wish: Annotated[ListRequest, Query()]
         ) -> Response:
             caller = caller_of(request)
             check_list(caller)
@@ -324,7 +324,7 @@ class Rest:
             response_model=views.ConversationView,
         )  # fmt: skip
         async def undo(
-            request: Request, conversation_id: ConversationId, wish: Annotated[UndoWish | None, Body()] = None
+            request: Request, conversation_id: ConversationId, wish: Annotated[UndoRequest | None, Body()] = None
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             await service.undo(served, None if wish is None else wish.turn)
@@ -337,11 +337,11 @@ class Rest:
         async def fork(
             request: Request,
             conversation_id: ConversationId,
-            wish: Annotated[ForkWish | None, Body()] = None,
+            wish: Annotated[ForkRequest | None, Body()] = None,
             key: Key = None,
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
-            wish = wish or ForkWish()
+            wish = wish or ForkRequest()
             begun = await service.copy(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
             return _started(request, begun)
 
@@ -358,7 +358,7 @@ class Rest:
             "…, and last turn, or error. A client that lost the stream sends the same again with Last-Event-ID.",
             openapi_extra={"parameters": [_KEY_PARAMETER]},
         )  # fmt: skip
-        async def send(request: Request, conversation_id: ConversationId, wish: MessageWish) -> Response:
+        async def send(request: Request, conversation_id: ConversationId, wish: MessageRequest) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
@@ -373,7 +373,7 @@ class Rest:
             response_model=views.TurnView, responses=_TURN,
         )  # fmt: skip
         async def answer(
-            request: Request, conversation_id: ConversationId, wish: AnswerWish, key: Key = None
+            request: Request, conversation_id: ConversationId, wish: AnswerRequest, key: Key = None
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             if wants_stream(request):
@@ -415,7 +415,7 @@ class Rest:
             response_model=views.RunView,
             description="The same id or Idempotency-Key resumes a run that was paused or interrupted.",
         )  # fmt: skip
-        async def run(request: Request, wish: RunWish, key: Key = None) -> Response:
+        async def run(request: Request, wish: RunRequest, key: Key = None) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             if machine.definition.kind_of(machine.definition.initial_state) == "converse":
@@ -456,7 +456,7 @@ class Rest:
             response_model=views.RunView,
         )  # fmt: skip
         async def answer_run(
-            request: Request, run_id: ConversationId, wish: AnswerWish, key: Key = None
+            request: Request, run_id: ConversationId, wish: AnswerRequest, key: Key = None
         ) -> Response:
             caller = caller_of(request)
             served = await service.find(caller, run_id)

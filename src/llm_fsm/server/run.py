@@ -14,7 +14,7 @@ from llm_fsm.server.connections import ACCEPTED, BoundedProtocol, LoopErrors, Op
 from llm_fsm.server.limits import Limits
 
 
-class Config(uvicorn.Config):
+class ServerConfig(uvicorn.Config):
     """uvicorn's settings, with the limits of connections. `open`: the connections of this process."""
 
     def __init__(self, app: Any, *, limits: Limits, **settings: Any) -> None:
@@ -50,10 +50,10 @@ class Server(uvicorn.Server):
 
 def config_of(
     app: object, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, workers: int = 1
-) -> Config:
+) -> ServerConfig:
     """Make the settings of uvicorn for an application, or for the name of one such as `module:function`."""
     limits = limits or Limits()
-    return Config(
+    return ServerConfig(
         app,
         limits=limits,
         host=host,

@@ -77,7 +77,7 @@ class Exchange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TranscriptPoint:
     """A conversation as it was after a turn.
 
     `goes_on`: it may continue in place; otherwise it is forked after `turn`. `joined`: places of messages that were
@@ -249,7 +249,7 @@ class Transcripts:
                 return served, entry
         return None
 
-    async def find(self, address: Address, before: Sequence[Said]) -> Point | None:
+    async def find(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
         """Return the conversation of these messages, the last of which was answered; None if there is none."""
         if not before:
             return None
@@ -262,10 +262,10 @@ class Transcripts:
             return end
         return None if found is None else self._point(*found)
 
-    def _point(self, held: _Held, fit: _Fit) -> Point:
+    def _point(self, held: _Held, fit: _Fit) -> TranscriptPoint:
         is_head = fit.place == len(held.exchanges) - 1
         goes_on = is_head and fit.is_faithful and held.is_alone
-        return Point(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
+        return TranscriptPoint(held.served, held.exchanges[fit.place].turn, goes_on, fit.joined)
 
     async def _longest(
         self, address: Address, before: Sequence[Said], chain: Sequence[str]
@@ -321,7 +321,7 @@ class Transcripts:
                 found.append(_Held(served, recorded, place, is_alone))
         return found
 
-    async def _by_end(self, address: Address, before: Sequence[Said]) -> Point | None:
+    async def _by_end(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
         """Return the conversation that ends with the last messages, for a client that has trimmed or edited the others.
 
         Without a name of the user, it must be the only one: another one may be another user's.

@@ -140,7 +140,7 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
     form: ReplyForm = "object"
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class TransitionView(Struct, frozen=True, kw_only=True):
     """A transition as the plain view shows it.
 
     `judged`: only its description says when to take it. `own`: it is the state's, not a global one or one left open.
@@ -163,7 +163,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     """Missing keys that the target collects, with their schemas."""
 
 
-class TurnView(Struct, frozen=True, kw_only=True):
+class PlainTurn(Struct, frozen=True, kw_only=True):
     """The turn without the prompt's wording, for adapters that work without a model.
 
     `wanted` holds missing keys to collect here, with their JSON Schemas ({} if undeclared). `writable` holds all keys
@@ -181,7 +181,7 @@ class TurnView(Struct, frozen=True, kw_only=True):
     system: Mapping[str, Any]
     wanted: Mapping[str, Mapping[str, Any]]
     writable: Mapping[str, Mapping[str, Any]]
-    choices: tuple[Choice, ...]
+    choices: tuple[TransitionView, ...]
     refused: tuple[str, ...] = ()
     """The reasons for which earlier replies to the same message were not accepted."""
     task: bool = False
@@ -206,7 +206,7 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     """Id of the current state, for adapters that record or replay."""
     sizes: Mapping[str, int] = {}
     """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the user message."""
-    view: TurnView | None = None
+    view: PlainTurn | None = None
     """Given to adapters that have a true attribute `reads_view`."""
     options: Mapping[str, Any] = {}
     """Further settings of a chat client; other adapters ignore them."""

@@ -35,12 +35,12 @@ from llm_fsm.statechart.refinement import judged, refine
 from llm_fsm.statechart.tools import get_global_registry
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.registry import ToolRegistry
-from llm_fsm.tools.task_context import Workbench, WorkingMemory
+from llm_fsm.tools.task_context import TaskMemory, Workbench
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.workflow.bound_llm import BoundLLM
 from llm_fsm.workflow.compile import end_of, ids_of
 from llm_fsm.workflow.errors import ExecutionBreak, WorkflowError
-from llm_fsm.workflow.host import LIMITS, Host, task_function
+from llm_fsm.workflow.host import LIMITS, WorkflowHost, task_function
 
 try:
     _library: Any = import_module("statemachine")
@@ -77,7 +77,7 @@ class _Asked:
     """True when the body has returned."""
 
 
-class _Live(WorkingMemory):
+class _Live(TaskMemory):
     """The memory of a machine, in the form that a run works on."""
 
     def __init__(self, memory: PersistentMemory, document: Mapping[str, Any]) -> None:
@@ -209,7 +209,7 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
         self.last_turn: Turn | None = None
         self._summarizer: Callable[[Any], Any] | None = None
         self._store = resolve_store(store)
-        self._hosts: dict[Any, Host] = {}
+        self._hosts: dict[Any, WorkflowHost] = {}
         self._asked: dict[str, _Asked] = {}
         self._parked: dict[str, str] = {}
         self._depth = 0
@@ -437,13 +437,13 @@ class LLMStateMachine(_library.StateMachine):  # type: ignore[misc]
     def _ids(self) -> dict[str, str]:
         return ids_of([state.id for state in self.states_map.values()])
 
-    def _host(self, asked: _Asked) -> Host:
+    def _host(self, asked: _Asked) -> WorkflowHost:
         summaries = self.enable_summarization and not asked.raw
         key = (summaries, self._summarizer, tuple((tool.name, id(tool)) for tool in self.tool_registry))
         host = self._hosts.get(key)
         if host is None:
             document, functions = self._definition()
-            host = self._hosts[key] = Host(
+            host = self._hosts[key] = WorkflowHost(
                 document,
                 functions,
                 self.tool_registry,

@@ -239,7 +239,7 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRow:
     """A row of the due table.
 
     Attributes:
@@ -547,7 +547,7 @@ class Store(Protocol):
             Its text, as the commit gave it; None if there is none.
         """
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
         """Read the due table, in order of time, then of ids.
 
         Args:

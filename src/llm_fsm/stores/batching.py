@@ -24,7 +24,7 @@ Serve = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
 """Serves all values of one kind, and returns an outcome for each. An error that it raises goes to all callers."""
 
 
-class _Request(NamedTuple):
+class _QueuedRequest(NamedTuple):
     serve: Serve
     value: Any
     future: asyncio.Future[Any]
@@ -36,14 +36,14 @@ class BatchQueue:
     __slots__ = ("_task", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[_QueuedRequest] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
         """Queue a request. The future is done when it was served, even if nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._waiting.append(_Request(serve, value, future))
+        self._waiting.append(_QueuedRequest(serve, value, future))
         if self._task is None:
             self._task = loop.create_task(self._work())
         return future
@@ -65,8 +65,8 @@ class BatchQueue:
             self._waiting.clear()
             self._task = None
 
-    async def _serve(self, batch: Sequence[_Request]) -> None:
-        kinds: dict[Serve, list[_Request]] = {}
+    async def _serve(self, batch: Sequence[_QueuedRequest]) -> None:
+        kinds: dict[Serve, list[_QueuedRequest]] = {}
         for request in batch:
             kinds.setdefault(request.serve, []).append(request)
         for serve, requests in kinds.items():
@@ -105,7 +105,7 @@ def rounds(keys: Sequence[Hashable]) -> Iterator[list[int]]:
         left = [place for place in left if place not in chosen]
 
 
-def _fail(requests: Iterable[_Request], error: BaseException) -> None:
+def _fail(requests: Iterable[_QueuedRequest], error: BaseException) -> None:
     for request in requests:
         if isinstance(error, asyncio.CancelledError):
             request.future.cancel()

@@ -24,7 +24,7 @@ class Unreachable(StoreError):
     """The server could not be reached."""
 
 
-class Fault(NamedTuple):
+class DriverFault(NamedTuple):
     """A row of a driver's table.
 
     Args:
@@ -40,7 +40,7 @@ class Fault(NamedTuple):
     patterns: tuple[str, ...] = ()
 
 
-def fault_of(table: Iterable[Fault], error: BaseException, *codes: object) -> Fault | None:
+def fault_of(table: Iterable[DriverFault], error: BaseException, *codes: object) -> DriverFault | None:
     """Find the row of a driver's error: by one of its codes, else by a pattern of its message."""
     rows = tuple(table)
     known = {code: row for row in reversed(rows) for code in row.codes}
@@ -56,18 +56,19 @@ def reason_of(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def server_fault(place: str, row: Fault | None, error: BaseException) -> StoreError:
+def server_fault(place: str, row: DriverFault | None, error: BaseException) -> StoreError:
     """Return the error of a server that answered. Without a row, it has the driver's own message."""
     if row is None:
-        row = Fault(f"the server cannot do it ({reason_of(error)}): see to the cause and try again")
+        row = DriverFault(f"the server cannot do it ({reason_of(error)}): see to the cause and try again")
     return StoreError(f"{place}: {row.words}", retryable=row.retryable)
 
 
-def no_connection(place: str, row: Fault | None, error: BaseException) -> Unreachable:
+def no_connection(place: str, row: DriverFault | None, error: BaseException) -> Unreachable:
     """Return the error of a server that takes no connection. A row gives the server's reason, if there is one."""
     if row is None:
         reason = reason_of(error)
-        row = Fault(f"the server cannot be reached ({reason}): start it, or check address and network{RETRY}", True)
+        cure = f"start it, or check address and network{RETRY}"
+        row = DriverFault(f"the server cannot be reached ({reason}): {cure}", True)
     return Unreachable(f"{place}: {row.words}", retryable=row.retryable)
 
 

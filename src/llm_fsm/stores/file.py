@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import answered_already, os_fault, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.local import LocalStore, each
 from llm_fsm.stores.locks.file_locks import locks_beside
@@ -83,7 +83,7 @@ class _Record(msgspec.Struct, array_like=True):
     record: str
 
 
-class _Step(msgspec.Struct, array_like=True):
+class _FileStep(msgspec.Struct, array_like=True):
     version: int
     """The version before the turn."""
     step: int
@@ -166,7 +166,7 @@ class _Folder:
             version, path = self._version(name), self._file(name, "journal")
             if any(known.step == step for known in self._steps(name)):
                 raise step_exists(name, step)
-            _append(path, [_Step(version, step, text)], _whole(path))
+            _append(path, [_FileStep(version, step, text)], _whole(path))
 
     def journalled(self, name: str) -> Sequence[str]:
         return tuple(known.text for known in sorted(self._steps(name), key=attrgetter("step")))
@@ -198,7 +198,7 @@ class _Folder:
         document = _document(self._definition_file(sha), _Definition)
         return None if document is None else document.text
 
-    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
         rows = (
             (at, head.conversation_id, kind)
             for head in self._heads([])
@@ -206,7 +206,7 @@ class _Folder:
             for at, kind in head.due
             if at <= now
         )
-        return tuple(Due(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
+        return tuple(DueRow(name, at, kind) for at, name, kind in nsmallest(max(limit, 0), rows))
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         rows = (
@@ -281,9 +281,9 @@ class _Folder:
         lines = _lines(self._file(name, "records"), size, _Record)
         return next((line.record for line in lines if line.request_id == request_id), None)
 
-    def _steps(self, name: str) -> Iterator[_Step]:
+    def _steps(self, name: str) -> Iterator[_FileStep]:
         version, path = self._version(name), self._file(name, "journal")
-        return (known for known in _lines(path, _whole(path), _Step) if known.version == version)
+        return (known for known in _lines(path, _whole(path), _FileStep) if known.version == version)
 
     def _keep_definition(self, commit: Commit, sha: str) -> None:
         path = self._definition_file(sha)

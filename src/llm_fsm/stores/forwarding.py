@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class ForwardingStore(ABC):
     async def definition(self, sha: str) -> str | None:
         return await self._read(lambda kept: kept.definition(sha))
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
         return await self._list(lambda kept: kept.due(now, limit, definition))
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:

@@ -31,7 +31,7 @@ _MOST = 1024
 """The most requests that are served together."""
 
 
-class _Request(NamedTuple):
+class _ReadRequest(NamedTuple):
     serve: Serve
     value: Any
     loop: asyncio.AbstractEventLoop
@@ -46,7 +46,7 @@ class WorkerThread:
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
+        self._requests: SimpleQueue[_ReadRequest | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self.is_stopped = False
@@ -65,7 +65,7 @@ class WorkerThread:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="llm-fsm-store", daemon=True)
                 self._thread.start()
-            self._requests.put(_Request(serve, value, loop, future))
+            self._requests.put(_ReadRequest(serve, value, loop, future))
         return future
 
     def check_running(self) -> None:
@@ -92,7 +92,7 @@ class WorkerThread:
         taken = [self._requests.get()]
         while taken[-1] is not None and len(taken) < _MOST and not self._requests.empty():
             taken.append(self._requests.get())
-        kinds: dict[Serve, list[_Request]] = {}
+        kinds: dict[Serve, list[_ReadRequest]] = {}
         for request in taken:
             if request is not None:
                 kinds.setdefault(request.serve, []).append(request)
@@ -101,7 +101,7 @@ class WorkerThread:
         return taken[-1] is not None
 
 
-def _serve(serve: Serve, requests: Sequence[_Request]) -> None:
+def _serve(serve: Serve, requests: Sequence[_ReadRequest]) -> None:
     try:
         outcomes = serve([request.value for request in requests])
     except Exception as error:
@@ -153,7 +153,7 @@ class LocalStore(ForwardingStore, Generic[F]):
             raise ValueError(f"the path of {kind} store cannot contain a NUL character")
         self._path = path
         self._locked = locked
-        self._inherited: list[_Parts[F]] = []
+        self._inherited: list[_ProcessParts[F]] = []
         self._parts = self._new_parts()
 
     @abstractmethod
@@ -198,7 +198,7 @@ class LocalStore(ForwardingStore, Generic[F]):
         turns = self._own().turns
         return await finished(turns.thread.ask(turns.files.write, work))
 
-    def _own(self) -> _Parts[F]:
+    def _own(self) -> _ProcessParts[F]:
         """Return the parts of this process. Neither a thread nor a connection survives a fork."""
         if self._parts.process != os.getpid():
             # SQLite forbids even closing an inherited connection: nothing of it may be freed.
@@ -206,8 +206,8 @@ class LocalStore(ForwardingStore, Generic[F]):
             self._parts = self._new_parts()
         return self._parts
 
-    def _new_parts(self) -> _Parts[F]:
-        parts = _Parts(self._path, self._files(), self._files_to_list(), self._locked)
+    def _new_parts(self) -> _ProcessParts[F]:
+        parts = _ProcessParts(self._path, self._files(), self._files_to_list(), self._locked)
         weakref.finalize(self, parts.abandon).atexit = False
         return parts
 
@@ -225,7 +225,7 @@ class _Worker(Generic[F]):
         return asked
 
 
-class _Parts(Generic[F]):
+class _ProcessParts(Generic[F]):
     """The parts of a store that belong to one process."""
 
     def __init__(self, path: str, files: F, files_to_list: F | None, locked: Path | None) -> None:

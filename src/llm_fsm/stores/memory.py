@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import (
     answered_already,
     closed,
@@ -173,7 +173,7 @@ class MemoryStore:
         with self._guard:
             return self._definitions.get(sha)
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
         self._check_open()
         with self._guard:
             found = (
@@ -183,7 +183,7 @@ class MemoryStore:
                 for time, kind in rows
                 if time <= now
             )
-            return tuple(Due(name, time, kind) for time, name, kind in heapq.nsmallest(max(limit, 0), found))
+            return tuple(DueRow(name, time, kind) for time, name, kind in heapq.nsmallest(max(limit, 0), found))
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         self._check_open()

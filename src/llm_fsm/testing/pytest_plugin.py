@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from llm_fsm.testing.scenarios.loader import Loaded, Play
+    from llm_fsm.testing.scenarios.loader import LoadedCases, Play
     from llm_fsm.testing.scenarios.results import Result
-    from llm_fsm.testing.scenarios.session import Session
+    from llm_fsm.testing.scenarios.session import CaseSession
 
 ENDING = ".test.json"
 OPTIONS = pytest.StashKey[Any]()
 """The `PlayOptions` of the run."""
 HOST = pytest.StashKey[Any]()
-"""The `Host` of the run."""
+"""The `CaseHost` of the run."""
 COVERED = pytest.StashKey[list[Any]]()
 """A `Covered` for each file."""
 RECORDED = pytest.StashKey[list[str]]()
@@ -45,8 +45,8 @@ class CaseWarning(pytest.PytestWarning):
 class Cases(pytest.File):
     """A file of conversation tests."""
 
-    loaded: Loaded
-    session_: Session
+    loaded: LoadedCases
+    session_: CaseSession
     runner: asyncio.Runner
 
     def collect(self) -> Iterator[pytest.Item]:

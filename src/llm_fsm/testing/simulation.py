@@ -18,9 +18,9 @@ from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMMessage, LLMRequest
-from llm_fsm.testing.scenarios.loader import Loaded
+from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import Case, User, merged
-from llm_fsm.testing.scenarios.player import Host, Player, masked
+from llm_fsm.testing.scenarios.player import CaseHost, Player, masked
 from llm_fsm.testing.scenarios.redaction import secret_samples
 
 OVER = "[END]"
@@ -79,7 +79,7 @@ class Rate:
 
 
 async def simulate(
-    loaded: Loaded, bot: LLM, human: LLM, times: int, *, users: Sequence[User] | None, host: Host | None
+    loaded: LoadedCases, bot: LLM, human: LLM, times: int, *, users: Sequence[User] | None, host: CaseHost | None
 ) -> tuple[Rate, ...]:
     """Let each user of a file talk to its machine this many times. `human` plays the users and judges.
 

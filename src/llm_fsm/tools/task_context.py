@@ -80,7 +80,7 @@ class Shared:
         return dict(result_value(self._values))
 
 
-class WorkingMemory:
+class TaskMemory:
     """The ten buckets and the background of the conversation, for a function.
 
     The model's memory tools work on the same memory. Numbers of buckets are 0 to 9.
@@ -294,7 +294,7 @@ class Workbench:
         self.input = copied(effect.input)
         self.context: dict[str, Any] = copied(session.context)
         self.shared = Shared(copied(session.shared))
-        self.memory = WorkingMemory(session.memory)
+        self.memory = TaskMemory(session.memory)
         self.history = session.window
         self.summary = session.summary
         self.attempt = effect.attempt

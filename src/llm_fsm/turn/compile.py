@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm._text import escaped, estimate
-from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
+from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.definition.names import PATTERNS
@@ -90,7 +90,7 @@ def _move(transition: Transition, pointer: str) -> Move:
 
 def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
     """Return what a state or a transition sets and clears; None where it does neither."""
-    rules: dict[str, Rule] = {}
+    rules: dict[str, CompiledRule] = {}
     for key, logic in owner.sets.items():
         try:
             rules[key] = compile_rule(logic)

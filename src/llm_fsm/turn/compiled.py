@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm.conditions.compiler import Rule
+from llm_fsm.conditions.compiler import CompiledRule
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
 from llm_fsm.session.context import Keys
@@ -28,7 +28,7 @@ class Check:
     name: str
     description: str
     by: Literal["logic", "registered", "judge"]
-    rule: Rule | None = None
+    rule: CompiledRule | None = None
     logic: Any = None
     function: str = ""
     criterion: str = ""

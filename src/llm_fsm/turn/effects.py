@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct
 
 from llm_fsm.session.events import AnyEvent
-from llm_fsm.session.messages import LLMRequest, ModelReply, TurnView, Usage
+from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, Usage
 from llm_fsm.session.session import Session
 
 AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
@@ -41,7 +41,7 @@ class AskModel(NamedTuple):
 
     request: LLMRequest
     asked_for: AskedFor
-    view: Callable[[], TurnView]
+    view: Callable[[], PlainTurn]
     left: float | None = None
     about: Mapping[str, Any] | None = None
 

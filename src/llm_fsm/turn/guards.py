@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions.compiler import Rule, could_hold, test
+from llm_fsm.conditions.compiler import CompiledRule, could_hold, test
 from llm_fsm.session.context import has
 
 HANDOVER = "/patterns/handover"
@@ -20,7 +20,7 @@ class Guard:
 
     description: str
     keys: tuple[str, ...]
-    rule: Rule | None
+    rule: CompiledRule | None
     logic: Any
 
     @property
@@ -45,7 +45,7 @@ class Assignment:
     `pointer` is the place of the state or transition that says so.
     """
 
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, CompiledRule]
     clear: tuple[str, ...] = ()
     pointer: str = ""
 
@@ -97,7 +97,7 @@ class Verdict:
     holds: bool
     reason: str = ""
     error: str | None = None
-    rule: Rule | None = None
+    rule: CompiledRule | None = None
 
 
 _HOLDS = Verdict(holds=True)
@@ -153,7 +153,7 @@ class Refusal:
     reason: str
 
 
-def _unknown(rule: Rule | None, data: Mapping[str, Any]) -> str:
+def _unknown(rule: CompiledRule | None, data: Mapping[str, Any]) -> str:
     """Return the names that a rule reads and nobody has said, in words; a reply may have left them out."""
     reads = () if rule is None else rule.reads
     names = ", ".join(sorted(name for name in reads if not name.startswith("_") and not has(data, name)))

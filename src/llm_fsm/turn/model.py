@@ -12,13 +12,13 @@ from llm_fsm._text import cut, estimate
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import (
-    Choice,
     LLMMessage,
     LLMRequest,
     ModelReply,
+    PlainTurn,
     ReplySchema,
     ToolSpec,
-    TurnView,
+    TransitionView,
     Usage,
 )
 from llm_fsm.session.redaction import redacted
@@ -182,7 +182,7 @@ def turn_view(
     speak: bool,
     refused: tuple[str, ...],
     task: bool = False,
-) -> TurnView:
+) -> PlainTurn:
     """Return the plain view of a turn, for adapters that work without a model."""
     machine = root.of(session)
     plan = machine.states[session.state]
@@ -191,14 +191,14 @@ def turn_view(
     def wanted(state: CompiledState) -> dict[str, Mapping[str, Any]]:
         return {key: schemas.get(key, {}) for key in lacking(session, state)}
 
-    def choice(option: Option) -> Choice:
+    def choice(option: Option) -> TransitionView:
         move, target = option.move, option.target
         if option.kind == "left_open" or move.place is not None:
             return _left_open(target)
         if option.kind == "beside":
             return _choice_beside(root, option, session)
         rules = [guard for guard in move.guards if guard.rule is not None]
-        return Choice(
+        return TransitionView(
             target_state=move.target,
             description=move.description,
             open=option.is_open,
@@ -213,7 +213,7 @@ def turn_view(
         )
 
     choices = tuple(choice(option) for option in menu.options)
-    return TurnView(
+    return PlainTurn(
         state=plan.id,
         purpose=plan.definition.purpose,
         description=plan.definition.description,
@@ -231,8 +231,8 @@ def turn_view(
     )
 
 
-def _left_open(target: CompiledState) -> Choice:
-    return Choice(
+def _left_open(target: CompiledState) -> TransitionView:
+    return TransitionView(
         target_state=target.id,
         description="back to what was left open",
         open=True,
@@ -242,10 +242,10 @@ def _left_open(target: CompiledState) -> Choice:
     )
 
 
-def _choice_beside(root: CompiledMachine, option: Option, session: Session) -> Choice:
+def _choice_beside(root: CompiledMachine, option: Option, session: Session) -> TransitionView:
     """Return a digression of a definition that waits, with the words that it says by itself."""
     caller = session.of_caller(option.move.caller or 0)
-    return Choice(
+    return TransitionView(
         target_state=option.target.id,
         description=option.move.description,
         open=option.is_open,

@@ -65,7 +65,7 @@ def _code_of(node: ast.Lambda) -> tuple[bytes, tuple[Any, ...], tuple[str, ...]]
 
 
 def _logic(body: ast.expr, parameter: str) -> Logic | None:
-    reader = _Reader(parameter)
+    reader = _ExpressionReader(parameter)
     try:
         rule = reader.truth(body)
     except _CannotSay:
@@ -73,7 +73,7 @@ def _logic(body: ast.expr, parameter: str) -> Logic | None:
     return {"and": [*reader.guards, rule]} if reader.guards else rule
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads one expression. `guards` are conditions on values without which Python would raise."""
 
     def __init__(self, parameter: str) -> None:

@@ -31,7 +31,7 @@ LIMITS = {"auto_steps": 1000, "llm_calls": 1000, "tool_calls": 1000}
 """Limits of one step of a run."""
 
 
-class Host:
+class WorkflowHost:
     """Runs one definition for callers with and without an event loop. Each kind has its own machine, made on first use.
 
     Args:
@@ -103,7 +103,7 @@ def ask_alone(adapter: Any, tools: Sequence[Tool], question: Question) -> ModelR
         found.append(ctx.llm.ask(question))
 
     functions = {"execute": task_function(body, None, "once")}
-    host = Host(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
+    host = WorkflowHost(document, functions, ToolRegistry(tools), lambda _request: adapter, "memory")
     turn = host.wait(lambda machine: machine.run())
     if turn.paused is not None:
         raise ExecutionBreak.of(turn.paused.what, turn.paused.call)

@@ -20,7 +20,7 @@ from llm_fsm.workflow.bound_llm import BoundLLM
 from llm_fsm.workflow.compile import CUSTOM, Compiled, compile_states
 from llm_fsm.workflow.context import ExecutionContext, SharedContext, StateOutput, WorkflowContext
 from llm_fsm.workflow.errors import ExecutionBreak, MaxRetriesExceeded, WaitForInput, WorkflowError
-from llm_fsm.workflow.host import Host, task_function
+from llm_fsm.workflow.host import WorkflowHost, task_function
 from llm_fsm.workflow.state import KeyResult, StateSpec
 from llm_fsm.workflow.tools import ToolSpec
 from llm_fsm.workflow.validation import UNJUDGED, LLMValidator, RuleValidator, Validator, verdict
@@ -218,11 +218,11 @@ class Workflow:
         )
 
     @cached_property
-    def _host(self) -> Host:
+    def _host(self) -> WorkflowHost:
         made = self._compiled
-        return Host(made.document, made.functions, made.tools, self._model, self._store)
+        return WorkflowHost(made.document, made.functions, made.tools, self._model, self._store)
 
-    def _prepared(self) -> Host:
+    def _prepared(self) -> WorkflowHost:
         if self._context.finished:
             raise WorkflowError("the workflow has already finished")
         if len(self._context.history) >= self._max_steps:

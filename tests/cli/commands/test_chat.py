@@ -18,7 +18,7 @@ import pytest
 from loguru import logger
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, command, desk
-from llm_fsm.cli.commands.chat import Wanted, context_of, resume_command
+from llm_fsm.cli.commands.chat import ChatOptions, context_of, resume_command
 from llm_fsm.engine.observers import is_observed
 
 __all__ = ["desk"]
@@ -454,9 +454,9 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
     assert done.err == "llm-fsm: odd.json: 1 warning; `llm-fsm validate` shows it\n"
 
 
-def wanted(**changes: object) -> Wanted:
+def wanted(**changes: object) -> ChatOptions:
     values = dict.fromkeys(("file", "model", "base_url", "db", "context", "id", "resume", "save_test"))
-    return Wanted(**{**values, "terminal": False, "last": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
+    return ChatOptions(**{**values, "terminal": False, "last": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

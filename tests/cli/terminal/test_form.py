@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.cli.terminal.answers import Answer
+from llm_fsm.cli.terminal.answers import TypedAnswer
 from llm_fsm.session.messages import Paused
 
 SIGN: dict[str, Any] = {
@@ -27,8 +27,8 @@ def paused(schema: Any, kind: Any = "wait") -> Paused:
     return Paused(id="p", kind=kind, what="word", state="s", schema=schema)
 
 
-def form(schema: Any = SIGN) -> Answer:
-    return Answer(paused(schema))
+def form(schema: Any = SIGN) -> TypedAnswer:
+    return TypedAnswer(paused(schema))
 
 
 def test_each_field_is_asked_for_by_its_title_and_what_can_be_typed() -> None:
@@ -110,4 +110,4 @@ def test_what_has_no_plain_fields_is_no_form(schema: Any) -> None:
 
 
 def test_an_approval_is_no_form() -> None:
-    assert not Answer(paused(SIGN, "approval")).fields
+    assert not TypedAnswer(paused(SIGN, "approval")).fields

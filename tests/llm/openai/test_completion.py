@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.completion import Asked, error_line, parse_payload, read_completion, rejected_words
+from llm_fsm.llm.openai.completion import ReplySettings, error_line, parse_payload, read_completion, rejected_words
 from llm_fsm.session.messages import ModelReply
 
 
 def parse(body, mode="prompt") -> ModelReply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return read_completion(parse_payload(data), Asked("asked", mode, tools=False), attempts=2, seconds=0.5)
+    return read_completion(parse_payload(data), ReplySettings("asked", mode, tools=False), attempts=2, seconds=0.5)
 
 
 def answer(message, **more) -> dict:

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.completion import Asked, read_completion
+from llm_fsm.llm.openai.completion import ReplySettings, read_completion
 from llm_fsm.llm.openai.stream import BEGINNING, Chunks, EventLines, gathered, is_events
 
 
 def text_of(*deltas: dict[str, Any]) -> str:
     """The reply that these chunks make, which is what was given piece by piece where anything was."""
-    chunks = Chunks(Asked("m", "tool", tools=False))
+    chunks = Chunks(ReplySettings("m", "tool", tools=False))
     pieces = "".join(chunks.take({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas)
     chunks.done = True
-    reply = read_completion(chunks.completion(), Asked("m", "tool", tools=False))
+    reply = read_completion(chunks.completion(), ReplySettings("m", "tool", tools=False))
     assert pieces in ("", reply.text)
     return reply.text
 
@@ -45,7 +45,7 @@ def test_a_reply_comes_where_servers_put_it(deltas: list[dict[str, Any]], text: 
 
 @pytest.mark.parametrize("content", ["", '{"a": 1}'])
 def test_a_call_that_is_cut_is_no_whole_reply_whatever_stands_beside_it(content: str) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=True))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=True))
     for delta in ({"content": content}, called('{"a": 1}', id="x", index=0), called('{"b', id="y", index=1)):
         chunks.take({"choices": [{"index": 0, "delta": delta}]})
     with pytest.raises(ModelError, match="breaks off"):
@@ -88,7 +88,7 @@ A, B = '{"path": "a"}', '{"path": "b"}'
 def test_calls_are_told_apart_by_index_or_id_or_name_whatever_is_there(
     deltas: list[list[dict[str, Any]]], calls: list[tuple[str, str]]
 ) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=True))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=True))
     for parts in deltas:
         chunks.take({"choices": [{"index": 0, "delta": {"tool_calls": parts}}]})
     chunks.take({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
@@ -99,7 +99,7 @@ def test_calls_are_told_apart_by_index_or_id_or_name_whatever_is_there(
 @pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (None, None)])
 @pytest.mark.parametrize("together", [False, True])
 def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: Any, together: bool) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=True))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=True))
     parts = [
         {"id": id, "function": {"name": name, "arguments": "{}"}, **({} if index is None else {"index": index})}
         for id, name, index in zip("ab", ("look", "look"), indexes, strict=True)
@@ -113,7 +113,7 @@ def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: A
 
 @pytest.mark.parametrize("text", ['{"a"', ""])
 def test_an_error_after_the_first_words_is_an_error(text: str) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=False))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": text}}]})
     choice = {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}
     with pytest.raises(ModelError, match="reports an error: gone") as caught:
@@ -123,7 +123,7 @@ def test_an_error_after_the_first_words_is_an_error(text: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a"', ""])
 def test_an_error_in_the_place_of_a_chunk_is_an_error(text: str) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=False))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": text}}]})
     with pytest.raises(ModelError, match="reports an error: gone") as caught:
         chunks.take({"object": "error", "message": "gone", "type": "InternalServerError", "code": 502})
@@ -131,7 +131,7 @@ def test_an_error_in_the_place_of_a_chunk_is_an_error(text: str) -> None:
 
 
 def test_an_error_after_the_whole_reply_takes_nothing_of_it() -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=False))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})
     chunks.take({"error": {"message": "too late"}})
     assert chunks.completion()["choices"][0]["message"]["content"] == "Hi"
@@ -172,7 +172,7 @@ GONE: dict[str, tuple[str, int]] = {
 
 
 def received(*sent: str) -> Chunks:
-    events, chunks = EventLines(), Chunks(Asked("m", "prompt", tools=False))
+    events, chunks = EventLines(), Chunks(ReplySettings("m", "prompt", tools=False))
     for found in (*events.feed("".join(sent).encode()), *events.end()):
         chunks.read(found)
     return chunks
@@ -223,7 +223,7 @@ def test_a_chunk_in_words_is_told_and_one_in_json_is_not() -> None:
     ("text", "whole"), [('{"a": 1}\n', True), ('{"a": {"b": 1}', True), ('{"a": "b', False), ("Hi", True), ("", True)]
 )
 def test_a_stream_that_never_says_why_it_ended_is_as_whole_as_its_object(mode: Any, text: str, whole: bool) -> None:
-    chunks = Chunks(Asked("m", mode, tools=False))
+    chunks = Chunks(ReplySettings("m", mode, tools=False))
     chunks.take({"choices": [{"delta": called(text) if mode == "tool" else {"content": text}}]})
     assert chunks.read("[DONE]") == ""
     if whole:
@@ -248,7 +248,7 @@ OTHER = {"prompt_tokens": 1, "completion_tokens": 1}
     ids=["groq", "groq-without", "both", "moonshot"],
 )
 def test_tokens_are_counted_where_servers_tell_them(last: dict[str, Any], counts: dict[str, int] | None) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=False))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     chunks.take({"choices": [{"delta": {"content": "Hi"}}], "x_groq": {"id": "r"}})
     chunks.take({"choices": [{"delta": {}, "finish_reason": "stop"}], **last})
     assert chunks.completion()["usage"] == counts
@@ -256,7 +256,7 @@ def test_tokens_are_counted_where_servers_tell_them(last: dict[str, Any], counts
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0)])
 def test_of_several_choices_the_one_that_came_first_is_the_reply(numbers: tuple[int, int]) -> None:
-    chunks = Chunks(Asked("m", "prompt", tools=False))
+    chunks = Chunks(ReplySettings("m", "prompt", tools=False))
     for words in ("Hello", " you"):
         for number in numbers:
             said = words if number == numbers[0] else "Others"

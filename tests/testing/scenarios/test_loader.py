@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from llm_fsm.testing.scenarios.checks import warnings
-from llm_fsm.testing.scenarios.loader import Loaded, read_suite, suite_of
+from llm_fsm.testing.scenarios.loader import LoadedCases, read_suite, suite_of
 from llm_fsm.testing.scenarios.models import Written
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.schema import suite_schema
@@ -27,7 +27,7 @@ GREETER = {
 }
 
 
-def read(**document: Any) -> Loaded:
+def read(**document: Any) -> LoadedCases:
     return suite_of(json.dumps({"definition": GREETER, **document}), file="x.test.json", drafts=True)
 
 
@@ -288,7 +288,7 @@ def test_every_key_is_described_and_of_a_model() -> None:
     ]
     assert len(found) > 80
     assert [name for name, key in found if not key.get("description")] == []
-    assert {model.__name__ for model in Written.__subclasses__()} > {"Expect", "Case", "Reply"}
+    assert {model.__name__ for model in Written.__subclasses__()} > {"Expect", "Case", "CaseReply"}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ from llm_fsm.stores.memory import MemoryStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ChatOptions:
     """The chat that the command line asks for."""
 
     file: str | None
@@ -136,7 +136,7 @@ def chat(
         raise click.UsageError(f"--save-test: {fault}", ctx)
     if plain:
         os.environ["TERM"] = "dumb"
-    wanted = Wanted(
+    wanted = ChatOptions(
         file=file if file is not None else fsm,
         model=model,
         base_url=base_url,
@@ -174,7 +174,7 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and console.is_screen(sys.stdout)
 
 
-def _run(wanted: Wanted, ctx: click.Context) -> int:
+def _run(wanted: ChatOptions, ctx: click.Context) -> int:
     with ExitStack() as stack:
         out = None if wanted.terminal else stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
@@ -219,7 +219,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         return code if saved else code or exits.OUTPUT
 
 
-async def _settled(wanted: Wanted, store: Store) -> Wanted:
+async def _settled(wanted: ChatOptions, store: Store) -> ChatOptions:
     """Return what is wanted with the whole id of the conversation, and with a model for the menu. Raises Failure."""
     if wanted.resume is not None:
         return replace(wanted, resume=await identified(store, wanted.resume))
@@ -241,7 +241,7 @@ def _is_saved(talk: Talk, name: str) -> bool:
     return True
 
 
-def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:
+def _path(wanted: ChatOptions, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:
     """The definition's file; None when the user left instead of choosing one."""
     shipped = definition_paths()
     if wanted.file is not None:
@@ -262,12 +262,12 @@ def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Conte
     return choice.chosen(shipped, wanted.model or os.environ.get("LLM_FSM_MODEL", ""))
 
 
-def is_configured(wanted: Wanted) -> bool:
+def is_configured(wanted: ChatOptions) -> bool:
     """Return True if a model or its address is named, by an option or in the environment."""
     return (wanted.model or wanted.base_url) is not None or bool(os.environ.get("LLM_FSM_MODEL", "").strip())
 
 
-def _checked_model(wanted: Wanted) -> None:
+def _checked_model(wanted: ChatOptions) -> None:
     """Nobody picks a definition only to on_event that there is no model. Raises ConfigurationError."""
     resolve(wanted.model, base_url=wanted.base_url, environ=os.environ)
 
@@ -280,7 +280,7 @@ async def _listed(store: Store, conversation_id: str) -> Listed:
     return found
 
 
-def _machine(wanted: Wanted, definition: Definition, store: Store, path: Path) -> AsyncMachine:
+def _machine(wanted: ChatOptions, definition: Definition, store: Store, path: Path) -> AsyncMachine:
     """The machine with what the host brings. Raises Failure, ConfigurationError."""
     brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
     llm = _model(wanted, definition)
@@ -290,7 +290,7 @@ def _machine(wanted: Wanted, definition: Definition, store: Store, path: Path) -
     return machine
 
 
-def _model(wanted: Wanted, definition: Definition) -> LLM:
+def _model(wanted: ChatOptions, definition: Definition) -> LLM:
     """The model of --model, LLM_FSM_MODEL or the definition. Raises ConfigurationError."""
     name = wanted.model
     if name is None and not os.environ.get("LLM_FSM_MODEL"):
@@ -301,7 +301,7 @@ def _model(wanted: Wanted, definition: Definition) -> LLM:
     return PromptPrinter(llm) if wanted.show_prompt else llm
 
 
-def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
+def _opening(wanted: ChatOptions, path: Path, name: str, *, lasts: bool) -> Any:
     def head(conversation_id: str) -> Sequence[str]:
         again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
         whose = f"{name} · conversation {conversation_id}"
@@ -312,7 +312,7 @@ def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
 
 
 def _conversation(
-    wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
+    wanted: ChatOptions, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
 ) -> AsyncConversation:
     def start(on_event: Observer | None = None) -> AsyncConversation:
         name = new_id() if wanted.id is None else wanted.id
@@ -346,7 +346,7 @@ def _is_kept(machine: AsyncMachine, runner: asyncio.Runner, conversation_id: str
     return True
 
 
-def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
+def resume_command(wanted: ChatOptions, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
     parts = [console.program(), "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
@@ -367,7 +367,7 @@ def _say_waiting(talk: Talk, again: str) -> None:
         console.note(f"to go on, with the answer as a line of JSON: {again}", to_copy=True)
 
 
-def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
+def _converse(talk: Talk, wanted: ChatOptions, opening: Any, out: TextIO | None) -> int:
     resumed = wanted.resume is not None
     if talk.ended and resumed and opening is None:
         raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")

@@ -15,7 +15,7 @@ from llm_fsm.cli.options import example, verbose_option
 from llm_fsm.cli.stores import open_existing
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff import Change
+from llm_fsm.documents.diff import Difference
 from llm_fsm.documents.diff import diff as differences
 from llm_fsm.documents.discovery import file_of
 from llm_fsm.documents.loader import load_text
@@ -78,7 +78,7 @@ def _definition(path: str) -> Definition:
     return load_text(documents.text_of(path), file=documents.named(path)).definition
 
 
-def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) -> list[Change]:
+def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) -> list[Difference]:
     """Return the changes in the definitions that both call by one name, at any depth, each with that name."""
     try:
         before, after = (gather(one, file=documents.named(path)).called for one, path in (old, new))
@@ -93,7 +93,7 @@ def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) ->
     ]
 
 
-async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
+async def _counted(db: str, names: set[str], changes: Sequence[Difference]) -> Live:
     """Conversations of these definitions that have not ended, page by page."""
     store = open_existing(db, "--conversations")
     if store is None:
@@ -113,7 +113,7 @@ async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
     return Live(total, touched, tuple(numbers))
 
 
-async def _touching(store: Store, conversation_id: str, state: str, changes: Sequence[Change]) -> list[int]:
+async def _touching(store: Store, conversation_id: str, state: str, changes: Sequence[Difference]) -> list[int]:
     """Numbers of the changes that touch a conversation; its context is read only where keys matter."""
     context: Mapping[str, object] = {}
     if any(change.key is not None and change.impact != "safe" for change in changes):
@@ -125,7 +125,7 @@ async def _touching(store: Store, conversation_id: str, state: str, changes: Seq
     return [index for index, change in enumerate(changes) if change.touches(state, context)]
 
 
-def _numbers(changes: Sequence[Change]) -> str:
+def _numbers(changes: Sequence[Difference]) -> str:
     counts = {impact: sum(change.impact == impact for change in changes) for impact in _WORDS}
     parts = [
         f"{counts['strands']:,} strand{'s' if counts['strands'] == 1 else ''}",
@@ -141,13 +141,13 @@ def _live_line(live: Live | None) -> list[str]:
     return [f"{escape.plural(live.total, 'conversation')} under way, {live.touched:,} of them touched"]
 
 
-def _touched(live: Live | None, index: int, change: Change) -> str:
+def _touched(live: Live | None, index: int, change: Difference) -> str:
     if live is None or change.impact == "safe":
         return ""
     return escape.plural(live.by_change[index], "conversation")
 
 
-def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) -> Iterator[str]:
+def as_text(old: str, new: str, changes: Sequence[Difference], live: Live | None) -> Iterator[str]:
     """Yield a line for each change, the gravest first, and the numbers."""
     for index, change in enumerate(changes):
         reason = f": {change.reason}" if change.reason else ""
@@ -157,7 +157,7 @@ def as_text(old: str, new: str, changes: Sequence[Change], live: Live | None) ->
     yield from _live_line(live)
 
 
-def as_markdown(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
+def as_markdown(old: str, new: str, changes: Sequence[Difference], live: Live | None) -> str:
     """A table for a pull request; nothing in it is taken for markup."""
     head = f"### {_escaped(old)} → {_escaped(new)}\n\n{_numbers(changes)}."
     if not changes:
@@ -177,7 +177,7 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+!|~&" else char for char in visible(text))
 
 
-def as_json(old: str, new: str, changes: Sequence[Change], live: Live | None) -> str:
+def as_json(old: str, new: str, changes: Sequence[Difference], live: Live | None) -> str:
     """`{"old", "new", "changes": […], "conversations": {"live", "touched"} or null}`."""
     rows = []
     for index, change in enumerate(changes):
@@ -189,7 +189,7 @@ def as_json(old: str, new: str, changes: Sequence[Change], live: Live | None) ->
     return escape.as_json({"old": old, "new": new, "changes": rows, "conversations": counted})
 
 
-FORMS: Mapping[str, Callable[[str, str, Sequence[Change], Live | None], str]] = {
+FORMS: Mapping[str, Callable[[str, str, Sequence[Difference], Live | None], str]] = {
     "json": as_json,
     "markdown": as_markdown,
 }

@@ -35,7 +35,7 @@ from llm_fsm.turn.turn_state import HostCapabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _PromptContent:
     """The content of the conversation that the prompt is made for."""
 
     context: Mapping[str, Any]
@@ -93,7 +93,7 @@ def prompt(
     known = {} if context is None else context_of(context)
     window = () if history is None else _exchanges(history)
     kit = _kit(program, tools, mcp)
-    said = _Said(context=known, window=window, message=message)
+    said = _PromptContent(context=known, window=window, message=message)
     requests = [_request(program, name, said, HostCapabilities(tools=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if not requests:
@@ -166,7 +166,7 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
     return (*found, *([(user, "")] if user is not None else []))
 
 
-def _request(program: CompiledMachine, state: str, said: _Said, capabilities: HostCapabilities) -> LLMRequest:
+def _request(program: CompiledMachine, state: str, said: _PromptContent, capabilities: HostCapabilities) -> LLMRequest:
     try:
         return request_for(
             program,

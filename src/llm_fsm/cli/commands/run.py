@@ -59,7 +59,7 @@ _FORGETS = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunOptions:
     """The run that the command line asks for. `answer`: NOTHING where none is given."""
 
     file: str
@@ -84,7 +84,7 @@ class Wanted:
 class RunSession:
     """One run from the command line. `answering`: what is being answered now."""
 
-    wanted: Wanted
+    wanted: RunOptions
     path: Path
     runner: asyncio.Runner
     machine: AsyncMachine
@@ -256,7 +256,7 @@ def run(
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
         ctx.call_on_close(import_module("llm_fsm.engine.logging").enable_logging(level))
-    wanted = Wanted(
+    wanted = RunOptions(
         file=str(fsm if file is None else file),
         input=host.input_of(given),
         model=model,
@@ -290,14 +290,14 @@ def _check_options(
         raise click.UsageError("--answer goes to a run that waits: name it with --resume or --last", ctx)
 
 
-def _run(wanted: Wanted) -> int:
+def _run(wanted: RunOptions) -> int:
     if not wanted.json:
         return _perform(wanted, None)
     with own_output() as out:
         return _perform(wanted, out)
 
 
-def _perform(wanted: Wanted, out: TextIO | None) -> int:
+def _perform(wanted: RunOptions, out: TextIO | None) -> int:
     path = choice.located(wanted.file, definition_paths())
     definition = choice.opened(path)
     if definition.kind_of(definition.initial_state) == "converse":
@@ -328,10 +328,10 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
 
 
 def _machine(
-    wanted: Wanted,
+    wanted: RunOptions,
     definition: Definition,
     store: Store,
-    brought: host.Host,
+    brought: host.HostTools,
     *,
     servers: Mapping[str, Any],
     path: Path,
@@ -351,7 +351,7 @@ def _machine(
     return machine
 
 
-def _view(wanted: Wanted, machine: AsyncMachine, out: TextIO | None) -> report.View:
+def _view(wanted: RunOptions, machine: AsyncMachine, out: TextIO | None) -> report.View:
     if wanted.json:
         return report.JsonLines(machine.program, out)
     live = import_module("llm_fsm.cli.terminal.progress")

@@ -41,7 +41,7 @@ _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_clien
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ServeOptions:
     """The options of the command."""
 
     brought: Brought
@@ -116,7 +116,7 @@ def serve(
         raise click.UsageError(
             f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth", ctx
         )
-    wanted = Wanted(
+    wanted = ServeOptions(
         brought=Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp),
         token_file=token_file,
         verbose=ctx.ensure_object(Settings).verbose,
@@ -153,7 +153,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _serve(wanted: Wanted) -> int:
+def _serve(wanted: ServeOptions) -> int:
     run: Any = import_module("llm_fsm.server.run")
     import_module("llm_fsm.server.connections").raise_descriptors()
     limits = _limits(wanted)
@@ -180,7 +180,7 @@ async def _close(app: Any) -> None:
         await machine.close()
 
 
-def _listening(wanted: Wanted) -> socket.socket:
+def _listening(wanted: ServeOptions) -> socket.socket:
     """The socket to listen on. Raises Failure."""
     try:
         place = socket.getaddrinfo(wanted.host.strip("[]"), wanted.port, type=socket.SOCK_STREAM)[0]
@@ -192,7 +192,7 @@ def _listening(wanted: Wanted) -> socket.socket:
     return made
 
 
-def _say(wanted: Wanted, listening: socket.socket) -> None:
+def _say(wanted: ServeOptions, listening: socket.socket) -> None:
     host = wanted.host if wanted.host not in ("0.0.0.0", "::") else "127.0.0.1"
     shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
     url = f"http://{shown}:{listening.getsockname()[1]}"
@@ -202,7 +202,7 @@ def _say(wanted: Wanted, listening: socket.socket) -> None:
 def application() -> Any:
     """The application of one of several workers."""
     settings = _with_tuples(json.loads(os.environ[_SETTINGS]))
-    wanted = Wanted(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))})
+    wanted = ServeOptions(**{**settings, "brought": Brought(**_with_tuples(settings["brought"]))})
     atexit.register(_observing(wanted).close)
     return _application(wanted)
 
@@ -211,7 +211,7 @@ def _with_tuples(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
 
 
-def _observing(wanted: Wanted) -> ExitStack:
+def _observing(wanted: ServeOptions) -> ExitStack:
     """Begin the logs and the export that are wanted. Closing the stack ends them."""
     stack = ExitStack()
     if wanted.log == "json":
@@ -224,11 +224,11 @@ def _observing(wanted: Wanted) -> ExitStack:
     return stack
 
 
-def _limits(wanted: Wanted) -> Any:
+def _limits(wanted: ServeOptions) -> Any:
     return import_module("llm_fsm.server.limits").Limits(messages_per_minute=wanted.rate)
 
 
-def _application(wanted: Wanted) -> Any:
+def _application(wanted: ServeOptions) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
     server: Any = import_module("llm_fsm.server")
     try:

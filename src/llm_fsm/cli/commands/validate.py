@@ -30,7 +30,7 @@ STDIN = "<stdin>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ValidationOptions:
     """The check that is asked for, and the use of its findings. `root`: the folder that settings belong to."""
 
     paths: tuple[str, ...]
@@ -118,7 +118,7 @@ def validate(
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
     paths = tuple(file_of(path) for path in paths)
-    wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    wish = ValidationOptions(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
     files: list[str] = []
     findings: list[Finding] = []
     for file, found in _checked(wish):
@@ -199,7 +199,7 @@ def _give(report: str, output: str | None) -> None:
         console.text(report)
 
 
-def _text_of(wish: Wish, file: str) -> str | None:
+def _text_of(wish: ValidationOptions, file: str) -> str | None:
     """Return the text of a file; None for one that cannot be read, and for standard input."""
     try:
         return None if file == wish.stdin_name else read(file)
@@ -207,7 +207,7 @@ def _text_of(wish: Wish, file: str) -> str | None:
         return None
 
 
-def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
+def _checked(wish: ValidationOptions) -> Iterator[tuple[str, list[Finding]]]:
     """Each file that the paths stand for, once, with the findings that are reported."""
     seen: set[str] = set()
     for path in wish.paths:
@@ -224,12 +224,12 @@ def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
             yield path, [replace(finding(exits.UNREADABLE, message), file=path)]
 
 
-def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:
+def _kept(wish: ValidationOptions, file: str, findings: Iterable[Finding]) -> list[Finding]:
     place = os.path.relpath(file, wish.root).replace(os.sep, "/") if wish.config.per_file_ignores else file
     return [found for found in findings if wish.config.keeps(found, place)]
 
 
-def _check_file(wish: Wish, file: str) -> list[Finding]:
+def _check_file(wish: ValidationOptions, file: str) -> list[Finding]:
     found = check(file, token_budget=wish.config.token_budget)
     if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
         return found
@@ -240,7 +240,7 @@ def _check_file(wish: Wish, file: str) -> list[Finding]:
     return check(file, token_budget=wish.config.token_budget)
 
 
-def _check_stdin(wish: Wish) -> list[Finding]:
+def _check_stdin(wish: ValidationOptions) -> list[Finding]:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     found = check_data(data, file=wish.stdin_name, token_budget=wish.config.token_budget)
     if wish.diff and not any(one.code.startswith("E") for one in found):
@@ -248,7 +248,7 @@ def _check_stdin(wish: Wish) -> list[Finding]:
     return found
 
 
-def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
+def _mended(wish: ValidationOptions, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
     fixed = import_module("llm_fsm.lint.fix.fixes").fix(text, partial(_judged, wish, file))
@@ -265,7 +265,7 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     return True
 
 
-def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
+def _judged(wish: ValidationOptions, file: str, text: str) -> list[Finding]:
     """Return the findings that are reported; mending goes by these alone."""
     findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
     return _kept(wish, file, findings)

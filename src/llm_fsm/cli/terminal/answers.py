@@ -26,7 +26,7 @@ _SHORT: Mapping[str, str] = {"y": "yes", "true": "yes", "n": "no", "false": "no"
 
 
 @dataclass(slots=True)
-class Answer:
+class TypedAnswer:
     """The answer to a pause as far as it is typed. Each line fills the first field that is empty, or is all of it.
 
     Attributes:

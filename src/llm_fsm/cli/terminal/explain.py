@@ -80,11 +80,11 @@ def _note(noted: why.Noted) -> Iterator[str]:
             yield f"  not stored: {noted.key}: {noted.reason}{kept}"
         case why.Stopped():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
-        case why.Decision():
+        case why.MoveDecision():
             yield from _decision(noted)
 
 
-def _decision(decision: why.Decision) -> Iterator[str]:
+def _decision(decision: why.MoveDecision) -> Iterator[str]:
     answer = _ANSWERS[decision.outcome].format(target=decision.target, reason=decision.reason)
     yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {answer}"
     for number, candidate in enumerate(decision.candidates, start=1):
@@ -106,7 +106,7 @@ def _candidate(number: int, candidate: why.Candidate) -> Iterator[str]:
         yield f"       {_check(check)}"
 
 
-def _check(check: why.Check) -> str:
+def _check(check: why.ConditionCheck) -> str:
     values = [f"{name} = {shown(value)}" for name, value in check.values.items()]
     values += [f"{name} is not known" for name in check.unset]
     what = escape.shortened(check.description, _VALUE_CHARS) or "condition"

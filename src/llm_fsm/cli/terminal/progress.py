@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from llm_fsm.cli import run_report as report
 from llm_fsm.cli.terminal import console, escape
-from llm_fsm.cli.terminal.answers import Answer
+from llm_fsm.cli.terminal.answers import TypedAnswer
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
@@ -25,7 +25,7 @@ class Screen:
 
     def __init__(self, definition: Definition, *, asks: bool) -> None:
         self._asks = asks
-        self._tally = report.Tally()
+        self._tally = report.RunTally()
         self._began = monotonic()
         self._note(definition.name)
 
@@ -71,7 +71,7 @@ class Screen:
         """Return what the person answers. Raises EOFError if the input ends or the answer is empty: not now."""
         if not self._asks:
             raise EOFError(pause.what)
-        answer = Answer(pause)
+        answer = TypedAnswer(pause)
         self._note(*told, *report.waiting(pause, with_schema=not answer.fields))
         while True:
             line = console.ask(answer.question(required=_LATER), answer.words)

@@ -25,7 +25,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.terminal import answers, console, escape
 from llm_fsm.cli.terminal import slash_commands as slash
-from llm_fsm.cli.terminal.answers import Answer
+from llm_fsm.cli.terminal.answers import TypedAnswer
 from llm_fsm.cli.terminal.wrap import Words
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.observers import Observer
@@ -106,7 +106,7 @@ def _unseen_keys() -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class Opening:
+class ShownOpening:
     """The opening of a new conversation: its head, and its greeting as the words come.
 
     `head`: gives the lines for a conversation id. They stand above the first word, and are shown once. All but the
@@ -194,7 +194,7 @@ def converse(talk: Talk, editor: PromptSession[str], *, opening: str, resumed: b
     """
     if opening:
         reply(opening)
-    answer: Answer | None = None
+    answer: TypedAnswer | None = None
     fresh = True
     over = resumed and talk.ended
     if over:
@@ -228,13 +228,13 @@ def _left(talk: Talk) -> int:
     return exits.OK if talk.paused is None else exits.PAUSED
 
 
-def _asked(talk: Talk, answer: Answer | None) -> Answer | None:
+def _asked(talk: Talk, answer: TypedAnswer | None) -> TypedAnswer | None:
     """Show once what is waited for, and each time the field that is asked for."""
     pause = talk.paused
     if pause is None:
         return None
     if answer is None or answer.pause.id != pause.id:
-        answer = Answer(pause)
+        answer = TypedAnswer(pause)
         said = talk.last_words()
         told = [line for line in report.before(talk.program(), talk.session()) if line not in said]
         note(*told, *answers.shown(pause))
@@ -256,7 +256,7 @@ def _obeyed(talk: Talk, outcome: slash.Outcome) -> None:
         _turn(talk, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
 
 
-def _take(talk: Talk, message: str, answer: Answer | None) -> Answer | None:
+def _take(talk: Talk, message: str, answer: TypedAnswer | None) -> TypedAnswer | None:
     """Take a line that is no command: a message, or an answer, or a part of one. Return what is left to answer."""
     if answer is None:
         said = pick(talk.choices, message) or message
@@ -269,7 +269,7 @@ def _take(talk: Talk, message: str, answer: Answer | None) -> Answer | None:
         console.error(str(error))
         return answer
     _turn(talk, lambda hear: talk.answer(answer.value, hear))
-    return Answer(answer.pause)
+    return TypedAnswer(answer.pause)
 
 
 class _Due(Exception):

@@ -46,7 +46,7 @@ _KINDS = frozenset({"decide", "task"})
 
 def read(text: str) -> Chart:
     """Return the chart of a diagram. Raises ConversionError."""
-    reader = _Reader()
+    reader = _MermaidReader()
     lines = re.split(r"\r\n|\n|\r", text)
     at = reader.head(lines)
     while at < len(lines):
@@ -55,7 +55,7 @@ def read(text: str) -> Chart:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _MermaidReader:
     chart: Chart = field(default_factory=lambda: Chart(titled=True))
     scopes: list[str] = field(default_factory=list)
     regions: dict[str, int] = field(default_factory=dict)
@@ -298,16 +298,16 @@ class _Reader:
         self.chart.mapped(f'[*] becomes the final state "{name}"', self.ends[""])
 
 
-_STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str], int], None]], ...] = (
-    (re.compile(r"\}"), _Reader.closed),
-    (re.compile("--"), _Reader.region),
-    (_ARROW, _Reader.arrow),
-    (_CLASS, _Reader.styled),
-    (_IGNORED, _Reader.ignored),
-    (_FLOATING, _Reader.floating),
-    (_STATE, _Reader.state),
-    (_SAYS, _Reader.says),
-    (_ALONE, _Reader.alone),
+_STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[_MermaidReader, re.Match[str], int], None]], ...] = (
+    (re.compile(r"\}"), _MermaidReader.closed),
+    (re.compile("--"), _MermaidReader.region),
+    (_ARROW, _MermaidReader.arrow),
+    (_CLASS, _MermaidReader.styled),
+    (_IGNORED, _MermaidReader.ignored),
+    (_FLOATING, _MermaidReader.floating),
+    (_STATE, _MermaidReader.state),
+    (_SAYS, _MermaidReader.says),
+    (_ALONE, _MermaidReader.alone),
 )
 _BREAK = re.compile(r"<br\s*/?>|\\n", re.IGNORECASE)
 

@@ -39,12 +39,12 @@ def read(text: str) -> Chart:
         raise ConversionError(error.message, error.line) from error
     if not isinstance(scan.value, dict):
         raise ConversionError("an XState machine is one JSON object", 1)
-    reader = _Reader(lambda pointer: scan.position(pointer).line)
+    reader = _XStateReader(lambda pointer: scan.position(pointer).line)
     return reader.machine(scan.value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _NodePlace:
     """A node of the machine: its name (path joined by dots; "" is the root) and its place."""
 
     name: str
@@ -53,10 +53,10 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _XStateReader:
     line: Callable[[str], int]
     chart: Chart = field(default_factory=Chart)
-    places: list[_Place] = field(default_factory=list)
+    places: list[_NodePlace] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
 
     def machine(self, value: dict[str, Any]) -> Chart:
@@ -66,7 +66,7 @@ class _Reader:
         self.chart.name = name if isinstance(name, str) and name != "(machine)" else ""
         words = value.get("description")
         self.chart.description = words if isinstance(words, str) else ""
-        self.collect(_Place("", "", value), 0)
+        self.collect(_NodePlace("", "", value), 0)
         self.chart.initial = self.initial(self.places[0])
         if value.get("type") == "parallel":
             self.chart.lost("the machine runs regions side by side: only the first one is entered", self.line("/type"))
@@ -75,7 +75,7 @@ class _Reader:
             self.arrows(place)
         return self.chart
 
-    def collect(self, place: _Place, depth: int) -> None:
+    def collect(self, place: _NodePlace, depth: int) -> None:
         """Yield all nodes, outer ones first."""
         if depth > MAX_DEPTH:
             raise ConversionError(f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer))
@@ -95,14 +95,14 @@ class _Reader:
                 self.chart.lost(f'a second state "{name[:80]}"', self.line(pointer))
                 continue
             vertex = self.chart.vertex(name, place.name or None, self.line(pointer))
-            held = _Place(name, pointer, inner if isinstance(inner, dict) else {})
+            held = _NodePlace(name, pointer, inner if isinstance(inner, dict) else {})
             self.describe(held, vertex.label)
             self.collect(held, depth + 1)
         if place.name and isinstance(states, dict) and states:
             self.chart.vertices[place.name].initial = self.initial(place)
         self.unused(value, place.pointer, _shown(place.name))
 
-    def describe(self, place: _Place, label: list[str]) -> None:
+    def describe(self, place: _NodePlace, label: list[str]) -> None:
         value, vertex = place.value, self.chart.vertices[place.name]
         words = value.get("description")
         if isinstance(words, str):
@@ -122,7 +122,7 @@ class _Reader:
             reason = ": what happens here is done by handlers or tools" if key in _ACTING else ""
             self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}{step(key)}"))
 
-    def initial(self, place: _Place) -> str | None:
+    def initial(self, place: _NodePlace) -> str | None:
         given = place.value.get("initial")
         target = given.get("target") if isinstance(given, dict) else given
         if isinstance(target, list):
@@ -137,7 +137,7 @@ class _Reader:
             self.chart.lost(what, self.line(place.pointer + "/initial"))
         return found
 
-    def arrows(self, place: _Place) -> None:
+    def arrows(self, place: _NodePlace) -> None:
         value, pointer = place.value, place.pointer
         for key in ("on", "after"):
             if value.get(key) is not None and not isinstance(value[key], dict):
@@ -162,7 +162,7 @@ class _Reader:
                     self.each(place, one[key], f"{where}/{key}", event=what)
 
     def each(
-        self, place: _Place, given: Any, pointer: str, *, event: str, auto: bool = False, done: bool = False
+        self, place: _NodePlace, given: Any, pointer: str, *, event: str, auto: bool = False, done: bool = False
     ) -> None:
         """Yield the transitions of one event: a target, an object, or a list of them."""
         for index, one in enumerate(given if isinstance(given, list) else [given]):
@@ -189,7 +189,7 @@ class _Reader:
                 )
             )
 
-    def target(self, place: _Place, found: Mapping[str, Any], pointer: str) -> str | None:
+    def target(self, place: _NodePlace, found: Mapping[str, Any], pointer: str) -> str | None:
         given = found.get("target")
         if isinstance(given, list):
             if len(given) > 1:
@@ -203,7 +203,7 @@ class _Reader:
             self.chart.lost(f'a transition to "{given[:80]}", which is not there', self.line(pointer))
         return name
 
-    def resolved(self, place: _Place, given: str) -> str | None:
+    def resolved(self, place: _NodePlace, given: str) -> str | None:
         if given.startswith("#"):
             return self.by_id(given)
         if given.startswith("."):

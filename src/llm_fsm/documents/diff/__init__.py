@@ -37,19 +37,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff.change import Change, Subject, from_to
+from llm_fsm.documents.diff.change import Difference, Subject, from_to
 from llm_fsm.documents.diff.keys import key_changes
 from llm_fsm.documents.diff.renames import renamed, renamed_keys, renamed_states
 from llm_fsm.documents.diff.states import state_changes
 from llm_fsm.documents.diff.transitions import transition_changes
 
-__all__ = ["Change", "diff"]
+__all__ = ["Difference", "diff"]
 
 _TOP = frozenset({"states", "context_schema", "global_transitions", "initial_state"})
 _SPOKEN = frozenset({"description", "persona"})
 
 
-def diff(old: Definition, new: Definition) -> tuple[Change, ...]:
+def diff(old: Definition, new: Definition) -> tuple[Difference, ...]:
     """Return all differences, the most severe first; none for definitions with the same content."""
     states = renamed_states(old, new)
     keys = renamed_keys(old, new, states)
@@ -65,16 +65,16 @@ def diff(old: Definition, new: Definition) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: rank[change.impact]))
 
 
-def _machine(old: Definition, new: Definition) -> Iterator[Change]:
+def _machine(old: Definition, new: Definition) -> Iterator[Difference]:
     if old.initial_state != new.initial_state:
         text = f'conversations begin in "{new.initial_state}" instead of "{old.initial_state}"'
-        yield Change(subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state")
+        yield Difference(subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state")
     for name, field in Definition.model_fields.items():
         key = field.alias or name
         if name not in _TOP and getattr(old, name) != getattr(new, name):
             subject: Subject = "words" if name in _SPOKEN else "setting"
             text = f'"{key}" changed{from_to(getattr(old, name), getattr(new, name))}'
-            yield Change(
+            yield Difference(
                 subject=subject, how="changed", impact="safe", message=text, pointer=f"/{key}",
                 reason="conversations under the old name cannot be carried over" if key == "name" else "",
             )  # fmt: skip

@@ -17,7 +17,7 @@ When = Literal["set", "unset", "misfit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Difference:
     """One difference. `pointer` is its place in the new definition, or in the old one for a removed part.
 
     A conversation is affected if it is in one of `states` (empty: in any state) and its context fits `when`. That is:

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of
 
 _OTHERS_BOUND = {
@@ -22,25 +22,25 @@ _OTHERS_BOUND = {
 _LIFTED = {"minimum": min, "minLength": min, "minItems": min, "maximum": max, "maxLength": max, "maxItems": max}
 
 
-def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
+def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Difference]:
     was, now = collected(old), collected(new)
     yield from _frame(old, new)
     for key in was:
         place = "/context_schema/properties" + step(key)
         if key in renames:
-            yield Change(
+            yield Difference(
                 subject="key", how="renamed", impact="needs-map", pointer=place, key=key,
                 message=f'key "{key}" is now called "{renames[key]}" (guessed from its schema and place)',
                 reason="stored values have the old name",
             )  # fmt: skip
         elif key not in now:
-            yield Change(
+            yield Difference(
                 subject="key", how="removed", impact="needs-map", message=f'key "{key}" removed', pointer=place,
                 key=key, reason="stored values stay in the context, where nothing names them",
             )  # fmt: skip
         elif _writable(key, old) and not _writable(key, new):
             states = tuple(sorted(now[key]))
-            yield Change(
+            yield Difference(
                 subject="key", how="changed", impact="needs-map", pointer="/context_schema", key=key, when="unset",
                 message=f'key "{key}" is no longer declared, but still {"collected" if states else "demanded"}',
                 reason='with a "context_schema" only its keys can be written, so what the user says is not stored',
@@ -55,7 +55,7 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
                 yield from _schema(key, old, new, key)
                 continue
             place = "/context_schema/properties" + step(key)
-            yield Change(subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place)
+            yield Difference(subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place)
 
 
 def _writable(key: str, definition: Definition) -> bool:
@@ -65,21 +65,21 @@ def _writable(key: str, definition: Definition) -> bool:
     return head_of(key, definition.key_schemas) in definition.key_schemas
 
 
-def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Change]:
+def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Difference]:
     """Yield a key that is used as before, and has lost its schema."""
     place = "/context_schema/properties" + step(key)
     text = f'key "{key}" is no longer declared'
     if old.is_secret(key) and not new.is_secret(key):
-        yield Change(
+        yield Difference(
             subject="key", how="changed", impact="needs-map", message=f"{text}, and was secret", pointer=place,
             key=key, reason="what is stored is dropped, and what comes is shown in prompts",
         )  # fmt: skip
     elif new.context_schema is None:
         text = f"{text}: the model may write it, and any value will do"
-        yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
 
 
-def _frame(old: Definition, new: Definition) -> Iterator[Change]:
+def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
     """Yield changes of `context_schema` besides its keys. They affect no stored values."""
     was, now = old.context_schema, new.context_schema
     if was is None or now is None:
@@ -87,12 +87,12 @@ def _frame(old: Definition, new: Definition) -> Iterator[Change]:
     for word in dict.fromkeys((*was, *now)):
         if word not in ("properties", "$defs") and was.get(word) != now.get(word):
             text = f'"{word}" of "context_schema" changed{from_to(was.get(word), now.get(word))}'
-            yield Change(
+            yield Difference(
                 subject="setting", how="changed", impact="safe", message=text, pointer="/context_schema" + step(word)
             )
 
 
-def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Change]:
+def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Difference]:
     """Yield changes of the schema of a key. An undeclared key has an empty one."""
     declared, now = key in old.key_schemas, new.key_schemas[current]
     was = old.key_schemas.get(key, {})
@@ -102,9 +102,9 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
     if before != after:
         text = f'key "{current}" is written by the {after} instead of the {before}'
         if after == "model":
-            yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source")
+            yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source")
         else:
-            yield Change(
+            yield Difference(
                 subject="key", how="changed", impact="needs-map", message=text, pointer=place + "/x-source",
                 key=key, when="unset", reason="conversations that lack it cannot be asked for it any more",
             )  # fmt: skip
@@ -113,16 +113,16 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
         told = ", ".join(_told(one, other))
         text = f'schema of key "{current}" changed ({told})' if declared else f'key "{current}" is now declared'
         if _wider(one, other):
-            yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place)
+            yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
         else:
-            yield Change(
+            yield Difference(
                 subject="key", how="changed", impact="needs-map", message=text if declared else f"{text} ({told})",
                 pointer=place, key=key, when="misfit", reason="stored values may not fit any more",
                 schema={**now, "$defs": _definitions(new)},
             )  # fmt: skip
     elif was != now and before == after:
         text = f'words or secrecy of key "{current}" changed'
-        yield Change(subject="words", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place)
 
 
 def _definitions(definition: Definition) -> Mapping[str, Any]:

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._json import step
 from llm_fsm.definition.models import Definition, State
-from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.renames import WORDS
 
 _PARKED = ("wait_for", "answer_schema", "flow")
 _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})
 
 
-def state_changes(old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
+def state_changes(
+    old: Definition, before: Definition, new: Definition, renames: Mapping[str, str]
+) -> Iterator[Difference]:
     """Yield changes of states. `before` is the old definition with the new names."""
     back = {now: was for was, now in renames.items()}
     yield from _states(old, new, renames)
@@ -22,39 +24,39 @@ def state_changes(old: Definition, before: Definition, new: Definition, renames:
             yield from _state(name, before, new, back)
 
 
-def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Iterator[Change]:
+def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Iterator[Difference]:
     for name in old.states:
         place = "/states" + step(name)
         if old.kind_of(name) == "final" and name not in new.states:
             yield _end(name, renamed.get(name), place)
         elif name in renamed:
             now = renamed[name]
-            yield Change(
+            yield Difference(
                 subject="state", how="renamed", impact="needs-map", pointer="/states" + step(now), states=(name,),
                 message=f'state "{name}" is now called "{now}" (guessed from what they have in common)',
                 reason="conversations in it must be moved to the new name",
             )  # fmt: skip
         elif name not in new.states:
-            yield Change(
+            yield Difference(
                 subject="state", how="removed", impact="strands", pointer=place, states=(name,),
                 message=f'state "{name}" removed', reason="conversations in it cannot be opened any more",
             )  # fmt: skip
     for name in new.states:
         if name not in old.states and name not in renamed.values():
             text = f'state "{name}" added'
-            yield Change(subject="state", how="added", impact="safe", message=text, pointer="/states" + step(name))
+            yield Difference(subject="state", how="added", impact="safe", message=text, pointer="/states" + step(name))
 
 
-def _end(name: str, now: str | None, place: str) -> Change:
+def _end(name: str, now: str | None, place: str) -> Difference:
     """Yield the removal of an end. Conversations that reached it are not running any more."""
     if now is None:
         text = f'final state "{name}" removed'
-        return Change(subject="state", how="removed", impact="safe", message=text, pointer=place)
+        return Difference(subject="state", how="removed", impact="safe", message=text, pointer=place)
     text = f'final state "{name}" is now called "{now}" (guessed from what they have in common)'
-    return Change(subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now))
+    return Difference(subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now))
 
 
-def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
+def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Difference]:
     """Yield changes of a state that still exists."""
     place, was, now = "/states" + step(name), old.states[name], new.states[name]
     here = (back.get(name, name),)
@@ -62,7 +64,7 @@ def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str])
         yield _kind(name, old.kind_of(name), new.kind_of(name), place, here)
     for key in _PARKED:
         if getattr(was, key) != getattr(now, key):
-            yield Change(
+            yield Difference(
                 subject="state", how="changed", impact="needs-map", pointer=place + step(key), states=here,
                 message=f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}',
                 reason="conversations parked here still wait for the old one",
@@ -70,19 +72,19 @@ def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str])
     for key in WORDS:
         if getattr(was, key) != getattr(now, key):
             text = f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
-            yield Change(subject="words", how="changed", impact="safe", message=text, pointer=place + step(key))
+            yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place + step(key))
     for key in State.model_fields:
         if key not in _OWN and getattr(was, key) != getattr(now, key):
             text = f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
-            yield Change(subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key))
+            yield Difference(subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key))
 
 
-def _kind(name: str, was: str, now: str, place: str, here: tuple[str, ...]) -> Change:
+def _kind(name: str, was: str, now: str, place: str, here: tuple[str, ...]) -> Difference:
     text = f'state "{name}" is of kind {now} instead of {was}'
     if was == "final":
-        return Change(subject="state", how="changed", impact="safe", message=text, pointer=place + "/kind")
+        return Difference(subject="state", how="changed", impact="safe", message=text, pointer=place + "/kind")
     stranded = now == "final"
-    return Change(
+    return Difference(
         subject="state", how="changed", impact="strands" if stranded else "needs-map", message=text,
         pointer=place + "/kind", states=here,
         reason="there is no way on from here" if stranded else "conversations rest here in the old way",

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from llm_fsm._json import step
 from llm_fsm._text import listed
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.change import Difference, from_to
 from llm_fsm.documents.diff.reachability import Ways, stranded
 from llm_fsm.documents.diff.renames import asked, head_of
 
 _EVERYWHERE = "every state that waits"
 
 
-def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
+def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Difference]:
     """Yield changes of transitions. `old` has the new names, and `back` returns the old name of a renamed state."""
     context = _Context(old, new, back)
     told: set[str] = set()
@@ -38,10 +38,10 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
             yield _lost(was[index], f"{place}/{index}", where, context, name)
         for index in come:
             text = f'transition {where} to "{now[index].target_state}" added'
-            yield Change(subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}")
+            yield Difference(subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}")
     late = context.old_names(one for one in new.states if one in context.lost - told and one in old.states)
     if late:
-        yield Change(
+        yield Difference(
             subject="machine", how="changed", impact="strands", pointer="/states", states=late,
             message=f"no end can be reached any more from {listed(late)}",
             reason="conversations there can never come to an end",
@@ -124,30 +124,30 @@ def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[
     return pairs, gone, come
 
 
-def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Change]:
+def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Difference]:
     """Yield changes of order at equal priority. `kept`: each transition that stayed, with its old and new places."""
     before = sorted(kept, key=lambda one: (one[2].priority, one[0]))
     after = sorted(kept, key=lambda one: (one[2].priority, one[1]))
     if before == after:
         return
     targets = listed(dict.fromkeys(one.target_state for _, _, one in after))
-    yield Change(
+    yield Difference(
         subject="transition", how="changed", impact="safe", pointer=place,
         message=f"order of the transitions {where} changed: {targets}",
         reason="without the model the first one that holds is taken",
     )  # fmt: skip
 
 
-def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Change:
+def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Difference:
     text = f'transition {where} to "{transition.target_state}" removed'
     here = context.losing(owner)
     if not here:
-        return Change(
+        return Difference(
             subject="transition", how="removed", impact="safe", message=text, pointer=place,
             reason=_out_of_reach(context, owner),
         )  # fmt: skip
     states = context.old_names(here)
-    return Change(
+    return Difference(
         subject="transition", how="removed", impact="strands", message=text, pointer=place, states=states,
         reason=f"from {listed(states)} no end can be reached any more",
     )  # fmt: skip
@@ -162,21 +162,23 @@ def _out_of_reach(context: _Context, owner: str | None) -> str:
     return f'from "{owner}" conversations do not come to {listed(names)} any more' if names else ""
 
 
-def _transition(edge: _Edge, context: _Context) -> Iterator[Change]:
+def _transition(edge: _Edge, context: _Context) -> Iterator[Difference]:
     was, now, what = edge.old, edge.new, edge.what
     if was.description != now.description:
         text = f"description of the {what} reworded{from_to(was.description, now.description)}"
-        yield Change(subject="words", how="changed", impact="safe", message=text, pointer=edge.place + "/description")
+        place = edge.place + "/description"
+        yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place)
     for name, field in Transition.model_fields.items():
         key = field.alias or name
         if name not in ("target_state", "description", "conditions") and getattr(was, name) != getattr(now, name):
             text = f'"{key}" of the {what} changed{from_to(getattr(was, name), getattr(now, name))}'
-            yield Change(subject="setting", how="changed", impact="safe", message=text, pointer=edge.place + step(key))
+            place = edge.place + step(key)
+            yield Difference(subject="setting", how="changed", impact="safe", message=text, pointer=place)
     if was.conditions != now.conditions:
         yield from _conditions(edge, context)
 
 
-def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
+def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
     """Compare conditions as a whole, because they cannot be paired."""
     texts = [Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)]
     more, less = texts[1] - texts[0], texts[0] - texts[1]
@@ -188,22 +190,22 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
     needed = sorted(asked(edge.new.conditions) - asked(edge.old.conditions))
     missing = {key: found for key in needed if (found := _missing(key, edge, context)) is not None}
     if not missing:
-        yield Change(subject="condition", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(subject="condition", how="changed", impact="safe", message=text, pointer=place)
     for key, (states, reason) in missing.items():
-        yield Change(
+        yield Difference(
             subject="condition", how="changed", impact="needs-map", message=text, pointer=place, states=states,
             key=key, when="unset", reason=reason,
         )  # fmt: skip
 
 
-def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
+def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Difference:
     """Report conditions that can never be true, so that the transition is practically removed."""
     here = context.losing(edge.owner)
     reason = "they can never hold now, so it is never taken"
     if not here:
-        return Change(subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason)
+        return Difference(subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason)
     states = context.old_names(here)
-    return Change(
+    return Difference(
         subject="condition", how="changed", impact="strands", message=text, pointer=place, states=states,
         reason=f"{reason}, and from {listed(states)} no end can be reached any more",
     )  # fmt: skip

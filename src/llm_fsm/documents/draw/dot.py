@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
 
-from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, DrawnState, Edge, Picture
 
 START_ID = "[*]"
 """The point from which an arrow leads to the initial state."""
@@ -69,7 +69,7 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _node(node: Node, shaped: Callable[[str], str]) -> str:
+def _node(node: DrawnState, shaped: Callable[[str], str]) -> str:
     parts = [SIGNS[node.level] + node.id]
     if node.label:
         parts.append(shaped(node.label))

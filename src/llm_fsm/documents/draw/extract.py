@@ -43,7 +43,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class DrawnState:
     """A state. `label` is its purpose, `reply` its fixed text, and `level` its mark."""
 
     id: str
@@ -92,7 +92,7 @@ class Picture:
 
     name: str
     initial: str | None
-    nodes: tuple[Node, ...]
+    nodes: tuple[DrawnState, ...]
     edges: tuple[Edge, ...]
 
     @property
@@ -115,7 +115,7 @@ def extract(written: Mapping[str, Any], details: Details | None = None) -> Pictu
     edges += [_edge(EVERYWHERE, placed, shown) for placed in document.root.items("global_transitions")]
     edges += _of_patterns(document)
     for edge in edges:
-        nodes.setdefault(edge.target, Node(id=edge.target, kind=UNKNOWN))
+        nodes.setdefault(edge.target, DrawnState(id=edge.target, kind=UNKNOWN))
     return Picture(
         name=one_line(document.root.text("name")),
         initial=None if document.initial is None else _id(document.initial),
@@ -143,11 +143,11 @@ def _id(name: str) -> str:
     return one_line(name) or "?"
 
 
-def _node(document: Document, name: str, placed: Placed, shown: Details) -> Node:
+def _node(document: Document, name: str, placed: Placed, shown: Details) -> DrawnState:
     label = placed.text("purpose") or placed.text("description")
     if document.kind_of(name) == "subflow":
         label = f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
-    return Node(
+    return DrawnState(
         id=_id(name),
         kind=document.kind_of(name),
         label=one_line(label),

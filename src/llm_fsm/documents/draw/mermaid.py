@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, SIGNS, DrawnState, Edge, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
 """The comment with the state id of a substitute."""
@@ -100,7 +100,7 @@ def _ids(names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
-def _node(node: Node, name: str) -> Iterator[str]:
+def _node(node: DrawnState, name: str) -> Iterator[str]:
     """Yield a title, which is the id, and the lines below it."""
     parts = [node.label] if node.label else []
     if node.keys:

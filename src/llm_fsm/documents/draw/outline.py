@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm.definition.graph import reachable
-from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
 
 
 def outline(picture: Picture) -> str:
@@ -66,7 +66,9 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
     return below, kept
 
 
-def _branch(root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture) -> Iterator[str]:
+def _branch(
+    root: str, nodes: Mapping[str, DrawnState], below: dict[str, list[Edge]], picture: Picture
+) -> Iterator[str]:
     """Yield one root and its tree. Each state is opened where breadth-first search meets it first."""
     opened: dict[str, Edge | None] = {root: None}
     queue = [root]
@@ -94,20 +96,20 @@ def _branch(root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], 
         stack += [(inner, out) for out in reversed(below.pop(name, []))]
 
 
-def _kind(node: Node) -> str:
+def _kind(node: DrawnState) -> str:
     parts = [] if node.kind == "converse" else [node.kind]
     parts += ["highlighted"] if node.lit else []
     parts += [node.level] if node.level else []
     return ", ".join(parts)
 
 
-def _title(node: Node, picture: Picture) -> str:
+def _title(node: DrawnState, picture: Picture) -> str:
     parts = ["initial"] if node.id == picture.initial else []
     parts += [_kind(node)] if _kind(node) else []
     return f"{node.id}" + (f" ({', '.join(parts)})" if parts else "")
 
 
-def _about(node: Node) -> Iterator[str]:
+def _about(node: DrawnState) -> Iterator[str]:
     if node.reply:
         yield f'says "{_cut(node.reply)}"'
     elif node.label:

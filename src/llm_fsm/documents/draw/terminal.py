@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge, Picture
 
 _MIN_WIDTH = 24
 _MAX_WIDTH = 64
@@ -115,7 +115,7 @@ def _wanted(picture: Picture, moves: Mapping[str, Sequence[Edge]]) -> int:
     return max(texts, default=_MIN_WIDTH)
 
 
-def _box(sheet: _Sheet, node: Node, moves: Sequence[Edge], down: Edge | None, picture: Picture) -> None:
+def _box(sheet: _Sheet, node: DrawnState, moves: Sequence[Edge], down: Edge | None, picture: Picture) -> None:
     left, flat, right, side, low_left, low_right, out = tuple(_EDGES[node.lit])
     inner = sheet.width - 4
     kind = "" if node.kind == "converse" else f" ({node.kind})"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.conditions.nodes import Node
 from llm_fsm.lint.solver.cases import ANY, Case, Cases, Domains, Effort, both, either
 from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, placed, split
@@ -180,11 +180,11 @@ class Reader(NamedTuple):
             self.tests.by_form[mark] = made
         return made
 
-    def compiled(self, rule: Any, node: Node | None) -> Rule:
+    def compiled(self, rule: Any, node: Node | None) -> CompiledRule:
         """Return the rule to be evaluated."""
-        return compile_rule(rule) if node is None else Rule(node, self.steps)
+        return compile_rule(rule) if node is None else CompiledRule(node, self.steps)
 
-    def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
+    def new_test(self, rule: Any, compiled: CompiledRule, text: str) -> Formula:
         """Return the test that a rule makes."""
         operators = frozenset(operators_in(rule))
         if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
@@ -221,7 +221,7 @@ def _parts(node: Node | None, count: int) -> Sequence[Node | None]:
     return [None] * count if node is None else node.arguments
 
 
-def _tried(rule: Rule, name: str, values: Sequence[Any]) -> Test:
+def _tried(rule: CompiledRule, name: str, values: Sequence[Any]) -> Test:
     """Return the test of a key with few values, by trying each."""
     outcomes = [(value, test(rule, placed(name, value))) for value in values]
     yes = points(value for value, verdict in outcomes if verdict.holds)

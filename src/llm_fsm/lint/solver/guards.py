@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.conditions.compiler import Rule, compile_rule, look_up, test
+from llm_fsm.conditions.compiler import CompiledRule, compile_rule, look_up, test
 from llm_fsm.lint.solver.cases import ANY, Cases, Domains, Effort
 from llm_fsm.lint.solver.formulas import Formula, Junction, Reader, Test, Tests
 from llm_fsm.lint.solver.value_sets import SET, UNSET
@@ -29,7 +29,7 @@ class Guard(NamedTuple):
     """
 
     keys: tuple[str, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[CompiledRule, ...]
     holds: Cases | None
     fails: Cases | None
 
@@ -69,7 +69,7 @@ def guard_of(
     logics: Iterable[Any],
     domains: Domains,
     *,
-    compiled: Iterable[Rule] | None = None,
+    compiled: Iterable[CompiledRule] | None = None,
     known: Tests | None = None,
     effort: Effort | None = None,
 ) -> Guard:

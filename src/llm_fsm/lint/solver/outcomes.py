@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import Meter, number_of
-from llm_fsm.conditions.compiler import Rule, test
+from llm_fsm.conditions.compiler import CompiledRule, test
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
 
 _PARTED = (dict, list)
@@ -59,7 +59,7 @@ def placed(name: str, value: object) -> dict[str, Any]:
 _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
 
 
-def split(rule: Any, compiled: Rule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
+def split(rule: Any, compiled: CompiledRule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
     """Return the values of a key with which a test may be true, and those with which it may be false."""
     numbers, texts, whole = _shape(rule, name)
     tried = values.kinds & _TRIED.keys()

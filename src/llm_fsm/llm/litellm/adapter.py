@@ -24,7 +24,7 @@ from llm_fsm._json import copied
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
-from llm_fsm.llm.openai.completion import Asked, error_line, read_completion
+from llm_fsm.llm.openai.completion import ReplySettings, error_line, read_completion
 from llm_fsm.llm.openai.request import request_fields, takes_marks
 from llm_fsm.llm.openai.stream import LAST, Chunks
 from llm_fsm.llm.providers import Provider, direct, has_key, keys_of, known_provider, missing_key, owner_of, provider_of
@@ -50,7 +50,7 @@ class _Arriving:
     litellm gives the finish reason only at the end, and invents one for a stream without it.
     """
 
-    def __init__(self, answer: AsyncIterator[Any], asked: Asked) -> None:
+    def __init__(self, answer: AsyncIterator[Any], asked: ReplySettings) -> None:
         self.asked = asked
         self.chunks = Chunks(asked)
         self._answer = answer
@@ -143,7 +143,8 @@ class LiteLLM:
 
         async def ask(mode: Mode) -> ModelReply:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
-            answer = await retries.run(lambda seconds: self._send(litellm, fields, Asked(model, mode, tools), seconds))
+            settings = ReplySettings(model, mode, tools)
+            answer = await retries.run(lambda seconds: self._send(litellm, fields, settings, seconds))
             return structs.replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
         return await modes.settle(model, request.schema, ask, tools=tools)
@@ -161,7 +162,7 @@ class LiteLLM:
                 if counts := modes.counts:
                     fields["stream_options"] = {"include_usage": True}
                 try:
-                    return await retries.run(partial(self._open, litellm, fields, Asked(model, mode, tools)))
+                    return await retries.run(partial(self._open, litellm, fields, ReplySettings(model, mode, tools)))
                 except ModelError as error:
                     if not counts or "stream_options" not in str(error.__cause__):
                         raise
@@ -209,7 +210,7 @@ class LiteLLM:
             modes = self._modes[provider] = ReplyModes(habits.first_mode, both=both)
         return litellm, modes
 
-    async def _send(self, litellm: Any, fields: dict[str, Any], asked: Asked, seconds: float) -> ModelReply:
+    async def _send(self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float) -> ModelReply:
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
@@ -217,7 +218,7 @@ class LiteLLM:
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return structs.replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
-    async def _open(self, litellm: Any, fields: dict[str, Any], asked: Asked, seconds: float) -> _Arriving:
+    async def _open(self, litellm: Any, fields: dict[str, Any], asked: ReplySettings, seconds: float) -> _Arriving:
         """Return a reply whose first piece has arrived."""
         with self._told(asked, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
@@ -231,7 +232,7 @@ class LiteLLM:
                 return arriving
 
     @contextmanager
-    def _told(self, asked: Asked, late: str) -> Iterator[None]:
+    def _told(self, asked: ReplySettings, late: str) -> Iterator[None]:
         """Translate errors of litellm to ModelError; `late`: the message for a time-out."""
         try:
             yield
@@ -242,7 +243,7 @@ class LiteLLM:
         except Exception as error:
             raise self._failure(error, asked) from error
 
-    def _failure(self, error: Exception, asked: Asked) -> ModelError:
+    def _failure(self, error: Exception, asked: ReplySettings) -> ModelError:
         """Translate an error of litellm, with its cause and with `retryable`."""
         model, mode, tools = asked
         away = _unreached(error)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
-from llm_fsm.session.messages import TurnView
+from llm_fsm.session.messages import PlainTurn
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ def folded(text: str) -> str:
     return re.sub(r"[\s_-]+", " ", text.casefold().replace("’", "'")).strip(" .!,;:")
 
 
-def read_update(view: TurnView, closed: Sequence[str] = ()) -> dict[str, Any]:
+def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> dict[str, Any]:
     """Return the keys that the message sets, with values that their schemas accept.
 
     Args:
@@ -151,7 +151,7 @@ def _numbered(said: str, options: Sequence[Any], shown: str) -> Any:
     )
 
 
-def _in_sentence(view: TurnView, asked: Mapping[str, Schema], text: str) -> tuple[dict[str, Any], str]:
+def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tuple[dict[str, Any], str]:
     """Read typed words: first those of keys that the message names, then those that fit only one asked key.
 
     Return the values, and the message without them.

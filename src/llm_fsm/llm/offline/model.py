@@ -17,7 +17,7 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
-from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, ReplyForm, TurnView
+from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {
@@ -55,12 +55,12 @@ class OfflineLLM:
         return ModelReply(text=text, model="offline", mode="offline", finish_reason="stop")
 
 
-def output(view: TurnView) -> str:
+def output(view: PlainTurn) -> str:
     """Return the output of a task: a note that nothing works on it here, and its purpose. It never calls tools."""
     return wording.join(wording.NO_WORK, view.purpose or view.description or view.state.replace("_", " "))
 
 
-def answer(view: TurnView) -> dict[str, Any]:
+def answer(view: PlainTurn) -> dict[str, Any]:
     """Return a reply in the form of models: {"transition": {…}, "message": …}."""
     if view.speak or view.user is None:
         return _reply(view.state, {}, wording.opening(view.own_words, view.wanted) or "Please go on.")
@@ -77,14 +77,14 @@ def answer(view: TurnView) -> dict[str, Any]:
     return _reply(choice.target_state, update, "" if choice.fixed else wording.opening(choice.arrival, wanted))
 
 
-def _pattern(view: TurnView) -> str | None:
+def _pattern(view: PlainTurn) -> str | None:
     """Return the repair pattern that the whole message names, unless a transition of the definition matches."""
     said = folded(view.user or "")
     name = next((name for name, said_so in _WAYS.items() if said in said_so and name in view.patterns), None)
     return None if name == "cancel" and _leaving(view) is not None else name
 
 
-def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
+def _opened(view: PlainTurn, update: Mapping[str, Any]) -> TransitionView | None:
     """Return the first transition that an update opens, else the only one, if the update has all its keys."""
     before, standing = _open(view, {}), _open(view, update)
     opened = next((choice for choice in standing if choice not in before), None)
@@ -93,7 +93,7 @@ def _opened(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
     return _only(choice for choice in standing if choice.own)
 
 
-def _named(view: TurnView) -> Choice | None:
+def _named(view: PlainTurn) -> TransitionView | None:
     """Return the only transition that the message names, agrees to or declines; None for other messages."""
     said, standing = folded(view.user or ""), _open(view, {})
     named = [choice for choice in standing if said in (folded(choice.target_state), folded(choice.description))]
@@ -109,20 +109,20 @@ def _named(view: TurnView) -> Choice | None:
     return None
 
 
-def _leaving(view: TurnView) -> Choice | None:
+def _leaving(view: PlainTurn) -> TransitionView | None:
     """Return the only way out that a word of leaving names; a global one, if there is one."""
     told = [(choice, f"{choice.target_state.replace('_', ' ')} {choice.description}") for choice in _open(view, {})]
     found = [choice for choice, words in told if _LEAVES.search(words)]
     return _only([choice for choice in found if not choice.own] or found)
 
 
-def _only(choices: Iterable[Choice]) -> Choice | None:
+def _only(choices: Iterable[TransitionView]) -> TransitionView | None:
     """Return the first of some choices if all lead to the same state; None if there is none."""
     found = [*choices]
     return found[0] if len({choice.target_state for choice in found}) == 1 else None
 
 
-def _blocking_keys(view: TurnView) -> list[str]:
+def _blocking_keys(view: PlainTurn) -> list[str]:
     """Return the known keys on which the state's closed transitions depend."""
     standing = _open(view, {})
     rules = [json.dumps(choice.logic, default=str) for choice in view.choices if choice.own and choice not in standing]
@@ -130,7 +130,7 @@ def _blocking_keys(view: TurnView) -> list[str]:
     return [key for key in known if any(f'"{key}"' in rule for rule in rules)]
 
 
-def _open(view: TurnView, update: Mapping[str, Any]) -> list[Choice]:
+def _open(view: PlainTurn, update: Mapping[str, Any]) -> list[TransitionView]:
     """Return the transitions that are open after an update."""
     data = {**view.context, **update, **view.system}
     return [
@@ -147,7 +147,7 @@ def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
         return False
 
 
-def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
+def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
     missing = {key: schema for key, schema in view.wanted.items() if key not in update}
     understood = wording.noted(update, {**view.writable, **view.wanted})
     if missing:
@@ -158,7 +158,7 @@ def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
     return wording.join("I did not understand that", wording.menu(_open(view, update)) or view.own_words)
 
 
-def _reason(view: TurnView, update: Mapping[str, Any]) -> str:
+def _reason(view: PlainTurn, update: Mapping[str, Any]) -> str:
     """Return the reason why the state's first transition is closed, in the definition's words."""
     data = {**view.context, **update, **view.system}
     for choice in view.choices:

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm.definition.names import label
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
-from llm_fsm.session.messages import Choice
+from llm_fsm.session.messages import TransitionView
 from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.repair.questions import asks
 
@@ -69,7 +69,7 @@ def not_found(wanted: Mapping[str, Schema]) -> str:
     return next((f"I did not find {label(key, schema)} in that." for key, schema in wanted.items()), "")
 
 
-def menu(choices: Iterable[Choice]) -> str:
+def menu(choices: Iterable[TransitionView]) -> str:
     """List the choices: the name and the description of each transition."""
     named = dict.fromkeys(
         f"{choice.target_state.replace('_', ' ')}{f' ({told})' if (told := choice.description.strip(' .')) else ''}"

@@ -23,10 +23,17 @@ from llm_fsm._async import in_words
 from llm_fsm._json import in_unicode
 from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.openai.completion import SOMEBODY, Asked, error_line, no_completion, read_completion, rejected_words
-from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers, proxy_for
+from llm_fsm.llm.openai.completion import (
+    SOMEBODY,
+    ReplySettings,
+    error_line,
+    no_completion,
+    read_completion,
+    rejected_words,
+)
+from llm_fsm.llm.openai.connection import Closed, HttpAnswer, Post, checked_headers, proxy_for
 from llm_fsm.llm.openai.request import request_fields, takes_marks
-from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival
+from llm_fsm.llm.openai.response import MAX_ANSWER, ArrivingReply
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.prices import cost_of
 from llm_fsm.llm.providers import Provider, direct, provider_of
@@ -111,7 +118,7 @@ class CompatLLM:
         return self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
-        send = partial(self._send, Asked(model, mode, bool(request.tools)), retries)
+        send = partial(self._send, ReplySettings(model, mode, bool(request.tools)), retries)
         return self._priced(await self._ask(request, retries, model, mode, send), model)
 
     async def _ask(
@@ -179,8 +186,9 @@ class CompatLLM:
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
 
-        def ask(mode: Mode) -> Awaitable[Arrival]:
-            return self._ask(request, retries, model, mode, partial(self._open, Asked(model, mode, tools)), stream=True)
+        def ask(mode: Mode) -> Awaitable[ArrivingReply]:
+            begin = partial(self._open, ReplySettings(model, mode, tools))
+            return self._ask(request, retries, model, mode, begin, stream=True)
 
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
@@ -203,13 +211,13 @@ class CompatLLM:
                 arriving.close()
         yield reply
 
-    async def _open(self, asked: Asked, body: bytes, seconds: float) -> Arrival:
+    async def _open(self, asked: ReplySettings, body: bytes, seconds: float) -> ArrivingReply:
         """Return a reply whose first piece has arrived."""
-        arriving: Arrival | None = None
+        arriving: ArrivingReply | None = None
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
-                arriving = Arrival(response, asked)
+                arriving = ArrivingReply(response, asked)
                 if _is_good(response.status):
                     await arriving.begin()
                 else:
@@ -230,7 +238,7 @@ class CompatLLM:
         if post is not None:
             await post.close()
 
-    async def _send(self, asked: Asked, retries: Retries, body: bytes, seconds: float) -> ModelReply:
+    async def _send(self, asked: ReplySettings, retries: Retries, body: bytes, seconds: float) -> ModelReply:
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
@@ -259,7 +267,7 @@ class CompatLLM:
             post = self._posts[loop] = Post(self._url, self._headers, self._proxy)
         return post
 
-    async def _rejected(self, response: Answer, asked: Asked) -> Any:
+    async def _rejected(self, response: HttpAnswer, asked: ReplySettings) -> Any:
         """Return the completion in an answer with an error status. Raises ModelError if there is none."""
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         found = rejected_words(body) if response.status == 400 else None
@@ -267,7 +275,7 @@ class CompatLLM:
             raise self._failure(response, body, asked)
         return found
 
-    def _failure(self, response: Answer, body: str, asked: Asked) -> ModelError:
+    def _failure(self, response: HttpAnswer, body: str, asked: ReplySettings) -> ModelError:
         status = response.status
         said = self._hide(error_line(body))
         if status in {401, 403}:
@@ -293,7 +301,7 @@ class CompatLLM:
             stream_rejected=unstreamed,
         )
 
-    def _broken(self, error: Exception, late: str, arriving: Arrival | None = None) -> ModelError:
+    def _broken(self, error: Exception, late: str, arriving: ArrivingReply | None = None) -> ModelError:
         """Return the error for an incomplete answer; `late` is the message for a time-out."""
         told = None if arriving is None else arriving.complaint
         if told is not None:
@@ -313,7 +321,7 @@ class CompatLLM:
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
-    def _named(self, error: ModelError, status: int = 200, asked: Asked | None = None) -> ModelError:
+    def _named(self, error: ModelError, status: int = 200, asked: ReplySettings | None = None) -> ModelError:
         """Return the error of an answer, with its URL, its status, and the rejected feature."""
         said = str(error)
         if said.startswith(SOMEBODY):

@@ -47,7 +47,7 @@ def parse_payload(body: bytes) -> Any:
         raise no_completion(_describe(body)) from error
 
 
-class Asked(NamedTuple):
+class ReplySettings(NamedTuple):
     """The settings of a request for a reply.
 
     `tools`: tools were offered, so that calls are real calls, and not the reply in the form of one.
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
     tools: bool
 
 
-def read_completion(payload: Any, asked: Asked, *, attempts: int = 1, seconds: float = 0.0) -> ModelReply:
+def read_completion(payload: Any, asked: ReplySettings, *, attempts: int = 1, seconds: float = 0.0) -> ModelReply:
     """Return the reply in a chat completion. Raises ModelError if it is none."""
     choice = _first_choice(payload)
     message = choice.get("message")

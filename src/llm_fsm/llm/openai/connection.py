@@ -38,7 +38,7 @@ class Closed(aiohttp.ClientConnectionError):
     """This side closed the connection before the answer was complete."""
 
 
-class Answer:
+class HttpAnswer:
     """The answer to one request: `status`, `headers`, and `content` as it arrives. `close` it."""
 
     __slots__ = ("_connection", "_over", "content", "headers", "status")
@@ -46,7 +46,7 @@ class Answer:
     def __init__(
         self,
         connection: Connection,
-        over: Callable[[Answer, Connection], None],
+        over: Callable[[HttpAnswer, Connection], None],
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
@@ -91,7 +91,7 @@ class Post:
         self._time = loop.time
         self._kept: deque[tuple[float, Connection]] = deque()
         self._connecting: set[asyncio.Timeout] = set()
-        self._arriving: set[Answer] = set()
+        self._arriving: set[HttpAnswer] = set()
         self._closed = False
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
@@ -106,7 +106,7 @@ class Post:
         lines += [f"{name}: {value}" for name, value in self._target.headers.items() if name.lower() not in _OURS]
         self._head = "\r\n".join((*lines, "Content-Length: ")).encode()
 
-    async def send(self, body: bytes) -> Answer:
+    async def send(self, body: bytes) -> HttpAnswer:
         """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError.
 
         A server may close a kept connection just as it is reused. Then the request is sent once more, over a new
@@ -138,7 +138,7 @@ class Post:
         if self._closed:  # after the head, because aiohttp would raise RuntimeError for the rest
             connection.close()
             raise Closed
-        answer = Answer(connection, self._end, message.code, message.headers, content)
+        answer = HttpAnswer(connection, self._end, message.code, message.headers, content)
         self._arriving.add(answer)
         return answer
 
@@ -163,7 +163,7 @@ class Post:
             finally:
                 self._connecting.discard(waiting)
 
-    def _end(self, answer: Answer, connection: Connection) -> None:
+    def _end(self, answer: HttpAnswer, connection: Connection) -> None:
         """Release an answer, and keep its connection if the answer was read to its end."""
         self._arriving.discard(answer)
         if answer.content.at_eof():

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.openai.completion import Asked, no_completion, read_completion
-from llm_fsm.llm.openai.connection import Answer
+from llm_fsm.llm.openai.completion import ReplySettings, no_completion, read_completion
+from llm_fsm.llm.openai.connection import HttpAnswer
 from llm_fsm.llm.openai.stream import (
     BEGINNING,
     DOCUMENTS,
@@ -35,10 +35,10 @@ _PARTING = 0.05
 """Seconds for an answer to end after its last chunk."""
 
 
-class Arrival:
+class ArrivingReply:
     """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
 
-    def __init__(self, response: Answer, asked: Asked) -> None:
+    def __init__(self, response: HttpAnswer, asked: ReplySettings) -> None:
         self.asked = asked
         self.status = response.status
         self._response = response

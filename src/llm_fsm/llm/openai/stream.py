@@ -17,7 +17,7 @@ from llm_fsm.conditions.coercion import joined
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.completion import (
     THOUGHTS,
-    Asked,
+    ReplySettings,
     choice_fault,
     content_text,
     error_line,
@@ -111,7 +111,7 @@ class EventLines:
 class Chunks:
     """The chunks of one completion."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ReplySettings) -> None:
         self.done = False
         self.taken = 0
         """The number of chunks with a part of the reply; a ping with data has none."""
@@ -400,7 +400,7 @@ def gathered(body: bytes) -> Any:
         except ModelError:
             if not _is_object(body.lstrip().partition(b"\n")[0].decode("utf-8", "replace")):
                 raise
-    events, chunks = EventLines(), Chunks(Asked("", "prompt", tools=True))
+    events, chunks = EventLines(), Chunks(ReplySettings("", "prompt", tools=True))
     for data in (*events.feed(body), *events.end()):
         chunks.read(data)
     return chunks.completion()

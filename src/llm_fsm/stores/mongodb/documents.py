@@ -24,7 +24,7 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, Order, OutboxQuery, Posted, just_before
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, Order, OutboxQuery, Posted, just_before
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 
 Document = Mapping[str, Any]
@@ -136,7 +136,7 @@ class Documents:
         found = self._definitions.find_one({"_id": sha})
         return None if found is None else str(found["text"])
 
-    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
         rows = sorted(
             (row["time"], turn["conversation"], row["kind"])
             for turn in self._current({"due.time": {"$lte": now}})
@@ -144,7 +144,7 @@ class Documents:
             for row in turn["due"]
             if row["time"] <= now
         )
-        return tuple(Due(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
+        return tuple(DueRow(name, at, kind) for at, name, kind in rows[: max(limit, 0)])
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         asked: dict[str, Any] = {"outbox.0": {"$exists": True}} if query.sink is None else {"outbox.sink": query.sink}

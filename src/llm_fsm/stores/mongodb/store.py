@@ -51,9 +51,9 @@ class MongoDBStore(ForwardingStore):
         self._queue = KeyedQueue()
         self._held: dict[str, str] = {}
         self._closed = False
-        self._inherited: list[_Parts] = []
+        self._inherited: list[_MongoParts] = []
         try:
-            self._parts = _Parts(self)
+            self._parts = _MongoParts(self)
         except (faults.PyMongoError, ValueError, TypeError) as error:
             raise ConfigurationError(
                 "this is no URL of a MongoDB server; for example mongodb://localhost:27017/bots"
@@ -88,7 +88,7 @@ class MongoDBStore(ForwardingStore):
             parts.threads.shutdown()
             parts.client.close()
 
-    async def _renew(self, parts: _Parts) -> None:
+    async def _renew(self, parts: _MongoParts) -> None:
         """Renew locks while they are held."""
         try:
             while parts.locked and not self._closed:
@@ -113,7 +113,7 @@ class MongoDBStore(ForwardingStore):
 
         return await asyncio.get_running_loop().run_in_executor(parts.threads, run)
 
-    def _own(self) -> _Parts:
+    def _own(self) -> _MongoParts:
         """Return the parts of this process, because connections and threads do not survive a fork."""
         if self._closed:
             raise closed(self.place)
@@ -121,7 +121,7 @@ class MongoDBStore(ForwardingStore):
             self._inherited.append(self._parts)
             self._queue = KeyedQueue()
             self._held.clear()
-            self._parts = _Parts(self)
+            self._parts = _MongoParts(self)
         return self._parts
 
     def _connect(self) -> Any:
@@ -139,7 +139,7 @@ class MongoDBStore(ForwardingStore):
         )
 
 
-class _Parts:
+class _MongoParts:
     """The parts of a store that belong to one process."""
 
     def __init__(self, store: MongoDBStore) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from psycopg import Error, conninfo, errors
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.errors import RETRY, Fault, Unreachable, fault_of, no_connection, server_fault, silent
+from llm_fsm.stores.errors import RETRY, DriverFault, Unreachable, fault_of, no_connection, server_fault, silent
 
 READ_ONLY = "25006"
 _PASSING = ("40", "08", "57")
 """Classes of codes of passing faults: a transaction undone, a connection broken, an operator's intervention."""
 TABLE = (
-    Fault(
+    DriverFault(
         "the server takes no more connections (a process needs three): raise max_connections or the limit of the role "
         "or database, or end some and try again",
         True,
@@ -24,37 +24,37 @@ TABLE = (
             "max clients reached",
         ),
     ),
-    Fault(
+    DriverFault(
         "the server refuses this user or password: check both",
         codes=("28P01",),
         patterns=("password authentication failed", "no password supplied"),
     ),
-    Fault(
+    DriverFault(
         "the server refuses this user: check the user's name and pg_hba.conf",
         codes=("28000",),
         patterns=("no pg_hba.conf entry", 'role ".*" does not exist', 'role ".*" is not permitted to log in'),
     ),
-    Fault(
+    DriverFault(
         "the server has no such database: create it, or name another one",
         codes=("3D000",),
         patterns=('database ".*" does not exist',),
     ),
-    Fault(
+    DriverFault(
         f"the server is read-only (a standby?): use the primary server, or wait until one takes over{RETRY}",
         True,
         (READ_ONLY,),
         ("session is read-only", "server is in hot standby mode"),
     ),
-    Fault(
+    DriverFault(
         "the server does not let this user do that: grant it the rights on the schema, or use another user",
         codes=("42501",),
         patterns=('permission denied for database ".*"',),
     ),
-    Fault("the server has no disk space left: free some and try again; nothing was changed", codes=("53100",)),
-    Fault("the server is out of memory: try again later; nothing was changed", True, ("53200",)),
-    Fault("the server is locked by another program: try again, or end that program", True, ("55P03",)),
-    Fault("the server took longer than the time-out: see what keeps it busy and try again", True, ("57014",)),
-    Fault(
+    DriverFault("the server has no disk space left: free some and try again; nothing was changed", codes=("53100",)),
+    DriverFault("the server is out of memory: try again later; nothing was changed", True, ("53200",)),
+    DriverFault("the server is locked by another program: try again, or end that program", True, ("55P03",)),
+    DriverFault("the server took longer than the time-out: see what keeps it busy and try again", True, ("57014",)),
+    DriverFault(
         f"the server is starting up or shutting down{RETRY}",
         True,
         ("57P03",),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from psycopg import AsyncConnection, errors
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.errors import answered_already, lock_lost, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.listing_sql import Dialect, counting, listing
 
@@ -28,7 +28,7 @@ class LockedRequest(NamedTuple):
     holder: int | None
 
 
-class Step(NamedTuple):
+class JournalStep(NamedTuple):
     """A result for the journal."""
 
     conversation_id: str
@@ -243,7 +243,7 @@ async def _reasons(db: Connection, refused: Sequence[LockedRequest], again: bool
 
 
 async def journal(db: Connection, asked: Sequence[LockedRequest], again: bool) -> Sequence[Exception | None]:
-    steps: Sequence[Step] = [item.value for item in asked]
+    steps: Sequence[JournalStep] = [item.value for item in asked]
     given = _json({"id": name, "step": step, "text": text, "holder": holder} for (name, step, text), holder in asked)
     cursor = await db.execute(_JOURNAL, (given,))
     done = set(await cursor.fetchall())
@@ -254,7 +254,7 @@ async def journal(db: Connection, asked: Sequence[LockedRequest], again: bool) -
 
 
 async def _why_not(db: Connection, item: LockedRequest, again: bool) -> Exception | None:
-    step: Step = item.value
+    step: JournalStep = item.value
     query = "SELECT text FROM journal WHERE conversation = %s AND step = %s"
     row = await (await db.execute(query, (step.conversation_id, step.step))).fetchone()
     if row is None:
@@ -282,7 +282,7 @@ async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     await db.execute(_UNLOCK, (_json({"id": name, "holder": holder} for name, holder in sorted(held)),))
 
 
-class Rows:
+class PostgresRows:
     """The methods of a store that serve one request, on an open connection."""
 
     def __init__(self, db: Connection) -> None:
@@ -310,9 +310,9 @@ class Rows:
         row = await (await self._db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()
         return None if row is None else row[0]
 
-    async def due(self, now: float, limit: int, name: str | None) -> Sequence[Due]:
+    async def due(self, now: float, limit: int, name: str | None) -> Sequence[DueRow]:
         cursor = await self._db.execute(_DUE, (now, name, name, max(limit, 0)))
-        return tuple(Due(*row) for row in await cursor.fetchall())
+        return tuple(DueRow(*row) for row in await cursor.fetchall())
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         cursor = await self._db.execute(_OUTBOX_OF_ALL if query.sink is None else _OUTBOX, asdict(query))

@@ -31,13 +31,13 @@ from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, ManagedConnection, check_loop
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
-from llm_fsm.stores.postgresql.statements import LockedRequest, Step
+from llm_fsm.stores.postgresql.statements import JournalStep, LockedRequest
 from llm_fsm.stores.registry import seconds, taken, with_defaults
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
-class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
+class PostgreSQLStore(ForwardingStore, PerLoop["_LoopParts"]):
     """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
     The first use connects, and creates missing schemas and tables. `timeout`: seconds after which a statement without
@@ -75,7 +75,7 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         parts = self._own()
-        entry = Step(conversation_id, step, text)
+        entry = JournalStep(conversation_id, step, text)
         await finished(parts.writes.ask(parts.journal, LockedRequest(entry, self._held.get(conversation_id))))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
@@ -98,12 +98,12 @@ class PostgreSQLStore(ForwardingStore, PerLoop["_Parts"]):
         parts = self._own()
         return await finished(parts.writes.ask(parts.write, work))
 
-    def _new_parts(self) -> _Parts:
+    def _new_parts(self) -> _LoopParts:
         check_loop()
-        return _Parts(self._url, self.place, self._schema, self._timeout)
+        return _LoopParts(self._url, self.place, self._schema, self._timeout)
 
 
-class _Parts:
+class _LoopParts:
     """Connections of one event loop, and the requests that they serve."""
 
     def __init__(self, url: str, place: str, schema: str, timeout: float) -> None:
@@ -199,12 +199,14 @@ class _Parts:
             line.drop()
 
 
-async def _each(line: ManagedConnection, works: Sequence[Callable[[rows.Rows], Awaitable[Any]]]) -> Sequence[Any]:
+async def _each(
+    line: ManagedConnection, works: Sequence[Callable[[rows.PostgresRows], Awaitable[Any]]]
+) -> Sequence[Any]:
     """Serve requests one by one, each with its result or its error. An unreachable server ends them all."""
     found: list[Any] = []
     for work in works:
         try:
-            found.append(await line.call(lambda db: work(rows.Rows(db))))  # noqa: B023
+            found.append(await line.call(lambda db: work(rows.PostgresRows(db))))  # noqa: B023
         except Unreachable:
             raise
         except Exception as error:
@@ -212,7 +214,7 @@ async def _each(line: ManagedConnection, works: Sequence[Callable[[rows.Rows], A
     return found
 
 
-def _drop(parts: dict[asyncio.AbstractEventLoop, _Parts]) -> None:
+def _drop(parts: dict[asyncio.AbstractEventLoop, _LoopParts]) -> None:
     """Free the connections of a store that was dropped without `close`."""
     for each in list(parts.values()):
         each.drop()

@@ -22,14 +22,14 @@ from llm_fsm.stores.redis.errors import fault, is_replica, warn
 _CONNECTIONS = 32
 
 
-class Answer(NamedTuple):
+class RedisReply(NamedTuple):
     """An answer of the server. `again`: the command was repeated, because the connection had broken."""
 
     value: Any
     again: bool
 
 
-class Link:
+class RedisLink:
     """Connections of one event loop, the holder of its locks, and the lease.
 
     All locks have one holder's name. If the outcome of a request for a lock is unknown, later locks get a new name. So
@@ -47,7 +47,7 @@ class Link:
         self._looked = self._tried = False
         self._renewing: asyncio.Task[None] | None = None
 
-    async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
+    async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> RedisReply:
         """Send a command. A connection that broke, or leads to a replica after a failover, is opened again, once.
 
         It does not wait twice for a silent server.
@@ -60,7 +60,7 @@ class Link:
                 self._looked = False
                 raise
         try:
-            return Answer(await work(self.client), False)
+            return RedisReply(await work(self.client), False)
         except faults.TimeoutError as error:
             raise silent(self.place, self._timeout) from error
         except (faults.ConnectionError, OSError) as error:
@@ -72,7 +72,7 @@ class Link:
             # A server keeps its connections after a failover, so only new ones lead to the new primary.
             await self.client.connection_pool.disconnect(inuse_connections=False)
         try:
-            return Answer(await work(self.client), True)
+            return RedisReply(await work(self.client), True)
         except faults.TimeoutError as error:
             raise silent(self.place, self._timeout) from error
         except (faults.RedisError, OSError) as error:

@@ -9,41 +9,46 @@ from contextlib import contextmanager
 from redis import exceptions as faults
 
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.stores.errors import RETRY, Fault, fault_of, no_connection, server_fault
+from llm_fsm.stores.errors import RETRY, DriverFault, fault_of, no_connection, server_fault
 
 TABLE = (
-    Fault(
+    DriverFault(
         "the server wants a password: put user and password into the URL", patterns=("NOAUTH", "HELLO must be called")
     ),
-    Fault("the server refuses this user or password: check both", patterns=("WRONGPASS", "invalid username-password")),
-    Fault(
+    DriverFault(
+        "the server refuses this user or password: check both",
+        patterns=("WRONGPASS", "invalid username-password"),
+    ),
+    DriverFault(
         "the server does not let this user do that: grant it the commands and keys of llm-fsm",
         patterns=("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys"),
     ),
-    Fault(
+    DriverFault(
         "the server has no memory left: raise maxmemory or delete something; nothing was changed",
         patterns=("used memory >",),
     ),
-    Fault(
+    DriverFault(
         "the server cannot write to its disk: see its log, free some space and try again; nothing was changed",
         patterns=("MISCONF",),
     ),
-    Fault(
+    DriverFault(
         f"the server is a read-only replica: use the primary server, or wait until one takes over{RETRY}",
         True,
         patterns=("read only replica",),
     ),
-    Fault(
+    DriverFault(
         f"the server is a replica that has lost its primary server: use that one{RETRY}",
         True,
         patterns=("Link with MASTER is down",),
     ),
-    Fault(
+    DriverFault(
         f"the server has fewer replicas than it must have to write: see to them{RETRY}", True, patterns=("NOREPLICAS",)
     ),
-    Fault(f"the server is busy with a script of another program: end that{RETRY}", True, patterns=("BUSY Redis",)),
-    Fault(f"the server is still loading its data{RETRY}", True, patterns=("loading the dataset",)),
-    Fault(
+    DriverFault(
+        f"the server is busy with a script of another program: end that{RETRY}", True, patterns=("BUSY Redis",)
+    ),
+    DriverFault(f"the server is still loading its data{RETRY}", True, patterns=("loading the dataset",)),
+    DriverFault(
         "the server takes no more connections: raise maxclients, or end some and try again",
         True,
         patterns=("max number of clients",),

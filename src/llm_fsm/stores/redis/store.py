@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted, just_before
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted, just_before
 from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
@@ -28,7 +28,7 @@ from llm_fsm.stores.errors import (
 from llm_fsm.stores.locks.conversation_lock import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.redis import scripts
-from llm_fsm.stores.redis.connection import Answer, Link, pool_of
+from llm_fsm.stores.redis.connection import RedisLink, RedisReply, pool_of
 from llm_fsm.stores.redis.errors import sound
 from llm_fsm.stores.registry import seconds, taken
 
@@ -36,7 +36,7 @@ _PAGE = 500
 _LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha", "labels")
 
 
-class RedisStore(PerLoop[Link]):
+class RedisStore(PerLoop[RedisLink]):
     """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes it.
 
     `prefix` separates several stores in one database. `timeout`: seconds after which a command without an answer is
@@ -157,16 +157,16 @@ class RedisStore(PerLoop[Link]):
         found: str | None = await self._ask("HGET", f"{self.prefix}defs", sha)
         return found
 
-    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[DueRow]:
         members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
         with sound(self.place, ValueError, TypeError):
             rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
-        found: list[Due] = []
+        found: list[DueRow] = []
         for at, name, kind in rows:
             if len(found) >= limit:
                 break
             if definition is None or await self._definition_of(name) == definition:
-                found.append(Due(name, at, kind))
+                found.append(DueRow(name, at, kind))
         return tuple(found)
 
     async def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
@@ -232,21 +232,21 @@ class RedisStore(PerLoop[Link]):
                 )
             ).value
 
-    async def _write(self, script: str, *values: Any) -> Answer:
-        async def work() -> Answer:
+    async def _write(self, script: str, *values: Any) -> RedisReply:
+        async def work() -> RedisReply:
             await self._own().may_write()
             return await self._do(script, *values)
 
         return await finished(asyncio.ensure_future(work()))
 
-    async def _do(self, script: str, *values: Any) -> Answer:
+    async def _do(self, script: str, *values: Any) -> RedisReply:
         parts = self._own()
         run = parts.client.register_script(script)
         with sound(self.place, UnicodeDecodeError):
             return await parts.call(lambda _: run(args=[self.prefix, *values]))
 
-    def _new_parts(self) -> Link:
-        return Link(self._url, self.place, self.prefix, self.timeout, self.lease)
+    def _new_parts(self) -> RedisLink:
+        return RedisLink(self._url, self.place, self.prefix, self.timeout, self.lease)
 
 
 def _labels(metadata: Mapping[str, str]) -> list[str]:

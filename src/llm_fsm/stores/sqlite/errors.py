@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.errors import Fault, cannot_open, denied, disk_full, fault_of, read_only, server_fault
+from llm_fsm.stores.errors import DriverFault, cannot_open, denied, disk_full, fault_of, read_only, server_fault
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # The system cut a write for another reason than ENOSPC, such as a limit of the file's size.
@@ -27,8 +27,8 @@ _OF_THE_FILE = {
     sqlite3.SQLITE_AUTH: denied,
 }
 TABLE = (
-    Fault("the database is locked by another program: try again, or end that program", True, _BUSY),
-    Fault("is not an SQLite database: use another file, or move this one away", codes=(sqlite3.SQLITE_NOTADB,)),
+    DriverFault("the database is locked by another program: try again, or end that program", True, _BUSY),
+    DriverFault("is not an SQLite database: use another file, or move this one away", codes=(sqlite3.SQLITE_NOTADB,)),
 )
 
 
@@ -43,7 +43,7 @@ def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
         return cannot_open(Path(path), error)
     if primary == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
         return StoreError(f"{path}: the database is damaged ({error}): restore it from a backup, or move it away")
-    unknown = Fault(f"the database cannot be used ({error}): see to the cause and try again")
+    unknown = DriverFault(f"the database cannot be used ({error}): see to the cause and try again")
     return server_fault(path, fault_of(TABLE, error, primary) or unknown, error)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, OutboxQuery, Posted
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, OutboxQuery, Posted
 from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
 from llm_fsm.stores.listing_sql import Dialect, counting, listing
@@ -93,9 +93,9 @@ class _Found(NamedTuple):
     has_journal: bool
 
 
-def each(works: Sequence[Callable[[Rows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
+def each(works: Sequence[Callable[[SqliteRows], Any]], db: sqlite3.Connection) -> Sequence[Any]:
     """Serve requests one by one."""
-    return [work(Rows(db)) for work in works]
+    return [work(SqliteRows(db)) for work in works]
 
 
 def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
@@ -220,7 +220,7 @@ def _where(select: str, conditions: Sequence[str]) -> str:
     return f"{select} WHERE {' AND '.join(conditions)}" if conditions else select
 
 
-class Rows:
+class SqliteRows:
     """The methods of a store that serve one request, on an open connection. Methods that write need a transaction."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -257,11 +257,11 @@ class Rows:
     def counted(self, query: ListQuery) -> int:
         return int(self.db.execute(*counting(query, _DIALECT)).fetchone()[0])
 
-    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[DueRow]:
         wanted = ["time <= :now", *_if(definition, "definition = :definition")]
         query = f"{_where(_DUE, wanted)} ORDER BY time, conversation, kind LIMIT max(:limit, 0)"
         rows = self.db.execute(query, {"now": now, "definition": definition, "limit": limit})
-        return tuple(Due(*row) for row in rows)
+        return tuple(DueRow(*row) for row in rows)
 
     def outbox(self, query: OutboxQuery) -> Sequence[Posted]:
         rows = self.db.execute(_posted(query), asdict(query))

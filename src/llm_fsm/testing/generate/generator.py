@@ -28,7 +28,7 @@ from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
-from llm_fsm.testing.scenarios.models import Case, Reply, merged
+from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Scripted
@@ -53,7 +53,7 @@ _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class KeptConversation:
     """A conversation that was kept: its case in the file of tests, and the elements that it touches first."""
 
     case: Mapping[str, Any]
@@ -79,7 +79,7 @@ class Generated:
     """
 
     document: Mapping[str, Any]
-    conversations: tuple[Conversation, ...]
+    conversations: tuple[KeptConversation, ...]
     coverage: Coverage
     left: tuple[str, ...]
 
@@ -99,14 +99,14 @@ def generated(definition: Definition, *, name: str, place: str, missing: Iterabl
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
     nothing = coverage_of(maker.player.machine.program, [])
     left = dict.fromkeys(nothing.untouched() if missing is None else missing)
-    coverage, found = nothing, list[Conversation]()
+    coverage, found = nothing, list[KeptConversation]()
     try:
         for plan in maker.plans(left):
             case, turns = await maker.played(plan)
             touched = maker.coverage(turns) if turns else nothing
             reached = tuple(item for item in left if touched.touches(item))
             if reached:
-                found.append(Conversation(case=case, reaches=reached))
+                found.append(KeptConversation(case=case, reaches=reached))
                 coverage = coverage.plus(touched)
                 for item in reached:
                     del left[item]
@@ -256,7 +256,7 @@ class _Improviser(Scripted):
         self._plan = plan
         self._wanted: list[dict[str, Any]] = []
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
         act = self._plan.acts[number - 1] if number else None
         wanted: list[dict[str, Any]] = []
@@ -284,7 +284,7 @@ class _Improviser(Scripted):
             judges = request.state in self._tasks and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)
-            self._replies = [*self._replies, Reply.model_validate(reply)]
+            self._replies = [*self._replies, CaseReply.model_validate(reply)]
         return await super().complete(request)
 
     def _plain(self, request: LLMRequest) -> dict[str, Any]:

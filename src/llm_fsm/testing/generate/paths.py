@@ -69,12 +69,12 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Paths:
+class MachinePaths:
     """The paths through one machine. `called` maps a state to the paths of the machine that it calls."""
 
     definition: Definition
     known: Reasoning
-    called: Mapping[str, Paths] = field(default_factory=dict)
+    called: Mapping[str, MachinePaths] = field(default_factory=dict)
 
     @cached_property
     def solver(self) -> Solver:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Document, Placed
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
-from llm_fsm.testing.generate.paths import Act, Path, Paths, answer_of, answers
+from llm_fsm.testing.generate.paths import Act, MachinePaths, Path, answer_of, answers
 from llm_fsm.testing.generate.solver import COUNTED, text
 from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.turn.repair.patterns import named
@@ -60,9 +60,9 @@ class Planner:
         return reasoning(Document(Placed("", self.definition.document)))
 
     @cached_property
-    def paths(self) -> Paths:
+    def paths(self) -> MachinePaths:
         """The paths through the machine."""
-        return Paths(self.definition, self._known, {state: one.paths for state, one in self.called.items()})
+        return MachinePaths(self.definition, self._known, {state: one.paths for state, one in self.called.items()})
 
     def before(self, state: str) -> set[str]:
         """Return the states that lead to a state at once."""

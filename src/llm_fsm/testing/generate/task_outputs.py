@@ -7,7 +7,7 @@ from itertools import islice, product
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.lint.document import Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
@@ -32,7 +32,7 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
 
 
 def _tried(
-    logics: Sequence[Any], rules: Sequence[Rule], labels: Sequence[str], context: Mapping[str, Any]
+    logics: Sequence[Any], rules: Sequence[CompiledRule], labels: Sequence[str], context: Mapping[str, Any]
 ) -> Iterator[Any]:
     reads = sorted({name for rule in rules for name in rule.reads})
     names = [name for name in reads if name.startswith("output.")]

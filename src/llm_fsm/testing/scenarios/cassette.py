@@ -36,7 +36,7 @@ _DIGITS = 12
 Prompt = Mapping[str, Mapping[str, str]]
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CassetteEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One recorded reply, with the step and prompt that it answers. `step` 0 is the start.
 
     `sha256`: of the definition that it was recorded with; empty: the cassette's.
@@ -62,10 +62,10 @@ class Cassette:
 
     definition: str
     sha256: str
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[CassetteEntry, ...] = ()
     file: str = ""
 
-    def of(self, case: str) -> list[Entry]:
+    def of(self, case: str) -> list[CassetteEntry]:
         """Return the replies of a case, in order."""
         return [entry for entry in self.entries if entry.case == case]
 
@@ -142,9 +142,9 @@ def _document(line: str, number: int, path: str) -> dict[str, Any]:
     return found
 
 
-def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
+def _entry(item: Mapping[str, Any], number: int, path: str) -> CassetteEntry:
     try:
-        return convert(item, Entry)
+        return convert(item, CassetteEntry)
     except ValidationError as error:
         raise _fault(path, number, "this line is no recorded reply", "record again with --record") from error
 
@@ -161,7 +161,7 @@ def write_cassette(path: str, cassette: Cassette) -> None:
     os.replace(fresh, path)
 
 
-def without(secrets: Collection[str], said: Sequence[str], entry: Entry) -> Entry:
+def without(secrets: Collection[str], said: Sequence[str], entry: CassetteEntry) -> CassetteEntry:
     """Return the entry with references to the user's messages, or with other characters, in place of secrets."""
     reply = entry.reply
 

@@ -14,8 +14,8 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.testing.scenarios.models import Case, Expect, Step, WordsExpected, script
-from llm_fsm.testing.scenarios.problems import Fault, Text, in_order, meant, quoted
+from llm_fsm.testing.scenarios.models import Case, CaseStep, Expect, WordsExpected, script
+from llm_fsm.testing.scenarios.problems import CaseFileText, Fault, in_order, meant, quoted
 
 _OWN_KEYS = ("_extra",)
 _NULL_SAYS = frozenset({"paused", "output"})
@@ -141,7 +141,7 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
     yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 
-def _replies(vocabulary: Vocabulary, played: Step, pointer: str) -> Iterator[Inconsistency]:
+def _replies(vocabulary: Vocabulary, played: CaseStep, pointer: str) -> Iterator[Inconsistency]:
     """Yield a lone reply that moves to an unknown state. If a second one follows, the test means it."""
     replies = script(played)
     to = replies[0].to if len(replies) == 1 else None
@@ -231,7 +231,7 @@ def _claims(name: str, value: object) -> bool:
     return name in _NULL_SAYS if value is None else bool(value) or name not in _EMPTY_SAYS_NOT
 
 
-def warnings(text: Text, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]:
+def warnings(text: CaseFileText, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]:
     """Return a warning for each case that expects nothing, with its pointer, and one for all rows of a table."""
     said = "this case expects nothing, so it passes wherever the conversation goes"
     hint = 'give a step an "expect"'

@@ -23,7 +23,7 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.scenarios.checks import inconsistencies, plays_nothing, vocabulary_of
 from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
 from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
-from llm_fsm.testing.scenarios.problems import Fault, SuiteError, Text, in_order, meant, quoted
+from llm_fsm.testing.scenarios.problems import CaseFileText, Fault, SuiteError, in_order, meant, quoted
 
 ENDING = ".test.json"
 """End of the names of files of tests."""
@@ -52,10 +52,10 @@ class Play:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedCases:
     """A loaded file of tests. `shared`: settings for all its cases; `definition_file`: None for an inline one."""
 
-    text: Text
+    text: CaseFileText
     shared: Case
     users: Sequence[User]
     definition: Definition
@@ -69,7 +69,7 @@ class Loaded:
         return self.text.file
 
 
-def read_suite(path: FilePath) -> Loaded:
+def read_suite(path: FilePath) -> LoadedCases:
     """Read the cases of a file.
 
     Args:
@@ -90,7 +90,7 @@ def read_suite(path: FilePath) -> Loaded:
     return suite_of(text, file=name)
 
 
-def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
+def suite_of(text: str, *, file: str, drafts: bool = False) -> LoadedCases:
     """Read the cases of a text. `file` is the name in faults, and paths are relative to it.
 
     `drafts`: cases may have nothing to play yet.
@@ -98,13 +98,13 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
     Raises:
         SuiteError: The text cannot be used.
     """
-    whole = Text(file=file, text=text)
+    whole = CaseFileText(file=file, text=text)
     document = _document(whole)
     if "states" in document and "definition" not in document:
         said = "this is a definition, not a file of tests, which names its definition and ends in .test.json"
         hint = "to make tests of it: llm-fsm test --generate"
         raise SuiteError([whole.fault(said, hint=hint)])
-    reader = _Reader(whole, document)
+    reader = _CaseReader(whole, document)
     suite, shared = reader.suite()
     plays = reader.plays(shared or Case(), with_users=suite is not None and bool(suite.users))
     definition, place = reader.definition()
@@ -115,7 +115,7 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
         reader.idle(plays)
     if reader.faults or suite is None or shared is None or definition is None or flows is None:
         raise SuiteError(in_order(reader.faults))
-    return Loaded(
+    return LoadedCases(
         text=reader.text,
         shared=shared,
         users=suite.users,
@@ -126,7 +126,7 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
     )
 
 
-def _document(text: Text) -> dict[str, Any]:
+def _document(text: CaseFileText) -> dict[str, Any]:
     """Return the object of a text.
 
     Raises:
@@ -151,10 +151,10 @@ def _twice(found: source.Duplicate, file: str) -> Fault:
     return Fault(message=said, hint="keep one of them", file=file, line=line, column=column)
 
 
-class _Reader:
+class _CaseReader:
     """Reads one document and collects all faults."""
 
-    def __init__(self, text: Text, document: dict[str, Any]) -> None:
+    def __init__(self, text: CaseFileText, document: dict[str, Any]) -> None:
         self.text = text
         self.document = document
         self.faults: list[Fault] = []

@@ -14,16 +14,16 @@ from llm_fsm.session.redaction import DOTS
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing.scenarios.checks import definitions_of, function_names, tasks_of
 from llm_fsm.testing.scenarios.fixtures import Stage, without_servers
-from llm_fsm.testing.scenarios.loader import Loaded, Play
+from llm_fsm.testing.scenarios.loader import LoadedCases, Play
 from llm_fsm.testing.scenarios.models import BEGINNING, Case, merged
-from llm_fsm.testing.scenarios.results import Failure, Result, Said
+from llm_fsm.testing.scenarios.results import CaseFailure, Result, StepReport
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
 from llm_fsm.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class CaseHost:
     """The caller's own tools and functions, for those that a case does not simulate."""
 
     tools: ToolRegistry = field(default_factory=ToolRegistry)
@@ -39,9 +39,9 @@ class Player:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedCases,
         choose: Callable[[Play], Model] | None = None,
-        host: Host | None = None,
+        host: CaseHost | None = None,
         *,
         timeout: float | None = None,
     ) -> None:
@@ -50,7 +50,7 @@ class Player:
         self._choose = choose or (lambda _: own)
         self.stage = Stage()
         self._timeout = timeout
-        self._host = host or Host()
+        self._host = host or CaseHost()
 
     @cached_property
     def machine(self) -> AsyncMachine:
@@ -108,13 +108,13 @@ class Player:
             turns=tuple(run.turns),
         )
 
-    def _placed(self, run: CaseRunner) -> list[Failure]:
+    def _placed(self, run: CaseRunner) -> list[CaseFailure]:
         """Return the misses of a case with their lines, step by step in file order, with masked secrets."""
-        found: list[Failure] = []
+        found: list[CaseFailure] = []
         for step, miss in run.missed:
             message = masked(miss.message, run.secrets)
             line, column = self.loaded.text.position(miss.pointer)
-            found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
+            found.append(CaseFailure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
         steps = {failure.step: number for number, failure in enumerate(found)}
         return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
 
@@ -131,7 +131,7 @@ def masked(text: str, secrets: Collection[str]) -> str:
     return text
 
 
-def _masked(said: Said, secrets: Collection[str]) -> Said:
+def _masked(said: StepReport, secrets: Collection[str]) -> StepReport:
     if not secrets:
         return said
     heard = None if said.heard is None else masked(said.heard, secrets)

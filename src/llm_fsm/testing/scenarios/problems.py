@@ -47,7 +47,7 @@ class SuiteError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class CaseFileText:
     """The text of a file of tests."""
 
     file: str

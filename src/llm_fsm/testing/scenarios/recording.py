@@ -12,9 +12,9 @@ from msgspec import structs
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, form_of
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
-from llm_fsm.testing.scenarios.cassette import Cassette, Entry, digest, prompt_of, restored, without
+from llm_fsm.testing.scenarios.cassette import Cassette, CassetteEntry, digest, prompt_of, restored, without
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Reply
+from llm_fsm.testing.scenarios.models import CaseReply
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -46,7 +46,7 @@ class Recorder:
         self._broken = False
         self._llm = llm
         self._old = old
-        self._taken: dict[str, list[Entry]] = {}
+        self._taken: dict[str, list[CassetteEntry]] = {}
         self._play: Play | None = None
         self._step = 0
 
@@ -56,7 +56,7 @@ class Recorder:
         self._broken = False
         self._taken[play.name] = []
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step = number
 
@@ -87,7 +87,7 @@ class Recorder:
         except BaseException:  # an interrupted call also leaves the old recording of its case
             self._broken = True
             raise
-        entry = Entry(
+        entry = CassetteEntry(
             case=self._play.name,
             step=self._step,
             state=request.state,
@@ -120,7 +120,7 @@ class Replayed:
         self._sha256 = sha256
         self._match = match
         self._play: Play | None = None
-        self._entries: list[Entry] = []
+        self._entries: list[CassetteEntry] = []
         self._step = 0
         self._fault: str | None = None
 
@@ -129,7 +129,7 @@ class Replayed:
         self._play = play
         self._entries = self._cassette.of(play.name)
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step, self._fault = number, None
 
@@ -163,7 +163,7 @@ class Replayed:
         self._entries.remove(here[0])
         return restored(here[0].reply, said_in(self._play))
 
-    def _unfit(self, request: LLMRequest, here: Sequence[Entry]) -> str | None:
+    def _unfit(self, request: LLMRequest, here: Sequence[CassetteEntry]) -> str | None:
         assert self._play is not None
         if not here:
             if not self._cassette.of(self._play.name):

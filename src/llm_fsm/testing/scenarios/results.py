@@ -8,7 +8,7 @@ from llm_fsm.engine.conversation import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class CaseFailure:
     """One miss of a case. `step`: "start", "step 3" or "end"; `line` and `column` are those of the expectation."""
 
     step: str
@@ -19,7 +19,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class StepReport:
     """A step for reports: the messages, and the state after it."""
 
     heard: str | None
@@ -38,10 +38,10 @@ class Result:
     name: str
     pointer: str
     line: int = 0
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[CaseFailure, ...] = ()
     skipped: str | None = None
     seconds: float = 0.0
-    said: tuple[Said, ...] = ()
+    said: tuple[StepReport, ...] = ()
     turns: tuple[Turn, ...] = ()
     runs: int = 1
     passes: int = 0

@@ -12,9 +12,9 @@ from llm_fsm.errors import LLMFSMError
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Expect, Step, script
+from llm_fsm.testing.scenarios.models import CaseStep, Expect, script
 from llm_fsm.testing.scenarios.redaction import secret_samples
-from llm_fsm.testing.scenarios.results import Said
+from llm_fsm.testing.scenarios.results import StepReport
 from llm_fsm.testing.scenarios.scripted_model import Model
 
 
@@ -37,7 +37,7 @@ class CaseRunner:
         self.stage = stage
         self.id = "test"
         self.missed: list[tuple[str, Miss]] = []
-        self.said: list[Said] = []
+        self.said: list[StepReport] = []
         self.secrets: set[str] = set()
         every = (machine.program, *machine.program.flows.values())
         self.has_secrets = any(program.keys.secrets for program in every)
@@ -89,7 +89,7 @@ class CaseRunner:
         begun, *_ = await self.chat.turns()  # a run is two records: its start, and its work
         return replace(turn, events=(*begun.events, *turn.events))
 
-    async def take(self, number: int, step: Step) -> None:
+    async def take(self, number: int, step: CaseStep) -> None:
         """Play one step, also after a failed one."""
         assert self.chat is not None
         self.model.step(number, script(step))
@@ -102,7 +102,7 @@ class CaseRunner:
         pointer = f"{self.play.pointer}/steps/{number - 1}"
         self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)
 
-    async def happen(self, chat: AsyncConversation, step: Step) -> Turn | None:
+    async def happen(self, chat: AsyncConversation, step: CaseStep) -> Turn | None:
         if step.kind == "say":
             return await chat.send(step.say or "")
         if step.kind == "answer":
@@ -123,7 +123,7 @@ class CaseRunner:
         if chat is not None:
             if self.has_secrets:
                 self.secrets |= self.secret_values(chat, turn)
-            self.said.append(Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state))
+            self.said.append(StepReport(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state))
         wrong = self.model.done(self.secrets)
         unanswered = error is not None and wrong is not None and wrong in error
         expected = at.expect is not None and at.expect.error is not None

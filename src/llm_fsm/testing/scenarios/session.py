@@ -19,9 +19,9 @@ from llm_fsm.session.events import Event
 from llm_fsm.testing.coverage import KINDS, Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
-from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite
+from llm_fsm.testing.scenarios.loader import LoadedCases, Play, read_suite
 from llm_fsm.testing.scenarios.models import script
-from llm_fsm.testing.scenarios.player import Host, Player
+from llm_fsm.testing.scenarios.player import CaseHost, Player
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural
 from llm_fsm.testing.scenarios.recording import Match, Recorder, Replayed
 from llm_fsm.testing.scenarios.results import Result
@@ -91,7 +91,7 @@ class Covered:
         return cls(**{**document, "coverage": Coverage(**document["coverage"])})
 
 
-class Session:
+class CaseSession:
     """Plays cases of one file, one after the other, in one event loop. Close it at the end.
 
     Raises:
@@ -99,7 +99,7 @@ class Session:
         ConfigurationError: The live model cannot be used.
     """
 
-    def __init__(self, loaded: Loaded, options: PlayOptions | None = None, host: Host | None = None) -> None:
+    def __init__(self, loaded: LoadedCases, options: PlayOptions | None = None, host: CaseHost | None = None) -> None:
         self.loaded = loaded
         self.recorded = ""
         """The number of recorded replies, as a sentence; empty before `close`."""
@@ -161,7 +161,7 @@ class Session:
             self.recorded = f"recorded {whole} of {plural(self._played, 'case')} in {path}{kept}"
 
 
-def _from_files(loaded: Loaded, options: PlayOptions) -> Callable[[Play], Model]:
+def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], Model]:
     """Choose the replies of the file, its recording, or the model that a case names."""
     path, replays = place_of(loaded.file), options.mode == "replay"
     lacks = not all(map(_is_scripted, loaded.plays))
@@ -183,7 +183,7 @@ def _from_files(loaded: Loaded, options: PlayOptions) -> Callable[[Play], Model]
     return choose
 
 
-def _models(loaded: Loaded) -> dict[str, Model]:
+def _models(loaded: LoadedCases) -> dict[str, Model]:
     """Make the models that the cases of a file name.
 
     Raises:
@@ -209,7 +209,7 @@ def _is_scripted(play: Play) -> bool:
     return any(script(step) for step in steps)
 
 
-def _old_cassette(loaded: Loaded) -> Cassette:
+def _old_cassette(loaded: LoadedCases) -> Cassette:
     """Read the recording to which a new one is added. A recording that cannot be used is replaced."""
     path = place_of(loaded.file)
     empty = Cassette(definition=loaded.definition.name, sha256=_sha256(loaded), file=path)
@@ -219,7 +219,7 @@ def _old_cassette(loaded: Loaded) -> Cassette:
         return empty
 
 
-def _sha256(loaded: Loaded) -> str:
+def _sha256(loaded: LoadedCases) -> str:
     """Return the checksum of the definition and all that it calls."""
     return hashlib.sha256(document_of(loaded.flows).encode()).hexdigest()
 
@@ -262,7 +262,7 @@ def play_file(
         ConfigurationError: The live model cannot be used.
     """
     loaded, chosen = read_suite(path), options or PlayOptions()
-    session = Session(loaded, chosen)
+    session = CaseSession(loaded, chosen)
 
     async def played() -> FileResult:
         try:

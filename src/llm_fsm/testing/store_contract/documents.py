@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.stores.base import Commit, Due, Listed, ListQuery, Loaded, Store
+from llm_fsm.stores.base import Commit, DueRow, Listed, ListQuery, Loaded, Store
 
 HOSTILE = (
     " leading and trailing ",
@@ -235,8 +235,8 @@ async def due_rows_come_in_order_of_time(store: Store) -> None:
     await store.save(due("b", 1, (30.5, "remind"), (10.0, "expire")))
     await store.save(due("a", 1, (10.0, "expire"), (1e12, "expire")))
     await store.save(turn("quiet", 1))
-    wanted = [Due(conversation_id=name, time=10.0, kind="expire") for name in ("a", "b")]
-    later = Due(conversation_id="b", time=30.5, kind="remind")
+    wanted = [DueRow(conversation_id=name, time=10.0, kind="expire") for name in ("a", "b")]
+    later = DueRow(conversation_id="b", time=30.5, kind="remind")
     expect("due at 10", list(await store.due(10.0)), wanted)
     expect("due at 9.9", list(await store.due(9.9)), [])
     expect("due at 100", list(await store.due(100.0)), [*wanted, later])

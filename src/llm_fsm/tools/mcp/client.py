@@ -38,7 +38,7 @@ _SAID = 500  # characters of a server's stderr that an error repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class McpServer:
     """One configured server: a `command` that speaks over stdio, or a `url`.
 
     Attributes:
@@ -99,7 +99,7 @@ def load_sdk() -> Sdk:
 class Link:
     """One session. The SDK's connection must be entered and left by the same task, so it has its own."""
 
-    def __init__(self, server: Server, sdk: Sdk) -> None:
+    def __init__(self, server: McpServer, sdk: Sdk) -> None:
         self.closed = False
         self.is_listed = False
         """True if its tools were listed since it began, and since it last reported a change."""

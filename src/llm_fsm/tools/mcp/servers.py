@@ -20,7 +20,7 @@ from llm_fsm._text import is_address, suggestion
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault
-from llm_fsm.tools.mcp.client import CONNECT, Link, Server, load_sdk
+from llm_fsm.tools.mcp.client import CONNECT, Link, McpServer, load_sdk
 
 _KEYS = {
     "command": ("command", "args", "env", "cwd", "type", "disabled"),
@@ -33,7 +33,7 @@ _REFRESH = 5.0
 """Seconds that a turn waits for a server whose session has ended, before it continues with the known tools."""
 
 
-def read_server(alias: str, given: object) -> Server:
+def read_server(alias: str, given: object) -> McpServer:
     """Read one server of the host's configuration, in our form or in that of other programs.
 
     Args:
@@ -63,7 +63,7 @@ def read_server(alias: str, given: object) -> Server:
         url = given["url"]
         if not is_address(url):
             raise ConfigurationError(f"{where}: url {url!r} is no http:// or https:// address")
-        return Server(alias=alias, url=url.strip(), headers=_texts(where, "headers", given.get("headers")))
+        return McpServer(alias=alias, url=url.strip(), headers=_texts(where, "headers", given.get("headers")))
     command, further = given["command"], given.get("args", [])
     words = [command] if isinstance(command, str) else command
     if not isinstance(words, list | tuple) or not isinstance(further, list | tuple):
@@ -72,7 +72,7 @@ def read_server(alias: str, given: object) -> Server:
     if not words or not all(isinstance(word, str) and word for word in words):
         raise ConfigurationError(f"{where}: command is a list of texts, such as {right}")
     cwd = given.get("cwd")
-    return Server(
+    return McpServer(
         alias=alias,
         command=tuple(words),
         env=_texts(where, "env", given.get("env")),
@@ -188,7 +188,7 @@ class McpServers:
         links = [link for slot in slots.values() for link in (slot.link, *slot.left) if link is not None]
         await asyncio.gather(*(link.close() for link in links))
 
-    def _server(self, alias: str) -> Server:
+    def _server(self, alias: str) -> McpServer:
         server = self._servers.get(alias)
         if server is None:
             if alias in self._off:
@@ -202,7 +202,7 @@ class McpServers:
     def _slots(self) -> dict[str, _Slot]:
         return self._links.setdefault(asyncio.get_running_loop(), {})
 
-    async def _link(self, server: Server, timeout: float) -> Link:
+    async def _link(self, server: McpServer, timeout: float) -> Link:
         slot = self._slots().setdefault(server.alias, _Slot())
         if slot.link is not None and slot.link.closed:
             slot.leave()

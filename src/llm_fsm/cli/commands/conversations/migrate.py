@@ -27,7 +27,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Went:
+class MigrationResult:
     """The result of one migration, done or only planned.
 
     `change` None: the conversation stays, and `reason` says why. `damaged`: it stays because the store's copy of it,
@@ -66,7 +66,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     if map_file is not None:
         change = host.object_of(host.text_of(Path(map_file)), map_file)
     store = open_existing(db)
-    went: Sequence[Went] = ()
+    went: Sequence[MigrationResult] = ()
     left: Sequence[str] = ()
     if store is not None:
         try:
@@ -84,8 +84,10 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
         raise click.exceptions.Exit(exits.STORE)
 
 
-async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tuple[list[Went], Sequence[str]]:
-    found: list[Went] = []
+async def _migrated(
+    machine: AsyncMachine, store: Store, *, applies: bool
+) -> tuple[list[MigrationResult], Sequence[str]]:
+    found: list[MigrationResult] = []
     query = ListQuery(limit=_PAGE, definition=machine.definition.name, ended=False)
     try:
         async for item in every_line(store, query):
@@ -95,12 +97,12 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
                 continue
             except UnreadableError as error:  # the others can be carried over all the same
                 name, why = item.conversation_id, str(error)
-                found.append(Went(id=name, was=item.state, change=None, reason=why, damaged=True))
+                found.append(MigrationResult(id=name, was=item.state, change=None, reason=why, damaged=True))
                 continue
             if change is not None:
                 stays = isinstance(change, str)
                 found.append(
-                    Went(
+                    MigrationResult(
                         id=item.conversation_id,
                         was=item.state,
                         change=None if isinstance(change, str) else change,
@@ -112,7 +114,7 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
         await machine.close()
 
 
-def _line(went: Went) -> str:
+def _line(went: MigrationResult) -> str:
     name, change = went.id, went.change
     if change is None:
         return f"{name}: stays: {went.reason}"
@@ -122,7 +124,7 @@ def _line(went: Went) -> str:
     return f"{name}: {'; '.join(parts)}"
 
 
-def _document(went: Went) -> dict[str, Any]:
+def _document(went: MigrationResult) -> dict[str, Any]:
     change = went.change
     if change is None:
         return {"id": went.id, "state": went.was, "stays": went.reason}
@@ -135,7 +137,7 @@ def _document(went: Went) -> dict[str, Any]:
     }
 
 
-def _summary(went: Sequence[Went], *, applies: bool) -> str:
+def _summary(went: Sequence[MigrationResult], *, applies: bool) -> str:
     carried = sum(item.change is not None for item in went)
     if not went:
         return "every conversation of this definition follows it as it is"

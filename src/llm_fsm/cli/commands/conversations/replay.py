@@ -23,7 +23,7 @@ from llm_fsm.engine.model_call import ask
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
-from llm_fsm.records.replay import Divergence, Replayed, recorded_tools, replay_turns
+from llm_fsm.records.replay import Divergence, ReplayResult, recorded_tools, replay_turns
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store
@@ -60,7 +60,7 @@ def replay(
     machine = AsyncMachine(choice.opened(path), model="offline", store="memory", file=path)
     llm = None if model is None else resolve(model, environ=os.environ)
     store = open_existing(db)
-    found: list[Replayed] = []
+    found: list[ReplayResult] = []
     left: Sequence[str] = ()
     if store is not None:
         found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
@@ -76,14 +76,14 @@ def replay(
 
 async def _replayed(
     program: CompiledMachine, store: Store, ids: Sequence[str], llm: LLM | None
-) -> tuple[list[Replayed], Sequence[str]]:
+) -> tuple[list[ReplayResult], Sequence[str]]:
     kit = recorded_tools(program)
 
     async def asks(effect: AskModel) -> ModelReply:
         assert llm is not None
         return await ask(llm, effect, _TIMEOUT, _TIMEOUT)
 
-    found: list[Replayed] = []
+    found: list[ReplayResult] = []
     try:
         async with aclosing(meant(store, ids, program.definition.name)) as names:
             async for name in names:
@@ -105,12 +105,12 @@ def _line(name: str, divergence: Divergence) -> str:
     return f"{name}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
 
 
-def _numbers(found: Sequence[Replayed]) -> dict[str, Any]:
+def _numbers(found: Sequence[ReplayResult]) -> dict[str, Any]:
     kinds = Counter(item.divergence.what for item in found if item.divergence is not None)
     return {"turns": sum(item.turns for item in found), "diverging": kinds.total(), "by": dict(kinds)}
 
 
-def _summary(found: Sequence[Replayed]) -> str:
+def _summary(found: Sequence[ReplayResult]) -> str:
     if not found:
         return "there are no conversations of this definition"
     numbers = _numbers(found)

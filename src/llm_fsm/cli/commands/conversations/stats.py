@@ -42,7 +42,7 @@ Key = tuple[str, str]
 """A definition, and a state or a day."""
 
 
-class Tally:
+class ConversationTally:
     """The counts of many conversations."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
     """
     store = open_existing(db)
     start = 0.0 if since is None else since.replace(tzinfo=UTC).timestamp()
-    tally = Tally()
+    tally = ConversationTally()
     if store is not None:
         asyncio.run(_count(store, definition, tally, start, time.time() - idle * _HOUR))
     if as_json:
@@ -132,7 +132,7 @@ def stats(*, db: str | None, definition: str | None, since: datetime | None, idl
         console.note("there are no conversations yet")
 
 
-async def _count(store: Store, definition: str | None, tally: Tally, since: float, before: float) -> None:
+async def _count(store: Store, definition: str | None, tally: ConversationTally, since: float, before: float) -> None:
     try:
         async for line in every_line(store, ListQuery(limit=_PAGE, definition=definition)):
             records = [parse(text) for text in await store.records(line.conversation_id)]
@@ -157,7 +157,7 @@ def _line(name: str, key: Key, counts: Counts) -> dict[str, Any]:
     }
 
 
-def _document(tally: Tally) -> dict[str, Any]:
+def _document(tally: ConversationTally) -> dict[str, Any]:
     return {
         "conversations": tally.conversations,
         "ended": tally.ended,
@@ -166,7 +166,7 @@ def _document(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _show(tally: Tally) -> None:
+def _show(tally: ConversationTally) -> None:
     console.out(f"{tally.conversations} conversations, {tally.ended} of them ended")
     document = _document(tally)
     for lines in (document["states"], document["days"]):

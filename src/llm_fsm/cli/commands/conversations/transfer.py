@@ -15,7 +15,7 @@ from llm_fsm.cli.options import db_option, example, verbose_option
 from llm_fsm.cli.stores import identified, known_id, listed_id, meant, open_existing, open_store
 from llm_fsm.cli.terminal import console, escape
 from llm_fsm.errors import ConversationNotFound, UnreadableError
-from llm_fsm.records.doctor import Complaint, examine
+from llm_fsm.records.doctor import StoreProblem, examine
 from llm_fsm.records.transfer import export, fork, import_conversation
 from llm_fsm.stores.base import Store
 
@@ -160,7 +160,7 @@ async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | Non
         await store.close()
 
 
-async def _examined(store: Store) -> Sequence[Complaint]:
+async def _examined(store: Store) -> Sequence[StoreProblem]:
     try:
         return await examine(store)
     finally:

@@ -26,9 +26,9 @@ from llm_fsm.lint.report.formats import annotation
 from llm_fsm.llm.base import let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.testing.pytest_plugin import COVERED, ENDING, HOST, OPTIONS, RECORDED, RUNS, CaseFailed, Cases
-from llm_fsm.testing.scenarios.loader import Loaded
+from llm_fsm.testing.scenarios.loader import LoadedCases
 from llm_fsm.testing.scenarios.models import User
-from llm_fsm.testing.scenarios.player import Host
+from llm_fsm.testing.scenarios.player import CaseHost
 from llm_fsm.testing.scenarios.session import Covered, PlayOptions
 from llm_fsm.testing.simulation import Rate, simulate
 
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     brought = host_of(wanted["tools"])
     config.stash[_WANTED] = wanted
     config.stash[OPTIONS] = options
-    config.stash[HOST] = Host(tools=brought.tools, functions=brought.functions)
+    config.stash[HOST] = CaseHost(tools=brought.tools, functions=brought.functions)
 
 
 # -- collection: conversation tests alone, whatever else lies in the folders
@@ -124,7 +124,7 @@ class UserItem(pytest.Item):
         return self.path, None, self.name
 
 
-async def _talk(loaded: Loaded, user: User, options: PlayOptions, human: str | None, host: Host) -> Rate:
+async def _talk(loaded: LoadedCases, user: User, options: PlayOptions, human: str | None, host: CaseHost) -> Rate:
     """Let a user talk to the machine; `human` names the model of the user, None the same one."""
     bot = resolve(options.model, base_url=options.base_url, environ=os.environ)
     person = bot if human is None else resolve(human, base_url=options.base_url, environ=os.environ)
