@@ -99,6 +99,7 @@ def create_app(
             if closes:
                 for machine in service.machines.every():
                     stack.push_async_callback(machine.close)
+            stack.push_async_callback(service.pool.close)
             stack.callback(metrics.start())
             await stack.enter_async_context(upkeep(service, due_seconds, changed))
             if mcp is not None:

@@ -24,6 +24,9 @@ class Limits:
         body_seconds: Seconds until the whole body has arrived.
         messages_per_minute: Requests that are not only reading ones, for each token in each process; None: no limit.
         streams: Open streams in each process; one token may have half of them.
+        work_processes: Processes that check, play tests and draw for authors.
+        work_seconds: Seconds that such a job may take.
+        work_waiting: Such jobs that one token may have at once.
         send_seconds: Seconds for which a client may read nothing.
         shutdown_seconds: Seconds for running turns to finish at shutdown.
     """
@@ -35,6 +38,9 @@ class Limits:
     body_seconds: float = 20.0
     messages_per_minute: int | None = None
     streams: int = 2_000
+    work_processes: int = 2
+    work_seconds: float = 20.0
+    work_waiting: int = 4
     send_seconds: float = 60.0
     shutdown_seconds: float = 30.0
 

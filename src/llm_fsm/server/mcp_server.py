@@ -5,25 +5,21 @@ Needs the extra `mcp`. Over HTTP, every request is independent, so that any of s
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import Receive, Scope, Send
 
-from llm_fsm import __version__
-from llm_fsm.definition.models import Definition
+from llm_fsm import AsyncMachine, __version__
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.documents.discovery import travelling
-from llm_fsm.documents.loader import load_text
-from llm_fsm.errors import DefinitionError
 from llm_fsm.server import views, workbench
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
@@ -47,8 +43,6 @@ def _tools(server: MCPServer[Any]) -> Callable[[F], F]:
         async def told(*arguments: Any, **named: Any) -> Any:
             try:
                 return await function(*arguments, **named)
-            except DefinitionError as error:
-                raise ToolError("\n".join(str(found) for found in error.findings)) from error
             except Exception as error:
                 problem = problem_of(error)
                 raise ToolError(f"{problem.kind}: {problem.detail}") from error
@@ -172,16 +166,19 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     tool = _tools(server)
 
-    def meant(ctx: Context[Any, Any], definition: str) -> Definition:
-        """Return the definition of a JSON text, or of a served name."""
+    async def work(ctx: Context[Any, Any], job: str, *arguments: Any) -> Any:
+        return await service.pool.run(_caller(ctx), job, *arguments)
+
+    def served(ctx: Context[Any, Any], definition: str) -> AsyncMachine | None:
+        """Return the machine of a served name; None for JSON text."""
         if definition.lstrip()[:1] in ("{", "/"):
-            return load_text(definition, file=workbench.NAME).definition
-        return service.machines.named(_caller(ctx), definition).definition
+            return None
+        return service.machines.named(_caller(ctx), definition)
 
     @tool
-    async def validate_definition(definition: str) -> dict[str, Any]:
+    async def validate_definition(ctx: Context[Any, Any], definition: str) -> dict[str, Any]:
         """Check a definition, given as JSON text. Returns every finding with line, column and hint."""
-        found = await asyncio.to_thread(workbench.findings, definition)
+        found = await work(ctx, "findings", definition)
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
 
     @tool
@@ -198,21 +195,26 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         message: str = "Hello!",
     ) -> dict[str, Any]:
         """Show the prompt of a state. `definition`: JSON text, or the name of a served one."""
-        made = meant(ctx, definition)
-        return await asyncio.to_thread(workbench.prompt, made, state, context or {}, message)
+        machine = served(ctx, definition)
+        text = definition if machine is None else machine.program.document
+        found: dict[str, Any] = await work(ctx, "prompt", text, state, context or {}, message, machine is not None)
+        return found
 
     @tool
-    async def play_test(definition: str, test: str) -> dict[str, Any]:
+    async def play_test(ctx: Context[Any, Any], definition: str, test: str) -> dict[str, Any]:
         """Play conversation tests, as JSON text, on a definition, as JSON text, with the replies of the tests."""
-        results = await asyncio.to_thread(workbench.played, definition, test)
+        results = await work(ctx, "played", definition, test)
         return {"passed": all(result["passed"] for result in results), "results": results}
 
     @tool
     async def draw(
-        ctx: Context[Any, Any], definition: str, form: workbench.Form = "mermaid"
+        ctx: Context[Any, Any], definition: str, form: Literal["mermaid", "text", "dot"] = "mermaid"
     ) -> str:
         """Draw a definition, given as JSON text or as the name of a served one."""
-        return await asyncio.to_thread(workbench.picture, meant(ctx, definition), form)
+        machine = served(ctx, definition)
+        if machine is None:
+            return str(await work(ctx, "drawn", definition, form))
+        return str(await work(ctx, "picture", dict(machine.definition.document), form))
 
 
 def _add_resources(server: MCPServer[Any], service: Service) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -14,10 +13,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
-from llm_fsm.documents.draw.dot import dot
-from llm_fsm.documents.draw.extract import Details, extract
-from llm_fsm.documents.draw.graphviz import GraphvizError, image
-from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.records.explain import explain_turn
 from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
@@ -238,14 +233,11 @@ class RestRoutes:
         async def draw_definition(
             request: Request, name: str, form: Annotated[Form, Query(alias="format")] = "svg"
         ) -> Response:
-            definition = machines.named(caller_of(request), name).definition
-            picture = extract(dict(definition.document), Details())
+            caller = caller_of(request)
+            document = dict(machines.named(caller, name).definition.document)
+            drawing = await self.service.pool.run(caller, "picture", document, form)
             if form != "svg":
-                return Response(mermaid(picture) if form == "mermaid" else dot(picture), media_type="text/plain")
-            try:
-                drawing = await asyncio.to_thread(image, dot(picture), "svg")
-            except GraphvizError as error:
-                raise Problem("unavailable", f"{error}; ask for format=mermaid") from error
+                return Response(drawing, media_type="text/plain")
             policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
             return Response(drawing, media_type="image/svg+xml", headers={"Content-Security-Policy": policy})
 

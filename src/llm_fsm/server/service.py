@@ -13,6 +13,7 @@ from llm_fsm import events as ev
 from llm_fsm.records.transfer import fork
 from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
+from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check, check_answer, check_start, may_answer
 from llm_fsm.server.tokens import Caller
@@ -49,6 +50,7 @@ class Service:
         self.limits = limits
         self.gauge = Gauge(limits)
         self.turns = Turns()
+        self.pool = WorkPool(limits)
         self.forgets: list[Callable[[Served], Awaitable[None]]] = []
         """Functions that forget a conversation which is about to be deleted."""
         self.is_closing = False

@@ -6,16 +6,18 @@ Definitions come as JSON text. Nothing that they name is read from disk, and no 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_fsm.definition.models import Definition
+from llm_fsm.definition.subflows import read_document
 from llm_fsm.documents.check import check_data
 from llm_fsm.documents.draw.dot import dot
 from llm_fsm.documents.draw.extract import Details, extract
+from llm_fsm.documents.draw.graphviz import image
 from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.draw.outline import listing
 from llm_fsm.documents.loader import load_text
@@ -23,10 +25,11 @@ from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.lint.docs import page_of
 from llm_fsm.testing import play_suite
+from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.steps import request_for
 
-Form = Literal["mermaid", "text", "dot"]
+Form = Literal["mermaid", "text", "dot", "svg"]
 NAME = "definition.json"
 
 
@@ -43,17 +46,42 @@ def rule_page(rule: str) -> str:
         raise ValueError(str(error)) from error
 
 
-def picture(definition: Definition, form: Form) -> str:
-    """Return a definition as Mermaid, text or DOT."""
-    drawn = extract(dict(definition.document), Details())
-    return {"mermaid": mermaid, "text": listing, "dot": dot}[form](drawn)
+def drawn(text: str, form: Form) -> str:
+    """Return a definition, given as JSON text, as a picture. Raises DefinitionError."""
+    return picture(load_text(text, file=NAME).definition.document, form)
 
 
-def prompt(definition: Definition, state: str | None, context: Mapping[str, Any], message: str) -> dict[str, Any]:
-    """Render the prompt of a state. Raises ValueError for a state that is not `converse`, and for a wrong context."""
-    machine = compile_flows(gather(definition, registered={}), shipped_prompts(whole=False), pattern_piece)
+def picture(document: Mapping[str, Any], form: Form) -> str:
+    """Return a definition that was checked already as a picture. Raises GraphvizError for `svg`."""
+    extracted = extract(dict(document), Details())
+    if form == "svg":
+        return image(dot(extracted), "svg").decode()
+    return {"mermaid": mermaid, "text": listing, "dot": dot}[form](extracted)
+
+
+def prompt(
+    text: str, state: str | None, context: Mapping[str, Any], message: str, is_kept: bool
+) -> dict[str, Any]:
+    """Render the prompt of a state.
+
+    Args:
+        text: The definition as JSON text.
+        state: The state; None: the first one.
+        context: What is known.
+        message: The message of the user.
+        is_kept: True if the text is of `document_of`, with all called definitions, and was checked already.
+
+    Returns:
+        `state`, `messages` and `reply_schema`.
+
+    Raises:
+        DefinitionError: The definition is wrong.
+        ValueError: The state does not talk with a user, or the context is wrong.
+    """
+    flows = read_document(text) if is_kept else gather(load_text(text, file=NAME).definition, registered={})
+    machine = compile_flows(flows, shipped_prompts(whole=False), pattern_piece)
     talking = [name for name, plan in machine.states.items() if plan.kind == "converse"]
-    name = definition.initial_state if state is None else state
+    name = machine.definition.initial_state if state is None else state
     if name not in talking:
         raise ValueError(f"state {name!r} does not talk with a user; these do: {', '.join(talking) or 'none'}")
     request = request_for(machine, name, context, message, time=time.time())
@@ -77,14 +105,22 @@ def played(definition: str, test: str) -> list[dict[str, Any]]:
         Path(folder, NAME).write_text(definition, encoding="utf-8", errors="replace")
         path = Path(folder, "case.test.json")
         path.write_text(json.dumps({**suite, "definition": NAME}), encoding="utf-8")
-        results = play_suite(path)
+        try:
+            results = play_suite(path)
+        except SuiteError as error:
+            raise ValueError(_without(folder, str(error))) from error
     return [
         {
             "name": result.name,
             "passed": result.passed,
             "skipped": result.skipped,
-            "failures": [{"step": one.step, "message": one.message} for one in result.failures],
+            "failures": [{"step": one.step, "message": _without(folder, one.message)} for one in result.failures],
             "said": [{"heard": one.heard, "text": one.text, "state": one.state} for one in result.said],
         }
         for result in results
     ]
+
+
+def _without(folder: str, words: str) -> str:
+    """Return words without the folder that this module made, which says nothing to a caller."""
+    return words.replace(folder + os.sep, "")

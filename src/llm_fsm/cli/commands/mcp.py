@@ -70,5 +70,6 @@ async def _serve(fleet: Fleet) -> None:
             await import_module("llm_fsm.server.mcp_server").mcp_server(made).run_stdio_async()
             await made.turns.drain(limits.Limits().shutdown_seconds)
     finally:
+        await made.pool.close()
         for machine in made.machines.every():
             await machine.close()
