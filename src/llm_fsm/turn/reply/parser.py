@@ -23,11 +23,17 @@ from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
+"""Characters of a broken reply that are repaired. The repair reads some texts in quadratic time."""
 _MAX_CANDIDATES = 50
+"""Braces at which a whole object is looked for."""
 _MAX_DEPTH = 200
 _MAX_WRAPS = 3
+"""Objects around a reply: a call of a tool, its arguments, and one more that some models add."""
+_MAX_FENCES = 5
+_MAX_REASONING = 4000
 _OWN_KEYS = frozenset({"transition", "target_state", "message"})
 _MAX_ENDINGS = 4
+"""Places at which a reply that was cut off is closed. The last few lose the least."""
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
 _CLOSERS = {"{": "}", "[": "]"}
 _HALF_ESCAPE = re.compile(
@@ -47,17 +53,20 @@ _BEGUN = re.compile(
 )
 """The beginning of a reply, however little of it has arrived."""
 _NUMERAL = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<before>[:,\[]\s*)(?P<digits>\+[0-9]+|0[0-9]+)(?=\s*[,}\]])', re.DOTALL
+    r'"[^"\\]*(?:\\.[^"\\]*)*"'
+    r"|(?P<before>[:,\[]\s*)(?P<digits>\+[0-9]+|0[0-9]+)(?=\s*[,}\]])",
+    re.DOTALL,
 )
-"""Digits that are no JSON number, and mean a text: phone numbers and postcodes that a model sent without quotes."""
+"""Digits that are no JSON number, and mean a text: phone numbers and postcodes without quotes."""
 _ODD = ("{", "```", "<", "[", "◁")
-"""Beginnings of words that may be a reply or a thought."""
+"""Beginnings of a message that may be a reply or a thought."""
 
 
 class Reply(NamedTuple):
-    """One reply of the model: what it wants. `message` is empty where it sent no words; `update` is as sent, unchecked.
+    """One reply of the model.
 
-    `update_fault` says why a `context_update` was not an object and so counts as empty.
+    `message` is empty if it sent no text. `update` is as sent, unchecked. `update_fault` says why a `context_update`
+    was not an object and so counts as empty.
     """
 
     target: str
@@ -67,15 +76,20 @@ class Reply(NamedTuple):
     update_fault: str | None = None
 
 
+# -- JSON ----------------------------------------------------------------------------------------------------------
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in seen and seen[key] != value:
-                raise ReplyError("duplicate-key", f"the key {json.dumps(key)} stands twice with two values")
-            seen[key] = value
-    return found
+    values = dict(pairs)
+    if len(values) == len(pairs):
+        return values
+    seen: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in seen and seen[key] != value:
+            name = json.dumps(key)
+            raise ReplyError("duplicate-key", f"the key {name} stands twice with two values")
+        seen[key] = value
+    return values
 
 
 def _whole_number(digits: str) -> int | float:
@@ -91,18 +105,19 @@ def decode(text: str) -> Any:
     """Decode strict JSON of a reply or of a call's arguments.
 
     Raises:
-        ValueError: It is no JSON.
-        ReplyError: It cannot count: a key stands twice with two values, or it is nested too deep.
+        ValueError: It is not JSON.
+        ReplyError: It cannot count: a key has two values, or it is nested too deep.
     """
     try:
-        value, end = _DECODER.raw_decode(text)  # takes less than `decode`, which looks for spaces around it
+        # `raw_decode` costs less than `decode`, which looks for spaces around the value
+        value, end = _DECODER.raw_decode(text)
         return value if end == len(text) else _DECODER.decode(text)
     except RecursionError:
         raise ReplyError("too-deep", "the reply is nested too deep") from None
 
 
 def only_object(text: str) -> dict[str, Any] | None:
-    """Return the one object that stands whole among other words; None where there is none, or another brace.
+    """Return the one object in a text that is whole; None if there is none, or another brace follows.
 
     Raises:
         ReplyError: As `decode`.
@@ -114,12 +129,17 @@ def only_object(text: str) -> dict[str, Any] | None:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and "{" not in text[end:] else None
+    if not isinstance(value, dict) or "{" in text[end:]:
+        return None
+    return value
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Return every complete JSON object in a text, outermost ones only. Raises ReplyError, RecursionError."""
-    found: list[dict[str, Any]] = []
+    """Return the complete JSON objects in a text, outermost ones only.
+
+    Raises ReplyError, RecursionError.
+    """
+    objects: list[dict[str, Any]] = []
     position = text.find("{")
     tries = 0
     while position >= 0 and tries < _MAX_CANDIDATES:
@@ -130,44 +150,9 @@ def _objects(text: str) -> list[dict[str, Any]]:
             end = position + 1
         else:
             if isinstance(value, dict):
-                found.append(value)
+                objects.append(value)
         position = text.find("{", end)
-    return found
-
-
-def _has_target(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    transition = value.get("transition")
-    target = transition.get("target_state") if isinstance(transition, dict) else None
-    return isinstance(target, str) and target.strip(UNSEEN) != ""
-
-
-def _is_flat(value: object) -> bool:
-    """Return true for a reply with all of it on one level."""
-    return _has_target({"transition": value})
-
-
-def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the one object that is a reply, or holds one. Raises ReplyError when there are several different ones."""
-    replies = [item for item in objects if _has_target(item)]
-    if not replies and not any(map(_is_flat, objects)):
-        replies = [held for item in objects if (held := _held(item)) is not None]
-    if not replies:
-        return None
-    if any(item != replies[0] for item in replies[1:]):
-        raise _several()
-    return replies[0]
-
-
-def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
-    """Return the one reply in an object that is a written-out call of a tool, or a filled-in schema."""
-    if depth == _MAX_WRAPS or not _OWN_KEYS.isdisjoint(value):
-        return None
-    inner = [item for part in value.values() if (item := _object_in(part)) is not None]
-    found = [item for item in inner if _has_target(item) or ("message" in item and _is_flat(item))]
-    found = found or [held for item in inner if (held := _held(item, depth + 1)) is not None]
-    return found[0] if len(found) == 1 else None
+    return objects
 
 
 def _object_in(value: object) -> dict[str, Any] | None:
@@ -178,14 +163,76 @@ def _object_in(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+# -- The reply among objects ---------------------------------------------------------------------------------------
+
+
+def _names_target(value: Mapping[str, Any]) -> bool:
+    target = value.get("target_state")
+    return isinstance(target, str) and target.strip(UNSEEN) != ""
+
+
+def _has_target(value: object) -> bool:
+    """Return true for a reply in the form that was asked for."""
+    if not isinstance(value, dict):
+        return False
+    transition = value.get("transition")
+    return isinstance(transition, dict) and _names_target(transition)
+
+
+def _is_flat(value: object) -> bool:
+    """Return true for a reply with all of it on one level."""
+    return isinstance(value, dict) and _names_target(value)
+
+
+def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the one object that is a reply, or holds one.
+
+    Raises ReplyError if there are several different ones.
+    """
+    replies = [item for item in objects if _has_target(item)]
+    if not replies and not any(map(_is_flat, objects)):
+        replies = _all_held(objects)
+    if not replies:
+        return None
+    if any(item != replies[0] for item in replies[1:]):
+        raise _several()
+    return replies[0]
+
+
+def _all_held(objects: Iterable[dict[str, Any]], depth: int = 0) -> list[dict[str, Any]]:
+    held = (_held(item, depth) for item in objects)
+    return [item for item in held if item is not None]
+
+
+def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
+    """Return the one reply in an object that is a written-out call of a tool, or a filled-in schema."""
+    if depth == _MAX_WRAPS or not _OWN_KEYS.isdisjoint(value):
+        return None
+    parts = map(_object_in, value.values())
+    inner = [item for item in parts if item is not None]
+    replies = [item for item in inner if _is_reply(item)]
+    if not replies:
+        replies = _all_held(inner, depth + 1)
+    return replies[0] if len(replies) == 1 else None
+
+
+def _is_reply(item: dict[str, Any]) -> bool:
+    return _has_target(item) or ("message" in item and _is_flat(item))
+
+
 def _several() -> ReplyError:
-    return ReplyError("several-objects", "the reply holds several different JSON objects; send exactly one")
+    reason = "the reply holds several different JSON objects; send exactly one"
+    return ReplyError("several-objects", reason)
+
+
+# -- Replies that end too early ------------------------------------------------------------------------------------
 
 
 def _endings(text: str) -> list[tuple[str, str]]:
-    """Return a JSON text that stops too early, closed in each way that may be right, with what each leaves out.
+    """Return a JSON text that stops too early, closed in each way that may be right.
 
-    Empty where nothing is open. What ends in the middle of an escape loses that. Raises ReplyError.
+    Each comes with the end of the text that it leaves out. The list is empty if nothing is open. A text that ends in
+    the middle of an escape loses that. Raises ReplyError.
     """
     closers, ended = "", True
     places: deque[tuple[int, str]] = deque(maxlen=_MAX_ENDINGS)
@@ -205,25 +252,51 @@ def _endings(text: str) -> list[tuple[str, str]]:
     if not closers:
         return []
     whole = text if ended else _HALF_ESCAPE.sub(r"\1", text) + '"'
-    return [(whole + closers, ""), *((text[:end] + closed, text[end:]) for end, closed in reversed(places))]
+    endings = [(whole + closers, "")]
+    for end, closed in reversed(places):
+        endings.append((text[:end] + closed, text[end:]))
+    return endings
 
 
 def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
-    """Return the complete part of a reply that ends in the middle, past its transition; None where it is no JSON."""
+    """Return the complete part of a reply that ends behind its transition; None if it is not JSON."""
     for ending, left_out in endings:
-        with suppress(ValueError):
-            if (whole := decode(ending)) and _WORDS.search(left_out) is None:
-                return _uncut(whole)
+        try:
+            whole = decode(ending)
+        except ValueError:
+            continue
+        if whole and _WORDS.search(left_out) is None:
+            return _uncut(whole)
     return None
 
 
 def _uncut(value: Any) -> Any:
-    """Return a reply cut off outside its transition, or in words that end its transition. Raises ReplyError."""
+    """Return a reply that was not cut off in its transition.
+
+    A message that ends the transition may be cut off, because its other parts are then whole. Raises ReplyError.
+    """
     if _has_target(value):
         parts = list(value["transition"])
-        if list(value)[-1] != "transition" or ("context_update" in parts and parts[-1] == "message"):
+        is_last = list(value)[-1] == "transition"
+        ends_in_message = "context_update" in parts and parts[-1] == "message"
+        if not is_last or ends_in_message:
             return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
+
+
+def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
+    """Return the reply in a text that closes it once too often before its message, and is else sound."""
+    if not isinstance(error, json.JSONDecodeError):
+        return None
+    if error.msg != "Extra data" or text[error.pos] != ",":
+        return None
+    with suppress(ValueError, ReplyError):
+        whole = decode(text[: error.pos].rstrip()[:-1] + text[error.pos :])
+        return whole if _has_target(whole) else None
+    return None
+
+
+# -- Repair --------------------------------------------------------------------------------------------------------
 
 
 def _repaired(text: str) -> Any:
@@ -244,32 +317,35 @@ def _repaired(text: str) -> Any:
 
 
 def _with_its_transition(value: Any, text: str) -> Any:
-    """Return a repaired reply with its transition as sent, where that is sound: repairing words changes no value."""
+    """Return a repaired reply with its transition as sent, if that is sound: a repair changes no value."""
     places = list(_TRANSITION.finditer(text))
     if len(places) != 1 or not isinstance(value, dict) or "transition" not in value:
         return value
     try:
-        return {**value, "transition": _DECODER.raw_decode(text, places[0].end())[0]}
+        transition, _ = _DECODER.raw_decode(text, places[0].end())
     except (ValueError, RecursionError, ReplyError):
         return value
+    return {**value, "transition": transition}
 
 
 def quoted(text: str) -> str:
-    """Return a reply with numerals that mean a text in quotes, up to its words, in which nothing is looked for.
+    """Return a reply with quotes around numerals that mean a text. Its message is left as it is.
 
-    What reads broken JSON takes them for numbers, and a leading zero or plus is lost.
+    Readers of broken JSON take them for numbers, and a leading zero or plus is lost.
     """
     head, words, rest = text.partition('"message"')
     return _NUMERAL.sub(_in_quotes, head) + words + rest
 
 
-def _in_quotes(found: re.Match[str]) -> str:
-    return found[0] if found["digits"] is None else f'{found["before"]}"{found["digits"]}"'
+def _in_quotes(match: re.Match[str]) -> str:
+    if match["digits"] is None:
+        return match[0]
+    return f'{match["before"]}"{match["digits"]}"'
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    """Return an escape as the character itself where both mean the same: json_repair does not know all."""
-    escape = found.group()
+def _unescaped(match: re.Match[str]) -> str:
+    """Return an escape as the character itself if both mean the same: json_repair does not know all."""
+    escape = match.group()
     if escape == r"\/":
         return "/"
     if escape[1] != "u" or len(escape) < len(r"\u0000"):
@@ -278,18 +354,49 @@ def _unescaped(found: re.Match[str]) -> str:
     return escape if character in '"\\' or character < " " else character
 
 
-def _find(text: str) -> Any:
+# -- The order of all this -----------------------------------------------------------------------------------------
+
+
+def document(text: str) -> dict[str, Any]:
+    """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
+    if len(text) > MAX_CHARS:
+        reason = f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
+        raise ReplyError("too-long", reason)
+    halved = may_be_halved(text)
+    whole = joined(text) if halved else text
+    stripped = whole.strip().lstrip("\ufeff")
+    if not stripped:
+        raise ReplyError("empty", "the reply is empty")
+    try:
+        value = _value(stripped)
+        if halved:
+            value = all_mended(value)
+    except RecursionError:
+        raise ReplyError("too-deep", "the reply is nested too deep") from None
+    if not isinstance(value, dict):
+        raise ReplyError("not-object", "the reply is not a JSON object")
+    return value
+
+
+def _value(text: str) -> Any:
     """Return the JSON value that a text means. Raises ReplyError."""
     if text.startswith(("{", '"')):
         try:
             value = decode(text)
         except ValueError as error:
-            if (whole := _without_one_brace(text, error)) is not None:
+            whole = _without_one_brace(text, error)
+            if whole is not None:
                 return whole
         else:
-            return _find(value) if isinstance(value, str) and value.startswith("{") else value
-    body = after_thoughts(text)
-    for candidate in (*_FENCE.findall(body)[:5], body):
+            if isinstance(value, str) and value.startswith("{"):
+                return _value(value)
+            return value
+    return _value_in_prose(after_thoughts(text))
+
+
+def _value_in_prose(body: str) -> Any:
+    """Return the JSON value in a text with other words, or in one that is broken. Raises ReplyError."""
+    for candidate in (*_FENCE.findall(body)[:_MAX_FENCES], body):
         chosen = _chosen(_objects(candidate))
         if chosen is not None:
             return chosen
@@ -301,22 +408,16 @@ def _find(text: str) -> Any:
         if _is_flat(flat) and "{" not in body[end:]:
             return flat
     endings = _endings(body[start:])
-    if (found := _cut_off(endings)) is not None:
-        return found
-    value = _repaired(body)
-    if value is None:
+    beginning = _cut_off(endings)
+    if beginning is not None:
+        return beginning
+    repaired = _repaired(body)
+    if repaired is None:
         raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
-    return _uncut(value) if endings else value
+    return _uncut(repaired) if endings else repaired
 
 
-def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
-    """Return the reply in a text that closes it once too often before its message, and is else sound."""
-    if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data" or text[error.pos] != ",":
-        return None
-    with suppress(ValueError, ReplyError):
-        whole = decode(text[: error.pos].rstrip()[:-1] + text[error.pos :])
-        return whole if _has_target(whole) else None
-    return None
+# -- Messages ------------------------------------------------------------------------------------------------------
 
 
 def _text(value: object) -> str:
@@ -324,100 +425,107 @@ def _text(value: object) -> str:
 
 
 def _spoken(value: object) -> str:
-    """Return the words of a message without a thought before them, or those of a reply within it."""
+    """Return a message without a thought before it, or the message of a reply within it."""
     text = _text(value)
     if not text.startswith(_ODD):
         return text
     text = unthought(text)
-    found = _once_more(text)
-    return text if found is None else _words(found)
+    inner = _reply_in(text)
+    return text if inner is None else _words(inner)
 
 
-def _once_more(text: str) -> Mapping[str, Any] | None:
-    """Return a reply that stands where words should, as much as came of it; None where there are words."""
+def _reply_in(text: str) -> Mapping[str, Any] | None:
+    """Return a reply in place of a message, as much as arrived of it; None if it is a message.
+
+    JSON that is not a reply is meant to be read. The beginning of a reply without a message is {}.
+    """
     if not text.startswith(("{", "```")):
         return None
     whole = True
     try:
-        found: dict[str, Any] = decode(text)
+        value: dict[str, Any] = decode(text)
     except (ValueError, ReplyError):
         if _BEGUN.match(text) is None:
             return None
         whole = False
         try:
-            found = document(text)
+            value = document(text)
         except ReplyError:
             return {}
-    if _has_target(found) or _is_flat(found) or isinstance(found.get("message"), str):
-        return found
-    return None if whole else {}  # JSON that was meant to be read, or the beginning of a reply without words
+    if _has_target(value) or _is_flat(value) or isinstance(value.get("message"), str):
+        return value
+    return None if whole else {}
 
 
-def _words(found: Mapping[str, Any]) -> str:
-    """Return the words of a reply; those that stand in its transition, where it has none of its own."""
-    return _spoken(found.get("message")) or _spoken((_object_in(found.get("transition")) or {}).get("message"))
+def _words(reply: Mapping[str, Any]) -> str:
+    """Return the message of a reply, or else the message in its transition."""
+    own = _spoken(reply.get("message"))
+    if own:
+        return own
+    transition = _object_in(reply.get("transition")) or {}
+    return _spoken(transition.get("message"))
 
 
-def document(text: str) -> dict[str, Any]:
-    """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
-    if len(text) > MAX_CHARS:
-        raise ReplyError("too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read")
-    stripped = (joined(text) if (halved := may_be_halved(text)) else text).strip().lstrip("\ufeff")
-    if not stripped:
-        raise ReplyError("empty", "the reply is empty")
-    try:
-        value = all_mended(_find(stripped)) if halved else _find(stripped)
-    except RecursionError:
-        raise ReplyError("too-deep", "the reply is nested too deep") from None
-    if not isinstance(value, dict):
-        raise ReplyError("not-object", "the reply is not a JSON object")
-    return value
+def parse_words(text: str) -> str:
+    """Return the message of a reply in which nothing else counts. Raises ReplyError."""
+    reply = document(text)
+    words = _words(reply) or _words(_held(reply) or {})
+    if not words:
+        raise ReplyError("no-message", 'the reply lacks "message"')
+    return words
+
+
+# -- Replies -------------------------------------------------------------------------------------------------------
 
 
 def parse(text: str) -> Reply:
-    """Return the reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
-    found = document(text)
-    if (transition := _move(found)) is None:
-        found = _held(found) or found
-        transition = _move(found)
+    """Return the reply that a text means: in the form asked for, or with all of it on one level.
+
+    Raises ReplyError.
+    """
+    reply = document(text)
+    transition = _move(reply)
+    if transition is None:
+        reply = _held(reply) or reply
+        transition = _move(reply)
     if transition is None:
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
     update, fault = transition.get("context_update"), None
     if not isinstance(update, dict):
-        update, fault = _update(found, transition)
-    reasoning = _text(found.get("reasoning"))[:4000]
-    return Reply(transition["target_state"].strip(UNSEEN), update, _words(found), reasoning, fault)
+        update, fault = _update(reply, transition)
+    return Reply(
+        target=transition["target_state"].strip(UNSEEN),
+        update=update,
+        message=_words(reply),
+        reasoning=_text(reply.get("reasoning"))[:_MAX_REASONING],
+        update_fault=fault,
+    )
 
 
-def _move(found: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a reply that names its target; None where nothing does."""
-    transition = found.get("transition", found)
+def _move(reply: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the part of a reply that names its target; None if nothing does."""
+    transition = reply.get("transition", reply)
     if not isinstance(transition, dict):
         transition = _object_in(transition) or {}
-    target = transition.get("target_state")
-    return transition if isinstance(target, str) and target.strip(UNSEEN) else None
+    return transition if _names_target(transition) else None
 
 
-def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[str, Any], str | None]:
-    """Return the update of a reply that is none as it stands, and what is wrong with it.
+def _update(
+    reply: dict[str, Any], transition: dict[str, Any]
+) -> tuple[Mapping[str, Any], str | None]:
+    """Return the update of a reply, and its fault.
 
-    One beside the transition counts only where it stands before the words: these are shown once the move was checked.
+    An update beside the transition counts only if it precedes the message, which is shown once the move was checked.
     """
     update = transition.get("context_update")
-    if update is None and transition is not found and (update := found.get("context_update")) is not None:
-        keys = list(found)
-        if "message" in found and keys.index("message") < keys.index("context_update"):
+    if update is None and transition is not reply:
+        update = reply.get("context_update")
+        keys = list(reply)
+        if update is not None and "message" in keys[: keys.index("context_update")]:
             return {}, "context_update must stand in transition"
     if update is None:
         return {}, None
-    known = updates(update) if isinstance(update, list) else _object_in(update)
-    return ({}, "context_update must be an object") if known is None else (known, None)
-
-
-def parse_words(text: str) -> str:
-    """Return the message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
-    found = document(text)
-    words = _words(found) or _words(_held(found) or {})
-    if not words:
-        raise ReplyError("no-message", 'the reply lacks "message"')
-    return words
+    values = updates(update) if isinstance(update, list) else _object_in(update)
+    if values is None:
+        return {}, "context_update must be an object"
+    return values, None
