@@ -1,6 +1,6 @@
 """The keys that a definition writes itself: `set` and `clear`, when a transition is taken or a state is entered.
 
-A key with `x-from` that was cleared is made again by whoever made it: the same handler, or the same rule of a `set`.
+A key with `x-from` that was cleared is computed again by the same handler or `set`.
 
 All rules of one `set` read the context as it was before. Then keys are cleared, and then the values are written. A
 rule that gives null clears its key.
@@ -8,10 +8,10 @@ rule that gives null clears its key.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm.conditions.compiler import ConditionError
+from llm_fsm.conditions.compiler import ConditionError, Rule
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import MAX_KEYS, Keys
 from llm_fsm.turn import handlers
@@ -22,18 +22,20 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 
 def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] = ()) -> Run:
-    """Set and clear keys, one assignment after the other, and tell handlers what changed.
+    """Set and clear keys, one assignment after the other, and run handlers with the changed keys.
 
     Args:
         turn: The turn, in the state that was entered.
-        assignments: What is set and cleared; None: nothing.
+        assignments: The assignments; None does nothing.
         kept: Keys that stay as they are.
     """
+    keys = turn.machine.keys
     updated: set[str] = set()
     for assignment in assignments:
         if assignment is None:
             continue
-        for event in changes(turn.machine.keys, turn.session.context, turn.session.data(), assignment, kept):
+        context, data = turn.session.context, turn.session.data()
+        for event in changes(keys, context, data, assignment, kept):
             turn.emit(handlers.made_by(turn, event, assignment.pointer))
             if isinstance(event, ev.ContextSet):
                 updated.update(event.values, event.removed)
@@ -42,42 +44,73 @@ def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] =
 
 
 def update(turn: TurnState, updated: Iterable[str]) -> Run:
-    """Tell handlers which keys changed, and have those made again that are made of them."""
+    """Run handlers with the changed keys, and compute the keys that are made of them again."""
     if turn.host.points:
         yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated))
     yield from remake(turn)
 
 
 def remake(turn: TurnState) -> Run:
-    """Have the keys made again that were cleared because one that they are made of changed; each at most once."""
+    """Compute the keys again that were cleared because a key that they are made of changed.
+
+    Each is computed at most once. A computed key may clear others, which are then computed as well.
+    """
     done: set[str] = set()
     while keys := turn.outdated - turn.session.context.keys() - done:
         done |= keys
         turn.outdated -= keys
-        own = turn.state.assignment
-        made = dict.fromkeys(() if own is None else own.rules, ("definition", "" if own is None else own.pointer))
-        makers = {key: {**made, **turn.session.made}.get(key, ("", "")) for key in sorted(keys)}
-        set_again: set[str] = set()
-        for place in dict.fromkeys(by for source, by in makers.values() if source == "definition"):
+        places, names = _makers(turn, sorted(keys))
+        written: set[str] = set()
+        for place in places:
             for event in _again(turn, place, keys):
                 turn.emit(handlers.made_by(turn, event, place))
-                set_again.update(event.values if isinstance(event, ev.ContextSet) else ())
-        if set_again:
-            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=set_again)
-        names = frozenset(by for source, by in makers.values() if source == "host")
+                if isinstance(event, ev.ContextSet):
+                    written.update(event.values)
+        if written:
+            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=written)
         if names:
             yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=keys, only=names)
 
 
+def _makers(turn: TurnState, keys: Iterable[str]) -> tuple[list[str], frozenset[str]]:
+    """Return the places of each `set` that made one of these keys, in order, and the names of handlers that did.
+
+    The `set` of the state makes a key that nothing has made before.
+    """
+    makers: dict[str, tuple[str, str]] = {}
+    own = turn.state.assignment
+    if own is not None:
+        makers = dict.fromkeys(own.rules, ("definition", own.pointer))
+    makers.update(turn.session.made)
+    places: list[str] = []
+    names: set[str] = set()
+    for key in keys:
+        source, by = makers.get(key, ("", ""))
+        if source == "definition" and by not in places:
+            places.append(by)
+        elif source == "host":
+            names.add(by)
+    return places, frozenset(names)
+
+
 def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Event]:
-    """Return what the `set` at a place of the definition gives for these keys now."""
-    states = turn.machine.states.values()
-    assignments = (one for state in states for one in (state.assignment, *(move.assignment for move in state.moves)))
-    found = next((one for one in assignments if one is not None and one.pointer == place), None)
-    if found is None:
-        return ()
-    rules = {key: rule for key, rule in found.rules.items() if key in keys}
-    return changes(turn.machine.keys, turn.session.context, turn.session.data(), Assignment(rules=rules))
+    """Return the changes that the `set` at a place of the definition makes to these keys now."""
+    for assignment in _assignments(turn):
+        if assignment.pointer == place:
+            rules = {key: rule for key, rule in assignment.rules.items() if key in keys}
+            data = turn.session.data()
+            return changes(turn.machine.keys, turn.session.context, data, Assignment(rules=rules))
+    return ()
+
+
+def _assignments(turn: TurnState) -> Iterator[Assignment]:
+    """Yield the assignments of all states and transitions."""
+    for state in turn.machine.states.values():
+        if state.assignment is not None:
+            yield state.assignment
+        for move in state.moves:
+            if move.assignment is not None:
+                yield move.assignment
 
 
 def changes(
@@ -87,9 +120,10 @@ def changes(
     assignment: Assignment,
     kept: Container[str] = (),
 ) -> Iterable[ev.Event]:
-    """Return what an assignment writes: at most one ContextSet, and a ContextRefused for each value that is refused."""
+    """Return the changes of an assignment: at most one ContextSet, and a ContextRefused for each refused value."""
     values: dict[str, Any] = {}
-    removed = [key for key in assignment.clear if key in context and key not in kept]
+    present = (key for key in assignment.clear if key in context)
+    removed = [key for key in present if key not in kept]
     refused: list[ev.Event] = []
     for key, rule in assignment.rules.items():
         if key in kept:
@@ -97,26 +131,43 @@ def changes(
         try:
             value = rule(data)
         except ConditionError as error:
-            refused.append(ev.ContextRefused(key=key, reason=f"its rule fails: {error.reason}", source="definition"))
+            refused.append(_refused(key, f"its rule fails: {error.reason}"))
             continue
         if value is None:
-            removed += [key] if key in context and key not in removed else []
+            if key in context and key not in removed:
+                removed.append(key)
             continue
-        reason = value_fault(keys, key, value)
-        if keys.is_secret(key):
-            reason = reason and "its schema refuses the value"
-        elif not isinstance(value, bool) and any(keys.is_secret(name) for name in rule.reads):
-            reason = "its rule reads a secret key, and this key is not secret"
+        reason = _fault(keys, key, rule, value)
         if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
             reason = f"the context holds {MAX_KEYS} keys already"
         if reason is not None:
-            refused.append(ev.ContextRefused(key=key, reason=reason, source="definition"))
-        elif key not in context or context[key] != value or type(context[key]) is not type(value):
+            refused.append(_refused(key, reason))
+        elif key not in context or not _is_same(context[key], value):
             values[key] = value
         elif key in removed:
-            removed.remove(key)
+            removed.remove(key)  # it is cleared and set to the value that it has
     removed = [key for key in removed if key not in values]
     if values or removed:
         yield ev.ContextSet(source="definition", values=values, removed=tuple(removed))
     yield from refused
+
+
+def _refused(key: str, reason: str) -> ev.ContextRefused:
+    return ev.ContextRefused(key=key, reason=reason, source="definition")
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    """Return true for equal values of one type: 1 and true are equal, and differ in JSON."""
+    return type(before) is type(after) and bool(before == after)
+
+
+def _fault(keys: Keys, key: str, rule: Rule, value: Any) -> str | None:
+    """Return why a key cannot have the value of its rule; None if it can."""
+    reason = value_fault(keys, key, value)
+    if keys.is_secret(key):
+        return None if reason is None else "its schema refuses the value"  # the reason may quote it
+    reads_secret = any(keys.is_secret(name) for name in rule.reads)
+    if reads_secret and not isinstance(value, bool):
+        return "its rule reads a secret key, and this key is not secret"
+    return reason
 

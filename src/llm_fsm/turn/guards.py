@@ -1,4 +1,4 @@
-"""The tests for open moves and for picks that stand: the machine's part of every decision."""
+"""The tests for open moves and for picks: the machine's part of every decision."""
 
 from __future__ import annotations
 
@@ -25,24 +25,29 @@ class Guard:
 
     @property
     def judged(self) -> bool:
-        """True when only the model can tell."""
+        """True if only the model can judge it."""
         return self.rule is None and not self.keys
 
     def is_known(self, data: Mapping[str, Any]) -> bool:
-        """Return True when a prompt leaves something of it out, because it holds or one of its keys is known."""
-        return not self.judged and (self.settled(data) or any(has(data, key) for key in self.keys))
+        """Return True if a prompt omits a part of it, because it holds or one of its keys is known."""
+        if self.judged:
+            return False
+        return any(has(data, key) for key in self.keys) or self.settled(data)
 
     def settled(self, data: Mapping[str, Any]) -> bool:
-        """Return True when all that it reads is known, and it holds."""
-        reads = self.keys if self.rule is None else (*self.keys, *self.rule.reads)
-        return all(has(data, key) for key in reads) and (self.rule is None or test(self.rule, data).holds)
+        """Return True if every key that it reads is known, and it holds."""
+        if not all(has(data, key) for key in self.keys):
+            return False
+        if self.rule is None:
+            return True
+        return all(has(data, key) for key in self.rule.reads) and test(self.rule, data).holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """Keys that a definition writes itself: each by a compiled rule over the context, and keys that it clears.
 
-    `pointer` is the place of the state or transition that says so.
+    `pointer` is the place of its state or transition.
     """
 
     rules: Mapping[str, CompiledRule]
@@ -54,9 +59,9 @@ class Assignment:
 class Move:
     """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
 
-    `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which comes back.
-    `caller`: in a flow that was called, the place on the stack of the definition whose transition it is.
-    `place`: the place on the stack that it goes back to, where another definition left that open.
+    `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which returns.
+    `caller`: in a flow that was called, the place on the stack of the definition that has the transition.
+    `place`: the place on the stack to which it returns, if another definition left that open.
     """
 
     pointer: str
@@ -73,25 +78,26 @@ class Move:
 
     @property
     def judged(self) -> bool:
-        """True when nothing but words says when to take it."""
+        """True if its conditions are only described in words."""
         return all(guard.judged for guard in self.guards)
 
     @property
     def asks_model(self) -> bool:
-        """True when one of its conditions is for the model to judge."""
+        """True if one of its conditions is for the model to judge."""
         return any(guard.judged for guard in self.guards)
 
     @property
     def is_own(self) -> bool:
-        """True for a transition of the state itself: no global one, and none to the state of a pattern."""
+        """True for a transition of the state itself, not a global one or one to the state of a pattern."""
         return self.pointer.startswith("/states/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The judgement on a move's conditions. `reason` names what does not hold; `error`: why it could not be told.
+    """The judgement on a move's conditions.
 
-    `rule`: the rule that does not hold, if it is one.
+    `reason` names the condition that does not hold, and `rule` is its rule, if it has one. `error` says why it could
+    not be evaluated.
     """
 
     holds: bool
@@ -106,19 +112,29 @@ _HOLDS = Verdict(holds=True)
 def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
     """Judge a move against the context and system names. Conditions for the model to judge hold."""
     for guard in move.guards:
-        unset = [key for key in guard.keys if not has(data, key)]
-        label = f'"{guard.description}" ' if guard.description else ""
-        if unset:
-            names, are = ", ".join(unset), "are" if len(unset) > 1 else "is"
-            return Verdict(holds=False, reason=f"condition {label}needs {names}, which {are} not known yet")
-        if guard.rule is not None:
-            found = test(guard.rule, data)
-            if not found.holds:
-                reason = f"condition {label}does not hold"
-                if found.error is not None:
-                    reason = f"condition {label}cannot be evaluated: {found.error}"
-                return Verdict(holds=False, reason=reason, error=found.error, rule=guard.rule)
+        failed = _failed(guard, data)
+        if failed is not None:
+            return failed
     return _HOLDS
+
+
+def _failed(guard: Guard, data: Mapping[str, Any]) -> Verdict | None:
+    """Return the verdict on a condition that does not hold; None if it holds."""
+    condition = f'condition "{guard.description}"' if guard.description else "condition"
+    unset = [key for key in guard.keys if not has(data, key)]
+    if unset:
+        are = "are" if len(unset) > 1 else "is"
+        reason = f"{condition} needs {', '.join(unset)}, which {are} not known yet"
+        return Verdict(holds=False, reason=reason)
+    if guard.rule is None:
+        return None
+    result = test(guard.rule, data)
+    if result.holds:
+        return None
+    reason = f"{condition} does not hold"
+    if result.error is not None:
+        reason = f"{condition} cannot be evaluated: {result.error}"
+    return Verdict(holds=False, reason=reason, error=result.error, rule=guard.rule)
 
 
 def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]:
@@ -127,7 +143,7 @@ def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]
 
 
 def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
-    """Return True when a move's conditions hold, or could hold after a reply wrote the free keys."""
+    """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
             return False
@@ -137,27 +153,33 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
 
 
 def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
-    """Return True when a move's conditions hold whatever a reply writes. Conditions for the model to judge hold."""
-    return all(
-        all(has(data, key) and not is_free(key) for key in guard.keys)
-        and (guard.rule is None or could_hold(guard.rule, data, is_free) is True)
-        for guard in move.guards
-    )
+    """Return True if a move's conditions hold whatever a reply writes.
+
+    Conditions for the model to judge hold.
+    """
+    for guard in move.guards:
+        if any(is_free(key) or not has(data, key) for key in guard.keys):
+            return False
+        if guard.rule is not None and could_hold(guard.rule, data, is_free) is not True:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pick that does not stand. `by`: unknown or closed."""
+    """A pick that is refused. `by`: unknown or closed."""
 
     by: str
     reason: str
 
 
 def _unknown(rule: CompiledRule | None, data: Mapping[str, Any]) -> str:
-    """Return the names that a rule reads and nobody has said, in words; a reply may have left them out."""
-    reads = () if rule is None else rule.reads
-    names = ", ".join(sorted(name for name in reads if not name.startswith("_") and not has(data, name)))
-    return f" ({names} not known yet)" if names else ""
+    """Return a note on the names that a rule reads and that are not set. A reply may have omitted them."""
+    if rule is None:
+        return ""
+    own = (name for name in rule.reads if not name.startswith("_"))
+    unset = sorted(name for name in own if not has(data, name))
+    return f" ({', '.join(unset)} not known yet)" if unset else ""
 
 
 def judge(moves: Sequence[Move], data: Mapping[str, Any]) -> Move | Refusal:
@@ -167,22 +189,29 @@ def judge(moves: Sequence[Move], data: Mapping[str, Any]) -> Move | Refusal:
         judged = verdict(move, data)
         if judged.holds:
             return move
-        reasons.append(f"{judged.reason}{_unknown(judged.rule, data)}")
+        reasons.append(judged.reason + _unknown(judged.rule, data))
     return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
 
 
 def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
-    """Order the moves of a state that worked: those whose label the output names, the default, those without."""
+    """Order the moves of a state that worked: those that the output names, the default, those without a label."""
     label = output.get("_transition") if isinstance(output, dict) else output
     if label is None or isinstance(label, bool | int | float):
         label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
-    named = [move for move in moves if isinstance(label, str) and move.on == label.strip()]
+    named: list[Move] = []
+    if isinstance(label, str):
+        named = [move for move in moves if move.on == label.strip()]
     default = [move for move in moves if move.on == "default"]
-    return (*named, *default, *(move for move in moves if move.on is None))
+    unlabelled = [move for move in moves if move.on is None]
+    return (*named, *default, *unlabelled)
 
 
 def reads(move: Move, changed: Collection[str]) -> bool:
-    """Return True when a condition of the move looks at one of the keys."""
-    names = {name for guard in move.guards for name in guard.keys}
-    names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
-    return any(name in changed or name.split(".", 1)[0] in changed for name in names)
+    """Return True if a condition of the move reads one of the keys, or a part of one."""
+    names: set[str] = set()
+    for guard in move.guards:
+        names.update(guard.keys)
+        if guard.rule is not None:
+            names.update(guard.rule.reads)
+    names.update([name.partition(".")[0] for name in names])
+    return any(name in changed for name in names)

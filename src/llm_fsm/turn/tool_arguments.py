@@ -1,7 +1,7 @@
 """The arguments of a model's tool call, read by the reader of replies.
 
-Strict JSON first, then the one object inside fences or prose. JSON in a text is read once, where the schema wants an
-object or a list and takes no text. Half a JSON is not repaired: what a call does may depend on what is missing.
+Strict JSON first, then the one object inside fences or prose. JSON in a text is read once, if the schema needs an
+object or a list and takes no text. Half a JSON is not repaired: the effect of a call may depend on the missing part.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MAX_DEPTH = 32
 
 
 class ArgumentsFault(ValueError):
-    """The arguments of a call cannot be read or do not fit; the message tells the model why."""
+    """The arguments of a call cannot be read or do not fit; the message is for the model."""
 
 
 def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Read the arguments object of a call; no text at all is no arguments.
+    """Read the arguments object of a call. An empty text has no arguments.
 
     Args:
-        text: What the model sent.
+        text: The text that the model sent.
         schema: JSON Schema of the arguments, without references.
 
     Raises:
@@ -37,7 +37,8 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
     if not text.strip():
         return {}
     if len(text) > MAX_ARGUMENTS:
-        raise ArgumentsFault(f"the arguments have {len(text)} characters; at most {MAX_ARGUMENTS} are read")
+        size = len(text)
+        raise ArgumentsFault(f"the arguments have {size} characters; at most {MAX_ARGUMENTS} are read")
     value = _read(text)
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         value = _read(value)
@@ -49,7 +50,7 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
 
 
 def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
-    """Return a value in which JSON texts are read where a schema wants an object or a list and takes no text.
+    """Return a value with its JSON texts read, if the schema needs an object or a list there and takes no text.
 
     Raises:
         ArgumentsFault: Such a text has a key twice with two values.
@@ -57,46 +58,68 @@ def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any
     if depth >= _MAX_DEPTH:
         return value
     if isinstance(value, str):
-        kinds = _kinds(schema)
-        if not kinds or "string" in kinds or value.lstrip()[:1] not in ("{", "["):
-            return value
-        try:
-            found = _decoded(value)
-        except ArgumentsFault:
-            raise
-        except ValueError:
-            return value
-        if ("object" if isinstance(found, dict) else "array") not in kinds:
-            return value
-        value = found
+        value = _json_in(schema, value)
     if isinstance(value, dict):
-        return {name: with_json_read(_part(schema, "object", name), item, depth + 1) for name, item in value.items()}
+        parts: dict[str, Any] = {}
+        for name, item in value.items():
+            parts[name] = with_json_read(_property(schema, name), item, depth + 1)
+        return parts
     if isinstance(value, list):
-        items = _part(schema, "array", "")
-        return [with_json_read(items, item, depth + 1) for item in value]
+        inner = _items(schema)
+        return [with_json_read(inner, item, depth + 1) for item in value]
     return value
 
 
+def _json_in(schema: Mapping[str, Any], text: str) -> Any:
+    """Return the object or list in a text if its schema needs one; else the text. Raises ArgumentsFault."""
+    kinds = _kinds(schema)
+    if not kinds or "string" in kinds:
+        return text
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        value = _decoded(text)
+    except ArgumentsFault:
+        raise
+    except ValueError:
+        return text
+    kind = "object" if isinstance(value, dict) else "array"
+    return value if kind in kinds else text
+
+
 def _branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    inner = [item for word in ("anyOf", "oneOf") for item in schema.get(word, ()) if isinstance(item, Mapping)]
-    return [branch for item in inner for branch in _branches(item)] or [schema]
+    """Return the schemas of `anyOf` and `oneOf`, also of nested ones; the schema itself if it has none."""
+    branches: list[Mapping[str, Any]] = []
+    for word in ("anyOf", "oneOf"):
+        for item in schema.get(word, ()):
+            if isinstance(item, Mapping):
+                branches += _branches(item)
+    return branches or [schema]
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """Return the types that a schema takes; none if it says nothing of them in one of its branches."""
+    """Return the types that a schema takes; none if one of its branches names no type."""
     kinds = [types_of(branch) for branch in _branches(schema)]
     return set().union(*kinds) if all(kinds) else set()
 
 
-def _part(schema: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
-    """Return the schema of a property or of the items, if only one branch can be meant; else one that takes all."""
-    found = [branch for branch in _branches(schema) if kind in types_of(branch)]
-    if len(found) != 1:
-        return {}
-    part = found[0].get("items") if kind == "array" else found[0].get("properties", {}).get(name)
-    if part is None and kind == "object":
-        part = found[0].get("additionalProperties")
+def _only_branch(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return the only branch that takes this type; a schema that takes everything if there are several."""
+    branches = [branch for branch in _branches(schema) if kind in types_of(branch)]
+    return branches[0] if len(branches) == 1 else {}
+
+
+def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    branch = _only_branch(schema, "object")
+    part = branch.get("properties", {}).get(name)
+    if part is None:
+        part = branch.get("additionalProperties")
     return part if isinstance(part, Mapping) else {}
+
+
+def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    items = _only_branch(schema, "array").get("items")
+    return items if isinstance(items, Mapping) else {}
 
 
 def _read(text: str) -> Any:
@@ -114,7 +137,7 @@ def _read(text: str) -> Any:
 
 
 def _decoded(text: str) -> Any:
-    """Decode strict JSON. Raises ValueError where it is none, ArgumentsFault where it cannot count."""
+    """Decode strict JSON. Raises ValueError for other texts, and ArgumentsFault if it cannot count."""
     try:
         return decode(text.strip())
     except ReplyError as error:
@@ -124,5 +147,8 @@ def _decoded(text: str) -> Any:
 def _is_finite(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return all(map(_is_finite, parts))
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return True

@@ -1,8 +1,8 @@
 """The model-and-tools loop: the model is asked until it answers without calling tools.
 
-A call runs only if the state lists its tool. What it brings back goes to the model as JSON, and to the
-context through the tool's declared `output` alone. Where a person must be asked, the loop stops in the
-middle. The session then holds everything that it needs to go on there when the answer comes.
+A call runs only if the state lists its tool. Its result goes to the model as JSON, and to the context only
+through the tool's declared `output`. If a person must be asked, the loop stops in the middle. The session then holds
+everything that it needs to resume there when the answer comes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import model
 from llm_fsm.turn.available import AvailableMoves
-from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
+from llm_fsm.turn.effects import (
+    AskedFor,
+    CallTools,
+    Effect,
+    PlannedCall,
+    Result,
+    ToolResult,
+    ToolResults,
+)
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_policy import NO_TOOLS, call_key
@@ -43,7 +51,7 @@ OUTCOME: Mapping[str, Any] = {
     "maxProperties": 1,
     "additionalProperties": False,
 }
-"""The answer about a call whose outcome is unknown: do it again, or what came of it."""
+"""The answer about a call with an unknown outcome: repeat it, or its result or error."""
 
 
 class Heard(NamedTuple):
@@ -54,7 +62,7 @@ class Heard(NamedTuple):
 
 
 def heard_by(session: Session) -> Heard:
-    """Return the message of the turn under way; after a pause, that of the last exchange that has one."""
+    """Return the message of the turn; after a pause, that of the last exchange that has one."""
     if session.user_input is not None:
         return Heard(session.user_input, session.window)
     for place in range(len(session.window) - 1, -1, -1):
@@ -66,14 +74,21 @@ def heard_by(session: Session) -> Heard:
 class Loop:
     """One question to the model and the calls that its last reply asks for.
 
-    `keys`: call id to idempotency key. `answers`: call id to what a person answered. `done`: call id to the outcome,
-    one of {"value"}, {"error"} and {"unknown"}. `tries`: replies that did not stand. `heard`: the message, of a turn.
+    `keys`: call id to idempotency key. `answers`: call id to a person's answer. `done`: call id to the outcome, one
+    of {"value"}, {"error"} and {"unknown"}. `tries`: refused replies. `heard`: the message, of a turn.
     """
 
-    __slots__ = ("answers", "asked_for", "calls", "done", "heard", "keys", "look", "refused", "request", "tries")
+    __slots__ = (
+        *("answers", "asked_for", "calls", "done", "heard"),
+        *("keys", "look", "refused", "request", "tries"),
+    )
 
     def __init__(
-        self, asked_for: AskedFor, request: LLMRequest, available: AvailableMoves, heard: Heard | None = None
+        self,
+        asked_for: AskedFor,
+        request: LLMRequest,
+        available: AvailableMoves,
+        heard: Heard | None = None,
     ) -> None:
         self.asked_for = asked_for
         self.heard = heard
@@ -87,43 +102,44 @@ class Loop:
         self.done: dict[str, dict[str, Any]] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that the loop needs to go on later, as JSON."""
-        return {
+        """Return all that the loop needs to resume later, as JSON."""
+        document: dict[str, Any] = {
             "asked_for": self.asked_for,
-            "messages": [
-                {**asdict(message), "tool_calls": [asdict(call) for call in message.tool_calls]}
-                for message in self.request.messages
-            ],
+            "messages": [_message_dict(message) for message in self.request.messages],
             "refused": list(self.refused),
             "tries": self.tries,
             "calls": [asdict(call) for call in self.calls],
             "keys": dict(self.keys),
             "answers": dict(self.answers),
             "done": dict(self.done),
-            **({} if self.heard is None else {"heard": [self.heard.user, list(map(list, self.heard.window))]}),
         }
+        if self.heard is not None:
+            document["heard"] = [self.heard.user, list(map(list, self.heard.window))]
+        return document
 
     def take_up(self, document: Mapping[str, Any]) -> Loop:
-        """Go on where a loop of the same kind stopped."""
-        messages = read(document["messages"], tuple[LLMMessage, ...], "a paused loop cannot be read: messages")
+        """Resume where a loop of the same kind stopped."""
+        fault = "a paused loop cannot be read: "
+        messages = read(document["messages"], tuple[LLMMessage, ...], fault + "messages")
         self.request = replace(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
-        self.calls = read(document["calls"], tuple[ToolCall, ...], "a paused loop cannot be read: calls")
+        self.calls = read(document["calls"], tuple[ToolCall, ...], fault + "calls")
         self.keys = dict(document["keys"])
         self.answers = dict(document["answers"])
         self.done = dict(document["done"])
         if "heard" in document:
-            self.heard = read(document["heard"], Heard, "a paused loop cannot be read: heard")
+            self.heard = read(document["heard"], Heard, fault + "heard")
         return self
 
     def reopen(self, request: LLMRequest, available: AvailableMoves) -> None:
-        """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
+        """Replace the question, and keep the calls and results that followed it."""
         since = self.request.messages[len(request.messages) :]
-        self.request, self.look = replace(request, messages=(*request.messages, *since)), available
+        self.request = replace(request, messages=(*request.messages, *since))
+        self.look = available
 
     def begin(self, reply: ModelReply) -> None:
-        """Take the calls of a reply; ids that are empty or stand twice are replaced."""
+        """Take the calls of a reply. An id that is empty or repeated is replaced."""
         calls: dict[str, ToolCall] = {}
         for number, call in enumerate(reply.tool_calls, 1):
             fresh = call.id or f"call_{number}"
@@ -132,8 +148,8 @@ class Loop:
             calls[fresh] = call if fresh == call.id else replace(call, id=fresh)
         self.calls = tuple(calls.values())
         self.keys, self.answers, self.done = {}, {}, {}
-        said = LLMMessage("assistant", reply.text, self.calls)
-        self.request = replace(self.request, messages=(*self.request.messages, said))
+        message = LLMMessage("assistant", reply.text, self.calls)
+        self.request = replace(self.request, messages=(*self.request.messages, message))
 
     def call(self, id: str) -> ToolCall:
         """Return the call of an id."""
@@ -141,31 +157,50 @@ class Loop:
 
     def close(self) -> None:
         """Put the results of the batch after the calls, in their order."""
-        results = tuple(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id) for call in self.calls)
+        results: list[LLMMessage] = []
+        for call in self.calls:
+            results.append(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id))
         self.request = replace(self.request, messages=(*self.request.messages, *results))
         self.calls = ()
 
     def content(self, id: str) -> str:
-        """Return what the model reads of one outcome, as JSON in which no character can close the markup around it."""
+        """Return one outcome for the model, as JSON in which no character can close the markup around it."""
         outcome = self.done[id]
         if "error" in outcome:
             return escaped({"error": outcome["error"]})
-        if id in self.answers:
-            answer = {"answer": shortened(self.answers[id])}
-            return escaped(answer if outcome["value"] is None else {"result": outcome["value"], **answer})
-        return escaped(outcome["value"])
+        value = outcome["value"]
+        if id not in self.answers:
+            return escaped(value)
+        answer = shortened(self.answers[id])
+        if value is None:
+            return escaped({"answer": answer})
+        return escaped({"result": value, "answer": answer})
+
+
+def _message_dict(message: LLMMessage) -> dict[str, Any]:
+    document = asdict(message)
+    document["tool_calls"] = [asdict(call) for call in message.tool_calls]
+    return document
 
 
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
-    """Return the tools that the model is told of in this state."""
+    """Return the tools that the model may call in this state."""
     memory = buckets.SPECS if turn.state.definition.memory else ()
-    return memory if turn.host.tools is NO_TOOLS else (*turn.tools.specs(turn.state.id), *memory)
+    if turn.host.tools is NO_TOOLS:
+        return memory
+    return (*turn.tools.specs(turn.state.id), *memory)
 
 
 def run(
     turn: TurnState, loop: Loop, renew: Callable[[TurnState, Loop], None] | None = None
 ) -> Generator[Effect, Result, ModelReply | None]:
-    """Return the first reply without calls; None when a limit or a pause comes first."""
+    """Return the first reply without calls; None if a limit or a pause comes first.
+
+    Args:
+        turn: The turn.
+        loop: The loop. One that resumes has the calls of its last reply.
+        renew: Called after each batch; its results may have changed the question.
+    """
     while True:
         if loop.calls:
             if not (yield from _run_batch(turn, loop)):
@@ -173,7 +208,9 @@ def run(
             loop.close()
             if renew is not None:
                 renew(turn, loop)
-        reply = yield from model.call(turn, loop.asked_for, loop.request, loop.look, refused=loop.refused)
+        reply = yield from model.call(
+            turn, loop.asked_for, loop.request, loop.look, refused=loop.refused
+        )
         if reply is None or not reply.tool_calls:
             return reply
         if _exceeds_limit(turn, len(reply.tool_calls)):
@@ -182,7 +219,7 @@ def run(
 
 
 def _exceeds_limit(turn: TurnState, calls: int) -> bool:
-    """Return true, and note it, when the limit of tool calls does not allow so many more; else count them."""
+    """Count calls. Return true, and record it, if the limit of tool calls does not allow so many more."""
     most = turn.machine.limits.tool_calls
     if turn.used()["tool_calls"] + calls > most:
         turn.emit(ev.LimitReached(limit="tool_calls", value=most))
@@ -192,27 +229,28 @@ def _exceeds_limit(turn: TurnState, calls: int) -> bool:
 
 
 def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
-    """Bring the calls of a batch to their ends; return false when a person must be asked first."""
+    """Run the calls of a batch. Return false if a person must be asked first.
+
+    A person is asked before any call of the batch runs, because the others may depend on the answer.
+    """
     ready: dict[str, PlannedCall] = {}
     own: dict[str, Mapping[str, Any]] = {}
     for call in loop.calls:
-        if call.id not in loop.done and (arguments := _accepted_arguments(turn, loop, call)) is not None:
-            if _is_memory_call(turn, call):
-                own[call.id] = arguments
-            else:
-                ready[call.id] = _planned(turn, loop, call, arguments)
+        if call.id in loop.done:
+            continue
+        arguments = _accepted_arguments(turn, loop, call)
+        if arguments is None:
+            continue
+        if _is_memory_call(turn, call):
+            own[call.id] = arguments
+        else:
+            ready[call.id] = _planned(turn, loop, call, arguments)
     for planned in ready.values():
         if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
             return False
     allowed = tuple(planned for planned in ready.values() if _is_allowed(turn, loop, planned))
-    results: dict[str, ToolResult] = {}
-    if allowed:
-        found = yield CallTools(state=turn.state.id, calls=allowed, left=turn.time_left())
-        if not isinstance(found, ToolResults):
-            raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
-        turn.elapsed += found.elapsed
-        results = {call.id: result for call, result in zip(allowed, found.results, strict=True)}
+    results = yield from _results(turn, allowed)
     for call in loop.calls:
         if call.id in own:
             _run_memory_call(turn, loop, call, own[call.id])
@@ -221,18 +259,34 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
     return not _must_ask(turn, loop)
 
 
+def _results(
+    turn: TurnState, calls: tuple[PlannedCall, ...]
+) -> Generator[Effect, Result, Mapping[str, ToolResult]]:
+    """Run calls, and return their results by id."""
+    if not calls:
+        return {}
+    answer = yield CallTools(state=turn.state.id, calls=calls, left=turn.time_left())
+    if not isinstance(answer, ToolResults):
+        raise TypeError(f"calls want ToolResults, got {type(answer).__name__}")
+    turn.elapsed += answer.elapsed
+    return {call.id: result for call, result in zip(calls, answer.results, strict=True)}
+
+
 def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
-    """Return true for a memory tool where there are any: it is performed here."""
+    """Return true for a tool of the working memory, which runs here and not at the host."""
     return turn.state.definition.memory and call.name in buckets.NAMES
 
 
 def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
-    """Return the arguments of a call that may run; None when it is refused."""
-    reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.state.id, call.name)
+    """Return the arguments of a call that may run; None if it is refused."""
+    reason = None
+    if not _is_memory_call(turn, call):
+        reason = turn.tools.fault(turn.state.id, call.name)
     if reason is None:
+        policy = turn.tools.policies.get(call.name)
+        schema = None if policy is None else policy.spec.parameters
         try:
-            policy = turn.tools.policies.get(call.name)
-            arguments = read_arguments(call.arguments, None if policy is None else policy.spec.parameters)
+            arguments = read_arguments(call.arguments, schema)
         except ArgumentsFault as fault:
             reason = str(fault)
         else:
@@ -244,19 +298,28 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
 
 
 def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return why a call could not be made, before a person is asked about it. The call itself finds out the rest."""
-    terms = turn.tools.policies.get(name)
-    return terms.fault(arguments) if terms is not None and terms.approval else None
+    """Return why a call could not be made, before a person is asked about it.
+
+    Other calls are not checked here, because the call itself reports such a fault.
+    """
+    policy = turn.tools.policies.get(name)
+    if policy is None or not policy.approval:
+        return None
+    return policy.fault(arguments)
 
 
-def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
+def _planned(
+    turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]
+) -> PlannedCall:
     """Return the call as the host can run it."""
     key = loop.keys.get(call.id)
     if key is None:
-        number = len(turn.events) + len(loop.keys)
         session = turn.session
-        space, time = turn.call_namespace or (f"{session.conversation_id}/{session.turn}", session.time)
-        key = loop.keys[call.id] = call_key(space, time, number, call)
+        namespace, time = f"{session.conversation_id}/{session.turn}", session.time
+        if turn.call_namespace:
+            namespace, time = turn.call_namespace
+        key = call_key(namespace, time, len(turn.events) + len(loop.keys), call)
+        loop.keys[call.id] = key
     return turn.tools.policies[call.name].plan(id=call.id, arguments=arguments, key=key)
 
 
@@ -271,34 +334,40 @@ def _refuse(turn: TurnState, loop: Loop, call: ToolCall, reason: str) -> None:
     )
 
 
-def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-    """Perform a call of a memory tool."""
+def _run_memory_call(
+    turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]
+) -> None:
+    """Run a call of a memory tool."""
     before = memory_of(turn.session.memory)
-    after, told = buckets.call(before, call.name, arguments)
+    after, result = buckets.call(before, call.name, arguments)
     old, new = before.to_dict(), after.to_dict()
     if new != old:
         written = {key: text for key, text in new.items() if old.get(key) != text}
-        turn.emit(ev.MemorySet(values=written, removed=tuple(key for key in old if key not in new)))
-    told = redacted(turn.secrets(), told)
-    loop.done[call.id] = {"value": told}
-    turn.emit(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
+        removed = tuple(key for key in old if key not in new)
+        turn.emit(ev.MemorySet(values=written, removed=removed))
+    shown = redacted(turn.secrets(), result)
+    loop.done[call.id] = {"value": shown}
+    turn.emit(ev.ToolReturned(name=call.name, arguments=arguments, result=shown))
 
 
 def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
-    """Return true unless a person said no."""
+    """Return true unless a person refused the call."""
     if not turn.tools.policies[planned.name].approval or planned.id not in loop.answers:
         return True
     answer = loop.answers.pop(planned.id)
     if answer.get("approved") is True:
         return True
-    reason = str(answer.get("reason") or "")
-    said = f"a person refused this call: {reason}" if reason else "a person refused this call"
-    _refuse(turn, loop, loop.call(planned.id), said)
+    reason = "a person refused this call"
+    if answer.get("reason"):
+        reason += f": {answer['reason']}"
+    _refuse(turn, loop, loop.call(planned.id), reason)
     return False
 
 
-def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: ToolResult) -> None:
-    """Note one result, and what the tool's output writes of it."""
+def _record_result(
+    turn: TurnState, loop: Loop, planned: PlannedCall, result: ToolResult
+) -> None:
+    """Record one result, and write the tool's output."""
     if result.unknown:
         loop.done[planned.id] = {"unknown": planned.key}
         return
@@ -309,7 +378,9 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
     value = None
     if error is None:
         value = shortened(_shown(turn, planned.name, result.value, "tool"))
-    loop.done[planned.id] = {"value": value} if error is None else {"error": error}
+        loop.done[planned.id] = {"value": value}
+    else:
+        loop.done[planned.id] = {"error": error}
     turn.emit(
         ev.ToolReturned(
             name=planned.name,
@@ -325,37 +396,51 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
 
 
 def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
-    """Return what the output of a tool takes from its result, or from a person's answer to its break."""
-    terms, owner = turn.tools.policies[name], turn.machine.keys.sources
-    if not terms.breaking and not terms.approval:
-        return terms.output
-    answers = source == "answer"
-    return {key: path for key, path in terms.output.items() if (owner.get(key) == "answer") is answers}
+    """Return the part of a tool's `output` that its result writes, or a person's answer.
+
+    If a person is asked about the tool, the keys with `x-source: answer` come from the answer.
+    """
+    policy = turn.tools.policies[name]
+    if not policy.breaking and not policy.approval:
+        return policy.output
+    sources = turn.machine.keys.sources
+    taken: dict[str, str] = {}
+    for key, path in policy.output.items():
+        is_for_answer = sources.get(key) == "answer"
+        if is_for_answer == (source == "answer"):
+            taken[key] = path
+    return taken
 
 
 def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
-    """Return the result of a tool, or an answer to it, without secrets, wherever in it they stand."""
+    """Return the result of a tool, or an answer to it, without secrets in any part."""
     mapping = output_taken(turn, name, source)
-    secrets = {*secrets_in(turn.machine.keys, mapping, value), *turn.secrets()}
-    shown, known = masked(turn.machine.keys, mapping, value), turn.machine.definition.canonical
-    return redacted(sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known)
+    keys = turn.machine.keys
+    secrets = {*secrets_in(keys, mapping, value), *turn.secrets()}
+    definition = turn.machine.definition.canonical
+    return redacted(
+        sorted(secrets, key=len, reverse=True),
+        masked(keys, mapping, value),
+        foreign=lambda word: json.dumps(word) not in definition,
+    )
 
 
 def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
-    """Write what the output of a tool takes from a value of this source."""
+    """Write the output of a tool from a value of this source."""
     mapping = output_taken(turn, name, source)
     for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, source):
         turn.emit(event)
 
 
 def _must_ask(turn: TurnState, loop: Loop) -> bool:
-    """Return true when the run now waits: for the outcome of a lost call, or at a break."""
+    """Return true if the run now waits: for the outcome of a lost call, or at a break."""
     for call in _unanswered(loop):
-        if "unknown" in loop.done[call.id]:
+        outcome = loop.done[call.id]
+        if "unknown" in outcome:
             _pause_at(turn, loop, "unknown_outcome", call.id, OUTCOME)
             return True
-        terms = turn.tools.policies.get(call.name)
-        if terms is not None and terms.breaking and "value" in loop.done[call.id]:
+        policy = turn.tools.policies.get(call.name)
+        if policy is not None and policy.breaking and "value" in outcome:
             _pause_at(turn, loop, "break", call.id, {})
             return True
     return False
@@ -368,34 +453,47 @@ def _unanswered(loop: Loop) -> Iterator[ToolCall]:
 def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
     """Pause at one call of the batch."""
     call = loop.call(id)
-    shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": read_arguments(call.arguments)}
+    arguments = read_arguments(call.arguments)
+    shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": arguments}
     if "value" in loop.done.get(id, {}):
         shown["result"] = loop.done[id]["value"]
     turn.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
 
 
 def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any], value: Any) -> None:
-    """Put a person's answer where the loop waits for it."""
+    """Put a person's answer into the loop that waits for it."""
     id, name = call["id"], call["name"]
-    if kind != "unknown_outcome":
-        told = _shown(turn, name, value, "answer")
-        if kind == "approval":  # whatever of it goes to a secret key, the word itself counts
-            told = {**(told if isinstance(told, dict) else {}), "approved": value["approved"]}
-        loop.answers[id] = told
-        if kind == "break" or value["approved"]:
-            _write_output(turn, name, value, "answer")
+    if kind == "unknown_outcome":
+        _take_outcome(turn, loop, call, value)
         return
+    answer = _shown(turn, name, value, "answer")
+    if kind == "approval":
+        # The approval counts, even if a secret key takes it and it is masked.
+        answer = dict(answer) if isinstance(answer, dict) else {}
+        answer["approved"] = value["approved"]
+    loop.answers[id] = answer
+    if kind == "break" or value["approved"]:
+        _write_output(turn, name, value, "answer")
+
+
+def _take_outcome(turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any) -> None:
+    """Take a person's word on a call with an unknown outcome: repeat it, or its result or error."""
+    id, name = call["id"], call["name"]
     del loop.done[id]
     if "repeat" in value:
         return
     error = value.get("error")
-    result = _shown(turn, name, value.get("result"), "tool")
-    loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
+    result = None
+    if error is None:
+        result = shortened(_shown(turn, name, value.get("result"), "tool"))
+        loop.done[id] = {"value": result}
+    else:
+        loop.done[id] = {"error": error}
     turn.emit(
         ev.ToolReturned(
             name=name,
             arguments=call["arguments"],
-            result=loop.done[id].get("value"),
+            result=result,
             error=error,
             key=loop.keys.get(id, ""),
         )
@@ -405,5 +503,5 @@ def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any],
 
 
 def memory_of(document: Mapping[str, Any]) -> Memory:
-    """Return the buckets of a session's memory; its background stands beside them."""
+    """Return the buckets of a session's memory, which holds the background as well."""
     return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})

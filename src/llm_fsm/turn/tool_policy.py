@@ -1,7 +1,7 @@
-"""The tools of a definition as a turn knows them: the terms of each, and which of them each state may call.
+"""The tools of a definition for a turn: the policy of each, and the tools that each state may call.
 
-`ToolPolicy` is all that the core knows of a tool: the terms of the definition, laid over those of the host. The host
-makes it once for each tool (`llm_fsm.tools.toolbox`). The core plans calls by it.
+`ToolPolicy` is all that the core knows of a tool: the settings of the definition, laid over those of the host. The
+host makes it once for each tool (`llm_fsm.tools.toolbox`). The core plans calls by it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from llm_fsm.turn.effects import PlannedCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicy:
-    """A tool as it may be used. `spec.name` is the name by which the model calls it.
+    """The rules for the use of a tool. `spec.name` is the name by which the model calls it.
 
-    `registered`, or `mcp` with `tool`, say what is called. `output`: context key to JSON path of the result.
-    `breaking`: the run stops after the batch that calls it. `approval`: a person is asked before each call.
-    `at_most_once`: never called again when the outcome of a call is unknown. `parallel`: may run beside its
-    parallel neighbours in a batch. `timeout`: seconds for one call; None: what the registry says. `scope`:
-    the states in which it may be called; None: all that list it. `fits`: why the tool does not take some
-    arguments, None when it does; without it nobody knows before the call.
+    Args:
+        spec: The tool for the model.
+        registered: The name of the host's function.
+        mcp: The name of the MCP server, with `tool`.
+        tool: The name of the tool at that server.
+        output: Context key to JSON path of the result.
+        breaking: The run stops after the batch that calls it.
+        approval: A person is asked before each call.
+        at_most_once: It is never called again if the outcome of a call is unknown.
+        parallel: It may run beside its parallel neighbours in a batch.
+        timeout: Seconds for one call; None for the registry's own.
+        scope: The states in which it may be called; None for all that list it.
+        fits: Returns why the tool does not take some arguments; None if it does.
     """
 
     spec: ToolSpec
@@ -51,15 +58,15 @@ class ToolPolicy:
         return self.spec.name
 
     def usable_in(self, state: str) -> bool:
-        """Return true when its scope includes the state."""
+        """Return true if its scope includes the state."""
         return self.scope is None or state in self.scope
 
     def fault(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return why a call with these arguments could not be made; None where nothing is known against it."""
+        """Return why a call with these arguments could not be made; None if no reason is known."""
         return None if self.fits is None else self.fits(arguments)
 
     def plan(self, *, id: str, arguments: Mapping[str, Any], key: str) -> PlannedCall:
-        """Return a call on these terms. `id`: the model's; `key`: the idempotency key."""
+        """Return a call by these rules. `id`: the model's; `key`: the idempotency key."""
         return PlannedCall(
             id=id,
             name=self.name,
@@ -76,18 +83,15 @@ class ToolPolicy:
 
 
 def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
-    """Return the terms of the tool `name` of a definition: what `ref` says counts, for the rest the tool's `own`."""
-    return replace(
-        own,
-        spec=structs.replace(own.spec, name=name),
-        output=ref.output,
-        breaking=own.breaking if ref.breaking is None else ref.breaking,
-        approval=own.approval if ref.approval is None else ref.approval,
-        at_most_once=own.at_most_once if ref.at_most_once is None else ref.at_most_once,
-        parallel=own.parallel if ref.parallel is None else ref.parallel,
-        timeout=own.timeout if ref.timeout is None else ref.timeout,
-        scope=own.scope if ref.scope is None else tuple(ref.scope),
-    )
+    """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's `own`."""
+    settings: dict[str, Any] = {"output": ref.output}
+    for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout"):
+        value = getattr(ref, setting)
+        if value is not None:
+            settings[setting] = value
+    if ref.scope is not None:
+        settings["scope"] = tuple(ref.scope)
+    return replace(own, spec=structs.replace(own.spec, name=name), **settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,31 +112,33 @@ class AvailableTools:
     def beside(self, flow: str, state: str, policies: Sequence[ToolPolicy]) -> AvailableTools:
         """Return these tools and, in one state of a definition, further ones."""
         own = self.of(flow)
-        names = (*own.states.get(state, ()), *(one.name for one in policies))
-        more = replace(
-            own,
-            policies={**own.policies, **{one.name: one for one in policies}},
-            states={**own.states, state: tuple(dict.fromkeys(names))},
-        )
+        added = {policy.name: policy for policy in policies}
+        names = dict.fromkeys((*own.states.get(state, ()), *added))
+        states = {**own.states, state: tuple(names)}
+        more = replace(own, policies={**own.policies, **added}, states=states)
         return replace(self, flows={**self.flows, flow: more}) if flow else more
 
     def names(self, state: str) -> tuple[str, ...]:
         """Return the names of the tools that may be called in a state."""
-        policies = self.policies
-        return tuple(
-            name for name in self.states.get(state, ()) if name in policies and policies[name].usable_in(state)
-        )
+        names: list[str] = []
+        for name in self.states.get(state, ()):
+            policy = self.policies.get(name)
+            if policy is not None and policy.usable_in(state):
+                names.append(name)
+        return tuple(names)
 
     def specs(self, state: str) -> tuple[ToolSpec, ...]:
-        """Return the tools of a state as a model is told of them."""
+        """Return the tools of a state for the model."""
         return tuple(self.policies[name].spec for name in self.names(state))
 
     def fault(self, state: str, name: str) -> str | None:
-        """Return why no tool of this name may be called in a state; None when one may."""
+        """Return why no tool of this name may be called in a state; None if one may."""
         names = self.names(state)
         if name in names:
             return None
-        offered = f"the tools here are {', '.join(names)}" if names else "there are no tools here"
+        offered = "there are no tools here"
+        if names:
+            offered = f"the tools here are {', '.join(names)}"
         if name in self.policies:
             return f"the tool {name} cannot be called in this state; {offered}"
         guess = nearest(name, names)
@@ -144,12 +150,12 @@ NO_TOOLS = AvailableTools()
 
 
 def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
-    """Compute the idempotency key of a call. It is the same when the turn is begun again.
+    """Compute the idempotency key of a call. It is the same if the turn is begun again.
 
     Every other call has another key.
 
     Args:
-        space: The conversation's id and the turn's number, and more where a turn has several courses.
+        space: The conversation's id and the turn's number, and more if a turn has several branches.
         time: The time at which the turn began, in seconds since the epoch.
         number: The number of the call in its turn.
         call: The call.

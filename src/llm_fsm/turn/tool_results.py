@@ -29,19 +29,19 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 class ResultFault(ValueError):
-    """A result cannot be taken; the message says why."""
+    """A result cannot be used; the message gives the reason."""
 
 
 def tool_result(value: object) -> Any:
-    """Convert what a tool gave to JSON. The tool has acted by then, so nothing here fails.
+    """Convert the result of a tool to JSON. The tool has acted by then, so nothing here fails.
 
-    A part without a JSON form is replaced by words that say so. So is a result that is too large or contains itself.
+    A note takes the place of each part without a JSON form, and of a result that is too large or contains itself.
     """
     try:
         return result_value(value)
     except ResultFault as fault:
         reason = str(fault)
-    with suppress(Exception):  # of whatever a value does when it is looked at
+    with suppress(Exception):  # a value's own methods may raise anything
         if _too_large(value) is None:
             plain = _converted(value, 0)
             if len(_encode(plain).encode("utf-8")) <= MAX_RESULT:
@@ -50,10 +50,10 @@ def tool_result(value: object) -> Any:
 
 
 def result_value(value: object) -> Any:
-    """Convert a value that the host hands in to JSON, by the rules of the context.
+    """Convert a value of the host to JSON, by the rules of the context.
 
     Raises:
-        ResultFault: It has no JSON form, goes round in a circle or is larger than `MAX_RESULT`.
+        ResultFault: It has no JSON form, contains itself or is larger than `MAX_RESULT`.
     """
     if value is None or value is True or value is False:
         return value
@@ -65,7 +65,8 @@ def result_value(value: object) -> Any:
         except ValueFault as fault:
             raise ResultFault(f"the result is not JSON: {fault}") from fault
         except RecursionError as error:
-            raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
+            reason = "it is nested too deep, or contains itself"
+            raise ResultFault(f"the result is not JSON: {reason}") from error
         except Exception as error:
             raise ResultFault(f"the result is not JSON: {told(error)}") from error
         if length <= MAX_RESULT:
@@ -78,16 +79,19 @@ def result_value(value: object) -> Any:
 
 
 def _converted(value: object, depth: int) -> Any:
-    """Convert a value, with words in the place of parts that have no JSON form."""
+    """Convert a value, with a note in the place of each part that has no JSON form."""
     try:
         return to_json_value(value, depth)
     except ValueFault as fault:
-        parts = None if depth >= MAX_DEPTH else _parts(value)
-        if isinstance(parts, dict):
-            return {_key(key): _converted(item, depth + 1) for key, item in parts.items()}
-        if parts is not None:
-            return [_converted(item, depth + 1) for item in parts]
-        return f"{_RAN}; its result has no JSON form: {fault}" if depth == 0 else f"[{fault}]"
+        reason = str(fault)
+    parts = None if depth >= MAX_DEPTH else _parts(value)
+    if isinstance(parts, dict):
+        return {_key(key): _converted(item, depth + 1) for key, item in parts.items()}
+    if parts is not None:
+        return [_converted(item, depth + 1) for item in parts]
+    if depth == 0:
+        return f"{_RAN}; its result has no JSON form: {reason}"
+    return f"[{reason}]"
 
 
 def _key(key: object) -> str:
@@ -107,17 +111,16 @@ def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
         return {part.name: getattr(value, part.name) for part in fields(value)}
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return dict(vars(value))
-    if isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview | type):
-        return list(value)
-    return None
+    if isinstance(value, str | bytes | bytearray | memoryview | type):
+        return None
+    return list(value) if isinstance(value, Collection) else None
 
 
 def _too_large(value: object) -> str | None:
-    """Return the size of what is plainly too large, before any work is spent on it.
+    """Return the size of a value that is certainly too large, before any work is spent on it.
 
-    A circle weighs without end.
-
-    Every value takes at least two characters, its own and a comma or bracket, but for one.
+    Every value but one takes at least two characters: its own, and a comma or a bracket. A value that contains itself
+    uses up the limit in this way, so the loop ends.
     """
     left, waiting = MAX_RESULT + 1, [value]
     while waiting:
@@ -131,10 +134,12 @@ def _too_large(value: object) -> str | None:
             left -= len(item)
             continue
         if isinstance(item, Sized) and len(item) > left:
-            return f"{len(item)} values or more" if 2 * len(item) > MAX_RESULT else _MORE
+            count = len(item)
+            return f"{count} values or more" if 2 * count > MAX_RESULT else _MORE
         parts = _parts(item)
         if isinstance(parts, dict):
-            left -= sum(len(key) if isinstance(key, str) else 1 for key in parts)
+            for key in parts:
+                left -= len(key) if isinstance(key, str) else 1
             waiting.extend(parts.values())
         elif parts is not None:
             waiting.extend(parts)
@@ -142,11 +147,11 @@ def _too_large(value: object) -> str | None:
 
 
 def shortened(value: Any, limit: int = SHORT) -> Any:
-    """Return a value whose compact JSON text has at most `limit` characters (at least 200); itself if it fits.
+    """Return a value with a compact JSON text of at most `limit` characters (at least 200); itself if it fits.
 
     First long strings are cut to half of the limit, to a quarter and so on, down to 200 characters. Each ends in a
-    mark that says how many characters are missing. If that does not do, lists and objects keep their first members.
-    A last member says how many are missing.
+    mark with the number of missing characters. If that is not enough, lists and objects keep their first members. A
+    last member gives the number of missing ones.
     """
     if limit < _LEAST:
         raise ValueError(f"a result is shortened to {_LEAST} characters or more, not {limit}")
@@ -195,29 +200,40 @@ def _with_short_strings(value: Any, longest: int) -> Any:
 
 
 def _beginning(value: Any, limit: int) -> Any:
-    """Return the first members of a list or object that fit, and how many are missing."""
+    """Return the first members of a list or object that fit, and the number of missing ones."""
     if isinstance(value, list):
-        kept, rest = _first([("", item) for item in value], limit, 0)
-        return [*(item for _, item in kept), *([f"… [{rest} items missing]"] if rest else [])]
+        kept = _first([("", item) for item in value], limit, named=False)
+        items = [item for _, item in kept]
+        missing = len(value) - len(kept)
+        if missing:
+            items.append(f"… [{missing} items missing]")
+        return items
     if not isinstance(value, Mapping):
         return value
-    kept, rest = _first([(key, value[key]) for key in value], limit, 1)
-    mark = "…"
-    while mark in value:
-        mark += "…"
-    return {**dict(kept), **({mark: f"[{rest} members missing]"} if rest else {})}
+    kept = _first(list(value.items()), limit, named=True)
+    members = dict(kept)
+    missing = len(value) - len(kept)
+    if missing:
+        mark = "…"
+        while mark in value:
+            mark += "…"
+        members[mark] = f"[{missing} members missing]"
+    return members
 
 
-def _first(members: list[tuple[str, Any]], limit: int, colon: int) -> tuple[list[tuple[str, Any]], int]:
+def _first(members: list[tuple[str, Any]], limit: int, *, named: bool) -> list[tuple[str, Any]]:
+    """Return the first members that fit; the last one may be shortened. `named`: the members of an object."""
     left = limit - 50  # brackets and the mark
     kept: list[tuple[str, Any]] = []
     for key, item in members:
-        head = (_size(key) if colon else 0) + colon + 1
-        if head + _size(item) <= left:
-            kept.append((key, item))
-            left -= head + _size(item)
-            continue
-        if isinstance(item, list | Mapping) and left - head >= _LEAST:
-            kept.append((key, _beginning(item, left - head)))
-        break
-    return kept, len(members) - len(kept)
+        head = 1  # a comma
+        if named:
+            head += _size(key) + 1  # a colon
+        size = _size(item)
+        if head + size > left:
+            if isinstance(item, list | Mapping) and left - head >= _LEAST:
+                kept.append((key, _beginning(item, left - head)))
+            break
+        kept.append((key, item))
+        left -= head + size
+    return kept

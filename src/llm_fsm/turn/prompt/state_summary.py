@@ -1,4 +1,4 @@
-"""The words of prompts on a state: its line in <states>, and its target summary in other states' prompts."""
+"""The texts of prompts on a state: its line in <states>, and its summary in the prompts of other states."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.models import Definition, State
 from llm_fsm.turn.fixed_replies import ended, is_ended
 
-_GLIMPSE_CHARS = 160
+_SHORT_CHARS = 160
 _LONG_WORD = 30
-"""Characters before the cut without a space: of a script that puts none between words."""
+"""Characters before a cut without a space: the script puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
-"""An expression of a fixed reply that a cut goes through."""
+"""An expression of a fixed reply that a cut would divide."""
 _OUTCOME = "Works and says its result by itself."
 _BACK = "what was asked"
 """The name of the state to which the answer of a digression returns."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
-"""Between two sentences or lines, but for a line that announces the next one."""
+"""Between two sentences or lines. A line that announces the next one belongs to it."""
 _ITEM = re.compile(r"(?!\*\*)[-*+•–·・(（]|\d|\w{1,3}[.)、]")
-"""The beginning of a line of a list, or of a remark on the line before. Two stars begin bold words."""
+"""The beginning of a line of a list, or of a remark on the line before. Two stars begin bold text."""
 _HEADING = re.compile(r"#{1,6} |(\*\*|__)[^*_]+\1$")
 """A heading, or its beginning. The line that follows needs it."""
 _LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]|#{1,6} ")
@@ -37,8 +37,9 @@ _SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
 _PAIRS = ('"', "`", "„“”", "«»", "()", "[]", "{}", "（）", "「」", "『』", "【】")
 """Marks around words. A text from which nothing is cut has an even number of each kind."""
 _SHARED_CHARS = 60
-"""Characters of the end of some instructions that is worth a line of its own."""
+"""Shortest shared ending that gets its own line."""
 _MOST_ENDS = 16
+"""Ends of a text that are compared. Long instructions would have hundreds."""
 _NO_WORD = re.compile(r"[\W_]+")
 TAGS = 6
 """Tokens of the markup around a section."""
@@ -54,7 +55,7 @@ class Endings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateWords:
-    """A state's own words, as its prompt shows them."""
+    """A state's own texts, as its prompt shows them."""
 
     id: str
     description: str = ""
@@ -66,16 +67,23 @@ class StateWords:
 
 
 def state_words(state_id: str, state: State) -> StateWords:
-    """Return the words of a state; its instructions of all kinds are joined."""
-    texts = {
-        "id": state_id,
-        "description": clean(state.description) if state.description != state.purpose else "",
-        "purpose": clean(state.purpose),
-        "instructions": instructions_of(state),
-        "example": escaped(state.example_dialogue) if state.example_dialogue else "",
-    }
-    example = estimate(texts["example"]) + TAGS if texts["example"] else 0
-    return StateWords(**texts, tokens=name_tokens(state_id) + example)
+    """Return the texts of a state. Its instructions of all kinds are joined."""
+    description = ""
+    if state.description != state.purpose:
+        description = clean(state.description)
+    tokens = name_tokens(state_id)
+    example = ""
+    if state.example_dialogue:
+        example = escaped(state.example_dialogue)
+        tokens += estimate(example) + TAGS
+    return StateWords(
+        id=state_id,
+        description=description,
+        purpose=clean(state.purpose),
+        instructions=instructions_of(state),
+        example=example,
+        tokens=tokens,
+    )
 
 
 def instructions_of(state: State) -> str:
@@ -90,159 +98,232 @@ def name_tokens(state_id: str) -> int:
 
 
 def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str) -> str:
-    """Return a state as <states> shows it: its words, what `target_summary` shows beside them, its transitions as JSON.
+    """Return the line of a state in <states> as JSON: its texts, the rest of its summary, its transitions.
 
-    One that works neither speaks nor lets a reply choose where it leads. Only its purpose is said then. One that
-    decides has branches in place of transitions.
+    Tasks and subflows show only their purpose. A state that decides has branches in place of transitions.
+
+    Args:
+        words: The state's texts.
+        shown: Its `target_summary`, without purpose and instructions, which `words` has in full.
+        items: Its transitions, each as JSON.
+        kind: The kind of the state.
     """
     works = kind in WORKS
-    names = ("id", "description", "purpose", *(() if works else ("instructions",)))
-    own = {name: text for name in names if (text := getattr(words, name))}
-    line = escaped({**own, **{name: found for name, found in shown.items() if name not in ("purpose", "instructions")}})
+    texts = {"id": words.id, "description": words.description, "purpose": words.purpose}
+    if not works:
+        texts["instructions"] = words.instructions
+    parts: dict[str, Any] = {name: text for name, text in texts.items() if text}
+    parts |= {name: part for name, part in shown.items() if name not in ("purpose", "instructions")}
+    line = escaped(parts).removesuffix("}")
+    if words.example:
+        line += f',"example_dialogue":{words.example}'
     menu = "" if works else ",".join(items)
-    example = f',"example_dialogue":{words.example}' if words.example else ""
-    name = "leads_on_to" if kind == "decide" else "transitions"
-    return f'{line[:-1]}{example},"{name}":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
+    if menu:
+        name = "leads_on_to" if kind == "decide" else "transitions"
+        line += f',"{name}":[{menu}]'
+    return line + "}"
 
 
 def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
-    """Return what <states> says of some states: a line for each that has words.
+    """Return the text of <states> for some states: a line for each that has texts.
 
-    What `shared` finds in the instructions of several of them gets one line, with the ids of all of them.
+    Instructions that several of them share get one line, with the ids of these states.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
     kinds = {state_id: definition.kind_of(state_id) for state_id in words}
-    works = {state_id: kind in WORKS for state_id, kind in kinds.items()}
-    own, sharing = divided({state_id: found.instructions for state_id, found in words.items() if not works[state_id]})
-    lines = [
-        _state_line(
+    speaking = [state_id for state_id in words if kinds[state_id] not in WORKS]
+    own, sharing = divided({state_id: words[state_id].instructions for state_id in speaking})
+    lines: list[str] = []
+    for state_id, texts in words.items():
+        line = _state_line(
             definition.states[state_id],
-            found,
+            texts,
             own.get(state_id, ""),
             mark=_mark(state_id, endings),
             kind=kinds[state_id],
         )
-        for state_id, found in words.items()
-    ]
-    lines += [f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items()]
-    return "\n".join(line for line in lines if line)
+        if line:
+            lines.append(line)
+    for text, states in sharing.items():
+        lines.append(f"{', '.join(states)}: {_indented(text)}")
+    return "\n".join(lines)
 
 
 def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return what is left of the instructions of each state without what `shared` finds, and what that is."""
+    """Return each state's instructions without their shared ending, and the shared endings with their states."""
     sharing = shared(instructions)
-    ends = {state_id: text for text, ids in sharing.items() for state_id in ids}
-    own = {state_id: text.removesuffix(ends.get(state_id, "")).rstrip() for state_id, text in instructions.items()}
+    endings: dict[str, str] = {}
+    for text, states in sharing.items():
+        for state_id in states:
+            endings[state_id] = text
+    own: dict[str, str] = {}
+    for state_id, text in instructions.items():
+        own[state_id] = text.removesuffix(endings.get(state_id, "")).rstrip()
     return own, sharing
 
 
 def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the words that end the instructions of several states, or are all of them, with those states.
+    """Return the endings that the instructions of several states share, or whole instructions, with those states.
 
-    An end counts from a sentence or line that stands for itself. It must be long enough to say all that it means.
+    An ending begins with a sentence or a line that makes sense alone. It is long enough to save more than the line
+    with the names of its states costs.
     """
-    having: dict[str, list[str]] = {}
-    alike = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
+    states_of: dict[str, list[str]] = {}
+    last_chars = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
     for state_id, text in instructions.items():
-        for end in (text, *(_ends(text) if alike[text[-_SHARED_CHARS:]] > 1 else ())):
-            having.setdefault(end, []).append(state_id)
-    groups = [(text, ids) for text, ids in having.items() if text and len(ids) > 1]
-    found: dict[str, tuple[str, ...]] = {}
+        endings = [text]
+        if last_chars[text[-_SHARED_CHARS:]] > 1:  # else no other state can have one of its endings
+            endings += _ends(text)
+        for ending in endings:
+            states_of.setdefault(ending, []).append(state_id)
+    sharing: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
-    for text, ids in sorted(groups, key=lambda group: -len(group[0]) * (len(group[1]) - 1)):
-        free = [state_id for state_id in ids if state_id not in taken]
-        if len(free) > 1:
-            found[text] = tuple(free)
+    for text, states in sorted(states_of.items(), key=_saved, reverse=True):
+        free = [state_id for state_id in states if state_id not in taken]
+        if text and len(free) > 1:
+            sharing[text] = tuple(free)
             taken.update(free)
     places = {state_id: place for place, state_id in enumerate(instructions)}
-    return dict(sorted(found.items(), key=lambda item: places[item[1][0]]))
+    return dict(sorted(sharing.items(), key=lambda item: places[item[1][0]]))
+
+
+def _saved(group: tuple[str, list[str]]) -> int:
+    """Return the characters that one line for all these states saves."""
+    text, states = group
+    return len(text) * (len(states) - 1)
 
 
 def _ends(text: str) -> Iterator[str]:
-    """Yield the ends of a text that may stand on their own: the last few."""
-    for match in [*_BREAK.finditer(text, 0, max(0, len(text) - _SHARED_CHARS))][-_MOST_ENDS:]:
-        before, gap, end = text[: match.start()], match.group(), text[match.end() :]
-        line = before.rpartition("\n")[2].lstrip()
-        if "\n" in gap:
-            wrapped = gap.count("\n") == 1 and not is_ended(line)
-            within = wrapped or not gap.endswith("\n") or bool(_HEADING.match(line))  # the second one: indented
-        else:
-            within = bool(_ITEM.match(line) or _SHORT.search(line))
-        cut = any(sum(map(end.count, marks)) % 2 for marks in _PAIRS)
-        if not (within or cut or _ITEM.match(end) or end[0].islower()):  # lower: after "e.g."
+    """Yield the endings of a text that make sense alone: the last few."""
+    breaks = list(_BREAK.finditer(text, 0, max(0, len(text) - _SHARED_CHARS)))
+    for match in breaks[-_MOST_ENDS:]:
+        line = text[: match.start()].rpartition("\n")[2].lstrip()
+        end = text[match.end() :]
+        if _belongs_to(line, match.group()) or _is_cut(end):
+            continue
+        if not _ITEM.match(end) and not end[0].islower():  # a small letter follows "e.g."
             yield end
 
 
-def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
-    """Return the final states of a definition, which ends no conversation where it is `called`.
+def _belongs_to(line: str, gap: str) -> bool:
+    """Return true if the text behind a gap belongs to the line before it."""
+    if "\n" not in gap:
+        return bool(_ITEM.match(line) or _SHORT.search(line))
+    is_wrapped = gap.count("\n") == 1 and not is_ended(line)
+    is_indented = not gap.endswith("\n")
+    return is_wrapped or is_indented or bool(_HEADING.match(line))
 
-    Those that are come to on no way but through a digression only end that. `asides`: states that come back although
-    no transition says so.
+
+def _is_cut(text: str) -> bool:
+    """Return true if a quotation or a parenthesis began before this text."""
+    return any(sum(map(text.count, marks)) % 2 for marks in _PAIRS)
+
+
+def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
+    """Return the final states of a definition.
+
+    A final state that only digressions reach ends the digression, and not the conversation.
+
+    Args:
+        definition: The definition.
+        asides: States that return although no transition says so.
+        called: True if another definition calls this one, so that none of its states ends a conversation.
     """
-    arrows = [*definition.global_transitions]
     ahead: dict[str, list[str]] = {}
+    returning = set(asides)
+    starts = {definition.initial_state}
+    for transition in definition.global_transitions:
+        (returning if transition.returns else starts).add(transition.target_state)
     for state_id, state in definition.states.items():
-        arrows += state.transitions
-        onward = (arrow.target_state for arrow in state.transitions if not arrow.returns)
-        ahead[state_id] = [*onward, *filter(None, (state.on_exhausted, state.on_timeout))]
-    left = reachable(ahead, {*asides, *(arrow.target_state for arrow in arrows if arrow.returns)})
-    starts = {definition.initial_state, *(name for name in ahead if name not in left)}
-    starts.update(arrow.target_state for arrow in definition.global_transitions if not arrow.returns)
-    left -= reachable(ahead, starts)
+        targets = [name for name in (state.on_exhausted, state.on_timeout) if name]
+        for transition in state.transitions:
+            if transition.returns:
+                returning.add(transition.target_state)
+            else:
+                targets.append(transition.target_state)
+        ahead[state_id] = targets
+    behind_digressions = reachable(ahead, returning)
+    # A state that nothing leads to may be a start of tests or of the host, so it counts as one.
+    starts.update(name for name in ahead if name not in behind_digressions)
+    only_digressions = behind_digressions - reachable(ahead, starts)
     final = frozenset(name for name in definition.states if definition.kind_of(name) == "final")
-    return Endings(ends=frozenset() if called else final - left, answers=final & left)
+    ends = frozenset() if called else final - only_digressions
+    return Endings(ends=ends, answers=final & only_digressions)
 
 
 def _mark(state_id: str, endings: Endings) -> str:
-    """Return what is said of a final state behind its name: nobody says goodbye in the answer of a digression."""
-    return " (final)" if state_id in endings.ends else f" (then back to {_BACK})" if state_id in endings.answers else ""
+    """Return the note behind the name of a final state."""
+    if state_id in endings.ends:
+        return " (final)"
+    if state_id in endings.answers:
+        return f" (then back to {_BACK})"
+    return ""
 
 
 def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, kind: str) -> str:
+    fixed = "" if state.reply is None else _short(state.reply)
+    text = _indented(_joined(_described(state, words, fixed), instructions))
+    if kind == "decide" and text:
+        return f"{words.id} (leads on): {text}"
+    if fixed:
+        text = f"{text} Says by itself: {escaped(fixed)}".lstrip()
+    elif kind in WORKS:
+        text = f"{text} {_OUTCOME}".lstrip()
+    if text:
+        return f"{words.id}{mark}: {text}"
+    return words.id + mark if mark else ""
+
+
+def _described(state: State, words: StateWords, fixed: str) -> str:
+    """Return description, purpose and keys of a state, without what the others say already."""
+    parts = [words.description]
+    if not fixed or not _names_all(fixed, [words.purpose]):
+        parts.append(words.purpose)
     keys = state.required_context_keys
-    added = "" if state.reply is None else _short(state.reply)
-    purpose = "" if added and _names_all(added, [words.purpose]) else words.purpose
-    parts = (
-        words.description,
-        purpose,
-        "" if _names_all(f"{words.description} {words.purpose}", keys) else f"Collects {', '.join(keys)}.",
-    )
-    said = " ".join(ended(part.rstrip()) for part in parts if part)
-    if instructions:
-        gap = "\n" if "\n" in instructions and _LISTED.match(instructions) else " "
-        said = gap.join(filter(None, (said, ended(instructions.rstrip()))))
-    said = _indented(said)
-    if kind == "decide" and said:
-        return f"{words.id} (leads on): {said}"
-    if added or kind in WORKS:
-        said = f"{said} {f'Says by itself: {escaped(added)}' if added else _OUTCOME}".lstrip()
-    return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
+    if not _names_all(f"{words.description} {words.purpose}", keys):
+        parts.append(f"Collects {', '.join(keys)}.")
+    return " ".join(ended(part.rstrip()) for part in parts if part)
+
+
+def _joined(text: str, instructions: str) -> str:
+    """Return a text and the instructions behind it. A list begins on a line of its own."""
+    if not instructions:
+        return text
+    added = ended(instructions.rstrip())
+    if not text:
+        return added
+    is_list = "\n" in instructions and _LISTED.match(instructions)
+    return f"{text}\n{added}" if is_list else f"{text} {added}"
 
 
 def _indented(text: str) -> str:
-    """Indent the lines of a text beneath its first one. A list within a list stays one, as lines may depend on it."""
-    return "\n  ".join(line.rstrip() for line in cleandoc(text).splitlines() if line.strip())
+    """Indent the lines of a text beneath its first one, and keep the indentation of lists within lists."""
+    lines = cleandoc(text).splitlines()
+    return "\n  ".join(line.rstrip() for line in lines if line.strip())
 
 
 def _short(text: str) -> str:
-    """Return the beginning of a text, up to a space near the end, and to no part of an expression."""
+    """Return the beginning of a text, up to a space near the end. No expression is cut."""
     line = " ".join(clean(text).split())
-    if len(line) <= _GLIMPSE_CHARS:
+    if len(line) <= _SHORT_CHARS:
         return line
-    begun = line[:_GLIMPSE_CHARS]
-    space = begun.rfind(" ")
-    kept = begun[:space] if space > _GLIMPSE_CHARS - _LONG_WORD else begun
+    kept = line[:_SHORT_CHARS]
+    space = kept.rfind(" ")
+    if space > _SHORT_CHARS - _LONG_WORD:
+        kept = kept[:space]
     opened = _OPENED.search(kept)
-    return (kept[: opened.start()] if opened else kept).rstrip() + " …"
+    if opened is not None:
+        kept = kept[: opened.start()]
+    return kept.rstrip() + " …"
 
 
 def target_summary(
     definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
 ) -> dict[str, Any]:
-    """Return what another state's prompt shows of this one: what it is there for, asks and says.
+    """Return the summary of a state for the prompts of another one: its purpose, keys, instructions and fixed reply.
 
-    Instructions that the state `seen_from` has word for word, or ends with, too, are not said again. Neither are keys
-    that the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
+    It leaves out instructions that the state `seen_from` has, too, keys that the purpose names, and a purpose that
+    the fixed reply says.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
@@ -251,17 +332,17 @@ def target_summary(
     if not _names_all(shown.get("purpose", ""), state.required_context_keys):
         shown["collects"] = list(state.required_context_keys)
     works = definition.kind_of(state_id) in WORKS
-    words = "" if works else state.response_instructions or state.instructions
+    instructions = "" if works else state.response_instructions or state.instructions
     if seen_from is not None:
-        words = _without_end_of(words, definition.states[seen_from])
+        instructions = _without_end_of(instructions, definition.states[seen_from])
     if state.reply is not None:
         shown["says_by_itself"] = _short(state.reply)
         if "purpose" in shown and _names_all(shown["says_by_itself"], [shown["purpose"]]):
             del shown["purpose"]
     elif works:
         shown["says_by_itself"] = True
-    elif words:
-        shown["instructions"] = _short(words)
+    elif instructions:
+        shown["instructions"] = _short(instructions)
     if state_id in endings.ends:
         shown["final"] = True
     elif state_id in endings.answers:
@@ -269,30 +350,33 @@ def target_summary(
     return shown
 
 
-def _without_end_of(words: str, here: State) -> str:
-    """Return instructions without what those of another state have, too, as all of them or at their end."""
-    last = words[-_SHARED_CHARS:]
-    theirs = [text for text in (here.response_instructions, here.instructions) if text and text.endswith(last)]
-    known = {end for text in theirs for end in (text, *_ends(text))}
-    shared_end = next((end for end in (words, *_ends(words)) if end in known), "") if known else ""
-    return words.removesuffix(shared_end).rstrip()
+def _without_end_of(instructions: str, here: State) -> str:
+    """Return instructions without the longest ending that those of another state have, too."""
+    last_chars = instructions[-_SHARED_CHARS:]
+    known: set[str] = set()
+    for text in (here.response_instructions, here.instructions):
+        if text and text.endswith(last_chars):
+            known.update((text, *_ends(text)))
+    if not known:
+        return instructions.rstrip()
+    for ending in (instructions, *_ends(instructions)):
+        if ending in known:
+            return instructions.removesuffix(ending).rstrip()
+    return instructions.rstrip()
 
 
 def _names_all(text: str, words: Iterable[str]) -> bool:
-    """Return true when each of the words stands in the text, as a whole and whatever its case."""
-    said = f" {_NO_WORD.sub(' ', text.casefold())} "
-    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in said for word in words)
+    """Return true if a text has each of the words, as a whole and in any case of its letters."""
+    spaced = f" {_NO_WORD.sub(' ', text.casefold())} "
+    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in spaced for word in words)
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a target summary as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
+    """Return a target summary as one text if it has only purpose, instructions and keys; else as it is."""
     if not shown.keys() <= {"purpose", "instructions", "collects"}:
         return shown
-    collected = shown.get("collects")
-    parts = (
-        shown.get("purpose"),
-        f"Collects {', '.join(collected)}" if collected else None,
-        shown.get("instructions"),
-    )
-    said = [part for part in parts if part]
-    return " ".join(ended(part.rstrip()) for part in said)
+    parts = [shown.get("purpose", "")]
+    if shown.get("collects"):
+        parts.append(f"Collects {', '.join(shown['collects'])}")
+    parts.append(shown.get("instructions", ""))
+    return " ".join(ended(part.rstrip()) for part in parts if part)
