@@ -1,6 +1,6 @@
-"""The worth of a task's output: its value, the checks of its key results, and what a judge said.
+"""Judge a task's output: its value, the checks of its key results, and the reply of a judge.
 
-A judge's reply counts only where it is clear: whatever is not a plain pass for a named key result fails.
+A judge's reply counts only if it is clear. Everything but a plain pass for a named key result fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_OUTPUT_CHARS = 1_000_000
 """Characters of a model's answer that can be an output."""
 
 MAX_JUDGED_CHARS = 200_000
-"""Characters of an output, as JSON, that a judge is shown; what it cannot see whole fails."""
+"""Characters of an output, as JSON, that a judge reads. A longer one fails."""
 
 _REASON_CHARS = 2000
 
@@ -29,7 +29,7 @@ Verdict = tuple[bool, str]
 
 
 def output_of(text: str) -> Any:
-    """Return the output that a model's answer is: the JSON value that it is as a whole, else the text."""
+    """Return the output in a model's answer: the JSON value if all of it is JSON, else the text."""
     stripped = text.strip()
     try:
         return to_json_value(_decode(stripped))
@@ -48,36 +48,38 @@ def by_logic(check: Check, data: Mapping[str, Any]) -> Verdict:
     """Check a key result by its rule over {output, context, input}."""
     if check.rule is None:
         return False, "it has no rule"
-    found = test(check.rule, data)
-    if found.holds:
+    result = test(check.rule, data)
+    if result.holds:
         return True, ""
-    if found.error is not None:
-        return False, f"it could not be checked: {found.error}"
-    return False, check.description or f"this must hold: {json.dumps(check.logic, ensure_ascii=False)}"
+    if result.error is not None:
+        return False, f"it could not be checked: {result.error}"
+    if check.description:
+        return False, check.description
+    return False, f"this must hold: {json.dumps(check.logic, ensure_ascii=False)}"
 
 
 def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
-    """Return a judge's verdicts by name, those that it gave clearly. Raises ReplyError for nonsense."""
-    found = document(text)
-    verdicts = found.get("verdicts", _named_verdicts(checks, found))
-    if not isinstance(verdicts, list):
-        raise ReplyError(
-            "no-verdicts", 'the reply lacks "verdicts": [{"name": "…", "passed": …, "reason": "…"}]'
-        )
-    said: dict[str, Verdict] = {}
-    for item in verdicts:
+    """Return a judge's clear verdicts by name. Raises ReplyError if there are none."""
+    reply = document(text)
+    items = reply.get("verdicts", _named_verdicts(checks, reply))
+    if not isinstance(items, list):
+        form = '"verdicts": [{"name": "…", "passed": …, "reason": "…"}]'
+        raise ReplyError("no-verdicts", f"the reply lacks {form}")
+    verdicts: dict[str, Verdict] = {}
+    for item in items:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             continue
         name, reason = item["name"], item.get("reason")
-        passed = item.get("passed") is True and said.get(name, (True, ""))[0]
-        said[name] = (passed, cut(reason, _REASON_CHARS) if isinstance(reason, str) else "")
-    known = {check.name: said[check.name] for check in checks if check.name in said}
+        shown = cut(reason, _REASON_CHARS) if isinstance(reason, str) else ""
+        earlier, _ = verdicts.get(name, (True, ""))
+        verdicts[name] = (earlier and item.get("passed") is True, shown)
+    known = {check.name: verdicts[check.name] for check in checks if check.name in verdicts}
     if not known:
         raise ReplyError("no-verdicts", "the reply holds no verdict on any of the criteria")
     return known
 
 
-def _named_verdicts(checks: Sequence[Check], found: Mapping[str, Any]) -> list[Any] | None:
-    """Return verdicts that were given as {name: true or false}; whatever is not plainly true has not passed."""
-    named = [check.name for check in checks if check.name in found]
-    return [{"name": name, "passed": found[name]} for name in named] or None
+def _named_verdicts(checks: Sequence[Check], reply: Mapping[str, Any]) -> list[Any] | None:
+    """Return verdicts in the form {name: true or false}. Everything but true has not passed."""
+    named = [check.name for check in checks if check.name in reply]
+    return [{"name": name, "passed": reply[name]} for name in named] or None

@@ -1,6 +1,6 @@
-"""Values as fixed replies say them: the words of `x-labels`, and dates in the definition's `language`.
+"""Values as fixed replies show them: the words of `x-labels`, and dates in the definition's `language`.
 
-A value stays itself in conditions of a template: `{% if size == "s" %}` compares it, and `{{ size }}` shows its words.
+A value is itself in comparisons: `{% if size == "s" %}` compares the value, and `{{ size }}` shows its words.
 """
 
 from __future__ import annotations
@@ -55,11 +55,15 @@ class _Number(int):
 
 
 def has_words(schema: Mapping[str, Any], language: str) -> bool:
-    """Return true if some value of a key is said in other words than its own."""
-    if isinstance(schema.get(LABELS), Mapping) or (language and schema.get("format") in _TIMES):
+    """Return true if some value of a key is shown in other words than its own."""
+    if isinstance(schema.get(LABELS), Mapping):
         return True
+    if language and schema.get("format") in _TIMES:
+        return True
+    inner = [schema.get("items")]
     parts = schema.get("properties")
-    inner = [schema.get("items"), *(parts.values() if isinstance(parts, Mapping) else ())]
+    if isinstance(parts, Mapping):
+        inner += parts.values()
     return any(has_words(part, language) for part in inner if isinstance(part, Mapping))
 
 
@@ -68,23 +72,35 @@ def localized(schema: Mapping[str, Any], value: Any, language: str) -> Any:
 
     Args:
         schema: The key's JSON Schema.
-        value: The value. Lists and objects are gone through.
+        value: The value. Parts of lists and objects are localized, too.
         language: BCP 47 tag; "" leaves dates and times as they are.
     """
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [localized(schema["items"], item, language) for item in value]
     parts = schema.get("properties")
     if isinstance(value, dict) and isinstance(parts, Mapping):
-        found = {name: parts[name] for name in value if isinstance(parts.get(name), Mapping)}
-        return {name: localized(found.get(name, {}), item, language) for name, item in value.items()}
-    words = label_of(schema, value)
-    if words is None and language and isinstance(value, str) and "string" in types_of(schema):
-        words = _in_language(str(schema.get("format")), value, language)
+        shown_parts: dict[str, Any] = {}
+        for name, item in value.items():
+            part = parts.get(name)
+            inner = part if isinstance(part, Mapping) else {}
+            shown_parts[name] = localized(inner, item, language)
+        return shown_parts
+    words = _words(schema, value, language)
     if words is None or not isinstance(value, str | int):
         return value
     shown: _Text | _Number = _Text(value) if isinstance(value, str) else _Number(value)
     shown.words = words
     return shown
+
+
+def _words(schema: Mapping[str, Any], value: Any, language: str) -> str | None:
+    """Return the words that show a value; None if it shows itself."""
+    words = label_of(schema, value)
+    if words is not None or not language:
+        return words
+    if isinstance(value, str) and "string" in types_of(schema):
+        return _in_language(str(schema.get("format")), value, language)
+    return None
 
 
 def label_of(schema: Mapping[str, Any], value: Any) -> str | None:
@@ -103,7 +119,7 @@ def text_of(value: Any) -> str:
 
 @cache
 def _locale(language: str) -> Any:
-    """The locale of a language tag, else that of its language; None where nothing is known of it."""
+    """Return the locale of a language tag, else that of its language; None if neither is known."""
     from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - only definitions with a language need it
 
     for tag in (language, language.partition("-")[0]):
@@ -115,8 +131,11 @@ def _locale(language: str) -> Any:
 
 
 def _in_language(form: str, text: str, language: str) -> str | None:
-    """A date or a time in a language; None where it is none, or the language is not known."""
-    if form not in _TIMES or (locale := _locale(language)) is None:
+    """Return a date or a time in a language; None for other texts, and for an unknown language."""
+    if form not in _TIMES:
+        return None
+    locale = _locale(language)
+    if locale is None:
         return None
     from babel.dates import format_date, format_time  # noqa: PLC0415 - as above
 

@@ -1,7 +1,7 @@
 """Carry a conversation from an older definition over to a newer one, by a map of states and keys.
 
-The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}; what it does not
-name keeps its name. A value that its new key refuses is dropped, so that it is asked for again.
+The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}. Other states and keys
+keep their names. A value that its new key refuses is dropped, so that it is asked for again.
 """
 
 from __future__ import annotations
@@ -31,98 +31,138 @@ class Change:
 
 
 def read_change(document: Mapping[str, Any]) -> Change:
-    """Read the map as written. Raises ConfigurationError that says what it must look like."""
+    """Read the map as written. Raises ConfigurationError with the right form."""
     unknown = [name for name in document if name not in ("states", "keys")]
     states, keys = document.get("states", {}), document.get("keys", {})
-    sound = not unknown and isinstance(states, Mapping) and isinstance(keys, Mapping)
-    if not sound or not all(isinstance(name, str) for name in (*states, *keys, *states.values())):
-        raise ConfigurationError(
-            'a map of a changed definition is {"states": {"old id": "new id"}, "keys": {"old key": "new key"}}, '
-            "where null drops a key" + (f"; {unknown[0]!r} is neither states nor keys" if unknown else "")
-        )
-    if not all(name is None or (isinstance(name, str) and name) for name in keys.values()):
-        raise ConfigurationError(
-            "a map of a changed definition names each new key, or null to drop the old one"
-        )
+    if unknown or not isinstance(states, Mapping) or not isinstance(keys, Mapping):
+        raise _wrong_form(unknown)
+    if not all(isinstance(name, str) for name in (*states, *keys, *states.values())):
+        raise _wrong_form(unknown)
     for old, new in keys.items():
-        if new is not None and new.startswith("_"):
+        if new is None:
+            continue
+        if not isinstance(new, str) or not new:
             raise ConfigurationError(
-                f"the map of keys leads {old!r} to {new!r}: names that begin with _ belong to the system"
+                "a map of a changed definition names each new key, or null to drop the old one"
+            )
+        if new.startswith("_"):
+            raise ConfigurationError(
+                f"the map of keys leads {old!r} to {new!r}: "
+                "names that begin with _ belong to the system"
             )
     return Change(states=dict(states), keys=dict(keys))
 
 
-def check_change(change: Change, machine: CompiledMachine) -> None:
-    """Check that the definition has the states and keys that the map leads to.
+def _wrong_form(unknown: list[str]) -> ConfigurationError:
+    reason = (
+        "a map of a changed definition is "
+        '{"states": {"old id": "new id"}, "keys": {"old key": "new key"}}, where null drops a key'
+    )
+    if unknown:
+        reason += f"; {unknown[0]!r} is neither states nor keys"
+    return ConfigurationError(reason)
 
-    A key that the definition does not name may be the host's own. It is an error only where a declared key has nearly
+
+def check_change(change: Change, machine: CompiledMachine) -> None:
+    """Check that the definition has the states and keys that the map names.
+
+    A key that the definition does not name may be the host's own. It is an error only if a declared key has nearly
     the same name.
 
     Raises:
-        ConfigurationError: The map leads to a state that the definition does not have, or misspells a key.
+        ConfigurationError: The map names a state that the definition does not have, or misspells a key.
     """
+    name = machine.definition.name
     for old, new in change.states.items():
         if new not in machine.states:
             guess = nearest(new, machine.states)
             hint = f"; did you mean {guess!r}?" if guess else ""
             raise ConfigurationError(
-                f"the map of states leads {old!r} to {new!r}, which the definition "
-                f"{machine.definition.name!r} does not have{hint}"
+                f"the map of states leads {old!r} to {new!r}, "
+                f"which the definition {name!r} does not have{hint}"
             )
     declared = machine.definition.key_schemas
     for old, key in change.keys.items():
-        if key is None or key.split(".", 1)[0] in declared or _names(machine.definition.canonical, key):
+        if key is None or key.partition(".")[0] in declared:
+            continue
+        if _names(machine.definition.canonical, key):
             continue
         guess = nearest(key, declared)
         if guess is not None:
             raise ConfigurationError(
-                f"the map of keys leads {old!r} to {key!r}, which the definition {machine.definition.name!r} "
-                f"does not have; did you mean {guess!r}?"
+                f"the map of keys leads {old!r} to {key!r}, "
+                f"which the definition {name!r} does not have; did you mean {guess!r}?"
             )
 
 
 def _names(definition: str, key: str) -> bool:
-    """Return True where a definition has this name; the path of one of its parts, or a placeholder, counts, too."""
+    """Return True if a definition has this name, also as the beginning of a path, or in a fixed reply."""
     name = re.escape(json.dumps(key)[1:-1])
-    return re.search(rf'"{name}["\.]|\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)', definition) is not None
+    in_json = rf'"{name}["\.]'
+    in_reply = rf'\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)'
+    return re.search(f"{in_json}|{in_reply}", definition) is not None
 
 
-def carried(session: Session, old: CompiledMachine | None, new: CompiledMachine, change: Change) -> ev.Migrated | str:
-    """Return the event that takes a conversation over to `new`; a sentence instead where it cannot go, and stays.
+def carried(
+    session: Session, old: CompiledMachine | None, new: CompiledMachine, change: Change
+) -> ev.Migrated | str:
+    """Return the event that moves a conversation to `new`, or the reason why it must stay.
 
     Args:
         session: The conversation.
-        old: The older definition; None where nobody knows it any more.
+        old: The older definition; None if it is not known any more.
         new: The newer definition.
         change: The map from the older to the newer definition.
     """
+    state = change.states.get(session.state, session.state)
+    obstacle = _obstacle(session, old, new, state)
+    if obstacle is not None:
+        return obstacle
+    named = {*session.context, *session.skipped, *session.begun}
+    keys = {name: key for name, key in change.keys.items() if name in named}
+    conflict = _conflict(session.context, keys)
+    if conflict is not None:
+        one, other = conflict
+        return f"the keys {one!r} and {other!r} would be one, and it has another value for each"
+    event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
+    context = apply(session, event).context
+    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
+    if old is not None:
+        # A secret value stays secret, so it goes unless the new definition declares its key.
+        secrets = old.keys.secrets & context.keys()
+        removed |= {key for key in secrets if key not in new.keys.sources}
+    watches = new.states[state].kind == "converse" and _has_silence(new)
+    unwatched = session.silence is not None and not watches
+    return replace(event, removed=tuple(sorted(removed)), unwatched=unwatched)
+
+
+def _obstacle(
+    session: Session, old: CompiledMachine | None, new: CompiledMachine, state: str
+) -> str | None:
+    """Return why a conversation cannot be moved to a state of `new`; None if it can."""
     if old is not None and old.definition.name != new.definition.name:
         return f"it belongs to another machine, {old.definition.name!r}"
-    state = change.states.get(session.state, session.state)
     if state not in new.states:
         return f"the definition has no state {state!r} any more, and the map names no other"
     if session.stack:
         return "it is within a subflow or a digression"
     if session.work is not None:
         return "it is in the middle of a task or of a call of a tool"
-    if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
+    if session.pause is None:
+        return None
+    if session.pause.kind != "wait" or new.states[state].kind != "wait":
         return f"it waits for {session.pause.what!r}, and {state!r} does not"
-    named = {*session.context, *session.skipped, *session.begun}
-    keys = {name: key for name, key in change.keys.items() if name in named}
-    if (met := _meeting(session.context, keys)) is not None:
-        return f"the keys {met[0]!r} and {met[1]!r} would be one, and it has another value for each"
-    event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
-    context = apply(session, event).context
-    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
-    if old is not None:  # what was secret stays so, unless the new definition says what it is
-        kept = {key for key in context if key in new.keys.sources}
-        removed |= (old.keys.secrets & context.keys()) - kept
-    watches = new.states[state].kind == "converse" and ("silence" in new.patterns or "silence" in new.own_patterns)
-    return replace(event, removed=tuple(sorted(removed)), unwatched=session.silence is not None and not watches)
+    return None
 
 
-def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
-    """Find two keys of different values that the map makes one; a key that it does not name keeps its name."""
+def _has_silence(machine: CompiledMachine) -> bool:
+    return "silence" in machine.patterns or "silence" in machine.own_patterns
+
+
+def _conflict(
+    context: Mapping[str, Any], keys: Mapping[str, str | None]
+) -> tuple[str, str] | None:
+    """Find two keys with different values that the map makes one."""
     holders = {name: name for name in context if name not in keys}
     for old, new in keys.items():
         if old not in context:

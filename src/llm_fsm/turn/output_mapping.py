@@ -18,7 +18,7 @@ from llm_fsm.session.values import ValueFault, to_json_value
 
 
 def at(value: Any, path: str) -> Any:
-    """Return the value at a path of names and list positions. Raises KeyError when there is none."""
+    """Return the value at a path of names and list positions. Raises KeyError if there is none."""
     path = path.removeprefix("$").removeprefix(".")
     if not path:
         return value
@@ -27,25 +27,29 @@ def at(value: Any, path: str) -> Any:
     for step in path.split("."):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        elif _is_position(value, step):
             value = value[int(step)]
         else:
             raise KeyError(path)
     return value
 
 
+def _is_position(value: Any, step: str) -> bool:
+    return isinstance(value, list) and step.isdecimal() and int(step) < len(value)
+
+
 def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str, ...]:
-    """Return what a mapping takes from a value for secret keys, as it could stand in somebody's words."""
+    """Return the parts of a value that a mapping writes to secret keys, as texts."""
     taken = []
     for key, path in mapping.items():
-        with suppress(KeyError):
-            if keys.is_secret(key):
+        if keys.is_secret(key):
+            with suppress(KeyError):
                 taken.append(at(value, path))
     return texts_in(taken)
 
 
 def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
-    """Mask in a value what a mapping takes for secret keys. Prompts and records may show only the rest."""
+    """Mask the parts of a value that a mapping writes to secret keys. Prompts and records may show the rest."""
     for key, path in mapping.items():
         if keys.is_secret(key):
             value = _without(value, path.removeprefix("$").removeprefix("."))
@@ -60,27 +64,33 @@ def _without(value: Any, path: str) -> Any:
     step, _, rest = path.partition(".")
     if isinstance(value, dict) and step in value:
         return {**value, step: _without(value[step], rest)}
-    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+    if _is_position(value, step):
         number = int(step)
-        return [*value[:number], _without(value[number], rest), *value[number + 1 :]]
+        items = list(value)
+        items[number] = _without(items[number], rest)
+        return items
     return value
 
 
 def agrees(shown: Any, value: Any) -> bool:
-    """Return True when `shown` is the value, apart from what was masked in it."""
+    """Return True if `shown` is the value, apart from masked parts."""
     if shown == DOTS:
         return True
     if isinstance(shown, dict) and isinstance(value, dict):
-        return shown.keys() == value.keys() and all(agrees(shown[key], value[key]) for key in shown)
+        if shown.keys() != value.keys():
+            return False
+        return all(agrees(shown[key], value[key]) for key in shown)
     if isinstance(shown, list) and isinstance(value, list):
-        return len(shown) == len(value) and all(map(agrees, shown, value))
+        if len(shown) != len(value):
+            return False
+        return all(map(agrees, shown, value))
     return bool(shown == value)
 
 
 def accept_output(
     keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
 ) -> tuple[Event, ...]:
-    """Return the events that write a value to the context by a mapping; nothing else of the value counts.
+    """Return the events that write a value to the context by a mapping, and nothing beside it.
 
     Args:
         keys: The keys of the definition.
@@ -93,19 +103,22 @@ def accept_output(
     refused: list[Event] = []
     for key, path in mapping.items():
         try:
-            found = at(value, path)
+            part = at(value, path)
         except KeyError:
-            refused.append(ContextRefused(key=key, reason=f"there is nothing at {path!r}", source=source))
-            continue
-        reason = _fault(keys, key, found, source)
-        if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
-            reason = f"the context holds {MAX_KEYS} keys already"
-        if reason is None:
-            values[key] = to_json_value(found)
-        else:
-            reason = "its schema refuses the value" if keys.is_secret(key) else reason
+            reason = f"there is nothing at {path!r}"
             refused.append(ContextRefused(key=key, reason=reason, source=source))
-    if changed := keys.changed(context, values):
+            continue
+        fault = _fault(keys, key, part, source)
+        if fault is None and key not in context and len(context) + len(values) >= MAX_KEYS:
+            fault = f"the context holds {MAX_KEYS} keys already"
+        if fault is None:
+            values[key] = to_json_value(part)
+            continue
+        if keys.is_secret(key):
+            fault = "its schema refuses the value"  # the reason may quote it
+        refused.append(ContextRefused(key=key, reason=fault, source=source))
+    changed = keys.changed(context, values)
+    if changed:
         return (ContextSet(source=source, values=changed), *refused)
     return tuple(refused)
 
@@ -113,15 +126,15 @@ def accept_output(
 def mapped(
     taker: Keys, giver: Keys, context: Mapping[str, Any], mapping: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
-    """Return the values that a mapping brings from one context to another, and the refusals of the others.
+    """Return the values that a mapping copies from one context to another, and the refusals of the others.
 
-    Keys that are not set bring nothing. A secret reaches only a key that is secret, too.
+    Keys that are not set are skipped. A secret is only copied to a key that is secret, too.
 
     Args:
-        taker: The keys of the definition that takes the values.
-        giver: The keys of the definition that gives them.
-        context: The giver's context.
-        mapping: Key of the taker to key of the giver.
+        taker: The keys of the definition that receives the values.
+        giver: The keys of the definition that has them.
+        context: The context that has them.
+        mapping: Key of the receiver to key of the other definition.
     """
     values: dict[str, Any] = {}
     refused: list[ContextRefused] = []
@@ -149,7 +162,7 @@ def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:
 
 
 def value_fault(keys: Keys, key: str, value: Any) -> str | None:
-    """Return why a key cannot have a value, whoever writes it; None if it can."""
+    """Return why a key cannot have a value, by any writer; None if it can."""
     if key.startswith("_"):
         return "names that begin with _ belong to the system"
     try:

@@ -1,7 +1,7 @@
 """Messages that are certainly a value: a choice of an `enum`, yes or no, or a text in a `format`.
 
-Only keys with `x-fast` have a recogniser. It reads the whole message, never a part of it. Yes and no are known in the
-definition's `language` alone. What nothing here recognises is for the model.
+Only keys with `x-fast` have a recogniser. It reads the whole message, never a part of it. Yes and no are known only in
+the definition's `language`. The model reads every other message.
 """
 
 from __future__ import annotations
@@ -42,61 +42,78 @@ YES_NO: Mapping[str, tuple[str, str]] = {
 FORMATS = frozenset(("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid"))
 """Formats that no ordinary word has: `hostname` would take "no"."""
 _END = re.compile(r"([^.!])[.!]$")
+_MOST_DIGITS = 9
+"""Digits of the number of a choice. Python reads very long numbers in quadratic time."""
 
 Recogniser = Callable[[str, str], Any]
-"""Message and the words that asked for it to the value that the message is; None where it is none for certain."""
+"""From a message, and the text that asked for it, to its value; None if it is not certain."""
 
 
 def recognisers(
-    schemas: Mapping[str, Mapping[str, Any]], fault: Callable[[str, object], str | None], language: str = ""
+    schemas: Mapping[str, Mapping[str, Any]],
+    fault: Callable[[str, object], str | None],
+    language: str = "",
 ) -> dict[str, Recogniser]:
     """Make a recogniser for each key with `x-fast` that can have one.
 
     Args:
         schemas: Context key to its JSON Schema.
-        fault: Says why a key cannot have a value; None if it can.
+        fault: Returns why a key cannot have a value; None if it can.
         language: BCP 47 tag of the definition; English if empty.
     """
-    found: dict[str, Recogniser] = {}
+    by_key: dict[str, Recogniser] = {}
     for key, schema in schemas.items():
-        one = recogniser(schema, language) if schema.get("x-fast") is True else None
-        if one is not None:
-            found[key] = _fitting(one, key, fault)
-    return found
+        if schema.get("x-fast") is not True:
+            continue
+        recognise = recogniser(schema, language)
+        if recognise is not None:
+            by_key[key] = _fitting(recognise, key, fault)
+    return by_key
 
 
 def recogniser(schema: Mapping[str, Any], language: str = "") -> Recogniser | None:
-    """Return what recognises values of a schema; None if no message is certainly one."""
+    """Return the recogniser of a schema; None if no message is certainly a value of it."""
     choices, kind = schema.get("enum"), schema.get("type")
     if isinstance(choices, list):
         return _of_choices(choices)
     if kind == "boolean":
         words = YES_NO.get((language or "en").partition("-")[0].lower())
-        return None if words is None else _of_words({word: no == 0 for no in (0, 1) for word in words[no].split()})
+        if words is None:
+            return None
+        yes, no = words
+        by_words = dict.fromkeys(yes.split(), True) | dict.fromkeys(no.split(), False)
+        return _of_words(by_words)
     if kind == "string" and schema.get("format") in FORMATS:
         return _as_it_is
     return None
 
 
 def folded(text: str) -> str:
-    """Return words as they are compared: "Too big." is "too big", and so is "too_big"."""
-    return _END.sub(r"\1", " ".join(text.casefold().replace("_", " ").split()))
+    """Return a text for comparisons: "Too big." is "too big", and so is "too_big"."""
+    words = text.casefold().replace("_", " ").split()
+    return _END.sub(r"\1", " ".join(words))
 
 
-def _fitting(one: Recogniser, key: str, fault: Callable[[str, object], str | None]) -> Recogniser:
-    def fitting(said: str, asked: str) -> Any:
-        value = one(said, asked)
-        return value if value is not None and fault(key, value) is None else None
+def _fitting(
+    recognise: Recogniser, key: str, fault: Callable[[str, object], str | None]
+) -> Recogniser:
+    """Return a recogniser of values that the key can have."""
+
+    def fitting(message: str, asked: str) -> Any:
+        value = recognise(message, asked)
+        if value is None or fault(key, value) is not None:
+            return None
+        return value
 
     return fitting
 
 
-def _as_it_is(said: str, asked: str) -> Any:  # noqa: ARG001 - a Recogniser
-    return said or None
+def _as_it_is(message: str, asked: str) -> Any:  # noqa: ARG001 - a Recogniser
+    return message or None
 
 
 def _of_words(by_words: Mapping[str, Any]) -> Recogniser:
-    return lambda said, asked: by_words.get(folded(said))  # noqa: ARG005 - a Recogniser
+    return lambda message, asked: by_words.get(folded(message))  # noqa: ARG005 - a Recogniser
 
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
@@ -104,22 +121,26 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
     by_words = dict(zip(map(folded, labels), choices, strict=True))
     if len(by_words) != len(choices) or None in choices or "" in by_words:
         return None
-    by_number = {} if any(word.isdecimal() for word in by_words) else dict(enumerate(choices, 1))
+    # If a choice is a number itself, "2" could mean that choice or the second one.
+    has_numbers = any(word.isdecimal() for word in by_words)
+    by_number = {} if has_numbers else dict(enumerate(choices, 1))
 
-    def choice(said: str, asked: str) -> Any:
-        word = folded(said)
+    def choice(message: str, asked: str) -> Any:
+        word = folded(message)
         number = word.rstrip(".)")
-        if number.isascii() and number.isdecimal() and by_number and _lists(asked, labels):
-            return by_number.get(int(number[:9]))
+        is_number = number.isascii() and number.isdecimal()
+        if is_number and by_number and _numbers(asked, labels):
+            return by_number.get(int(number[:_MOST_DIGITS]))
         return by_words.get(word)
 
     return choice
 
 
-def _lists(asked: str, labels: list[str]) -> bool:
-    """Return true if the words number these choices, and nothing else: "1. small 2) large"."""
-    shown = [
-        re.search(rf"(?<!\w){number}[.):]\s+{re.escape(folded(label))}(?!\w)", folded(asked))
-        for number, label in enumerate(labels, 1)
-    ]
-    return all(shown) and len(re.findall(r"(?<!\w)\d+[.):]\s", asked)) <= len(labels)
+def _numbers(asked: str, labels: list[str]) -> bool:
+    """Return true if a text numbers these choices, and nothing else: "1. small 2) large"."""
+    text = folded(asked)
+    for number, label in enumerate(labels, 1):
+        item = rf"(?<!\w){number}[.):]\s+{re.escape(folded(label))}(?!\w)"
+        if re.search(item, text) is None:
+            return False
+    return len(re.findall(r"(?<!\w)\d+[.):]\s", asked)) <= len(labels)

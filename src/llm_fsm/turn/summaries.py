@@ -1,4 +1,4 @@
-"""Summaries of what happened, made by the model."""
+"""Summaries of a conversation, written by the model."""
 
 from __future__ import annotations
 
@@ -19,33 +19,45 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 _SUMMARY = re.compile(r"SUMMARY:(?P<summary>.*?)(?:\nTODO:(?P<todo>.*))?\Z", re.DOTALL)
 """A summary as labelled text, which small models find easier than JSON."""
+_LAST_EXCHANGES = 3
+"""Exchanges that a summary of a state reads if nothing of the turn says where the state began."""
+_TEXT_CHARS = 1000
+_ARGUMENTS_CHARS = 500
 
 
 def summarise_left(turn: TurnState) -> Run:
-    """Summarise the state that is about to be left, and in the same call what the history soon loses."""
+    """Summarise the state that is about to be left, and in the same call the exchanges that the history drops."""
     settings = turn.machine.definition.history
-    gone = surplus(turn.session.window, settings, afresh=True) if settings.strategy == "summary" else 0
-    if (yield from summarise(turn, turn.state.id, _left_behind(turn, gone))) and gone:
-        turn.emit(ev.HistoryTrimmed(dropped=gone))
+    dropped = 0
+    if settings.strategy == "summary":
+        dropped = surplus(turn.session.window, settings, afresh=True)
+    has_summary = yield from summarise(turn, turn.state.id, _left_behind(turn, dropped))
+    if has_summary and dropped:
+        turn.emit(ev.HistoryTrimmed(dropped=dropped))
 
 
-def _left_behind(turn: TurnState, gone: int) -> Any:
-    """Return what happened in the state that is about to be left. `gone`: the exchanges that go with it."""
-    state, window, news = turn.state.definition, turn.session.window, _events_since(turn)
-    since = len(window) if len(news) < len(turn.events) else max(gone, len(window) - 3)
+def _left_behind(turn: TurnState, dropped: int) -> Any:
+    """Return the events in the state that is about to be left, and the first exchanges, which are dropped."""
+    state, window = turn.state.definition, turn.session.window
+    events = _events_since(turn)
+    # An earlier summary of this turn has the last exchanges already.
+    is_summarised = len(events) < len(turn.events)
+    since = len(window) if is_summarised else max(dropped, len(window) - _LAST_EXCHANGES)
+    shown = [entry for entry in map(_entry, events) if entry is not None]
+    exchanges = (*window[:dropped], *window[since:])
     happened = {
         "state": turn.state.id,
         "purpose": state.purpose or state.description,
         "output": shortened(turn.session.input),
         "context": turn.machine.keys.visible(turn.session.context),
-        "events": [found for event in news if (found := _told(event)) is not None],
-        "conversation": [list(exchange) for exchange in (*window[:gone], *window[since:])],
+        "events": shown,
+        "conversation": [list(exchange) for exchange in exchanges],
     }
     return redacted(turn.secrets(), happened)
 
 
 def _events_since(turn: TurnState) -> list[ev.Event]:
-    """Return the events of this turn that are not in the summary yet; each definition has one of its own."""
+    """Return the events of this turn that are not in the summary yet. Each definition has its own summary."""
     begin, known = 0, turn.initial_session.summary
     for place, event in enumerate(turn.events, start=1):
         if isinstance(event, ev.FlowPushed | ev.FlowReturned):
@@ -56,9 +68,9 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
 
 
 def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
-    """Make one call for a summary and a to-do list, and another one where its reply is none.
+    """Ask for a summary and a to-do list, and once more if the reply is unreadable.
 
-    A reply that lacks one of them leaves that as it was. Return false where there is no summary.
+    A reply without one of them leaves it as it was. Return false if there is no summary.
     """
     messages = summary_messages(turn.machine, turn.session, happened)
     about = {
@@ -68,10 +80,11 @@ def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Resu
         "background": turn.session.memory.get("background", {}),
     }
     request = model.request(turn, messages, SUMMARY_SCHEMA)
-    found = yield from model.ask(turn, "summary", request, model.no_moves(turn), summary_of, about=about)
-    if not isinstance(found, tuple):
+    moves = model.no_moves(turn)
+    reply = yield from model.ask(turn, "summary", request, moves, summary_of, about=about)
+    if not isinstance(reply, tuple):
         return False
-    summary, todo = found
+    summary, todo = reply
     turn.emit(ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo))
     if todo is not None:
         _keep_todo(turn, todo)
@@ -89,34 +102,37 @@ def _keep_todo(turn: TurnState, todo: tuple[str, ...]) -> None:
         turn.emit(ev.MemorySet(values={"background": after}))
 
 
-def _told(event: ev.Event) -> dict[str, Any] | None:
-    """Return what a summary is told of an event; None for what it need not know."""
+def _entry(event: ev.Event) -> dict[str, Any] | None:
+    """Return an event as the summariser reads it; None for an event that it need not know."""
     match event:
         case ev.ToolReturned():
-            result = event.error if event.error is not None else shortened(event.result, 1000)
+            result = event.error
+            if result is None:
+                result = shortened(event.result, _TEXT_CHARS)
             return {
                 "called": event.name,
-                "arguments": shortened(dict(event.arguments), 500),
+                "arguments": shortened(dict(event.arguments), _ARGUMENTS_CHARS),
                 "result": result,
             }
         case ev.AttemptFailed():
             return {"attempt_failed": [dict(failure) for failure in event.failures]}
         case ev.UserSaid():
-            return {"user": shortened(event.text, 1000)}
+            return {"user": shortened(event.text, _TEXT_CHARS)}
         case _:
             return None
 
 
 def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """Return (summary, to-do list) of a summariser's reply: "" and None for what it lacks. Raises ReplyError."""
-    plain = _SUMMARY.match(text.strip())
-    if plain is not None:
-        listed = tuple(filter(None, map(str.strip, (plain["todo"] or "").split("\n"))))
-        return plain["summary"].strip(), listed or None
-    found = document(text)
-    summary, todo = found.get("summary"), found.get("todo_list")
-    whole = isinstance(todo, list) and all(isinstance(item, str) for item in todo)
-    return (
-        summary.strip() if isinstance(summary, str) else "",
-        tuple(todo) if whole and isinstance(todo, list) else None,
-    )
+    """Return (summary, to-do list) of a summariser's reply: "" and None for missing ones. Raises ReplyError."""
+    labelled = _SUMMARY.match(text.strip())
+    if labelled is not None:
+        lines = map(str.strip, (labelled["todo"] or "").split("\n"))
+        items = tuple(line for line in lines if line)
+        return labelled["summary"].strip(), items or None
+    reply = document(text)
+    summary, todo = reply.get("summary"), reply.get("todo_list")
+    if not isinstance(summary, str):
+        summary = ""
+    if not isinstance(todo, list) or not all(isinstance(item, str) for item in todo):
+        return summary.strip(), None
+    return summary.strip(), tuple(todo)
