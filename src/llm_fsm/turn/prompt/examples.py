@@ -9,7 +9,7 @@ from llm_fsm._text import escaped
 from llm_fsm.session.messages import ReplyForm
 
 _TEXT = "…"
-"""The value of a text. An example with words of its own would be copied."""
+"""The value of a text. A model would copy an example with real words."""
 _FORMATS = {
     "date": "2030-05-17",
     "time": "14:30",
@@ -24,7 +24,7 @@ _MOST_KEYS = 3
 
 
 class ExampleState(NamedTuple):
-    """A state of which replies can be shown: the keys that it asks for, and its first own transition's target."""
+    """A state for example replies: the keys that it asks for, and the target of its first own transition."""
 
     id: str
     asks: tuple[str, ...]
@@ -39,7 +39,7 @@ def example_replies(
     reasoning: str,
     correct: bool,
 ) -> str:
-    """Return the examples, each after a line that says what has happened.
+    """Return the examples, each after a line that describes the situation.
 
     Args:
         states: States in which a user is asked, in order.
@@ -48,40 +48,66 @@ def example_replies(
         reasoning: none, first or last.
         correct: True if a correction has a name of its own to give.
     """
-    return "\n".join(
-        f"{when}\n{_reply(target, update, form, reasoning, keys)}"
-        for when, target, update in _examples(states, keys, correct=correct)
-    )
+    lines: list[str] = []
+    for example in _examples(states, keys, correct=correct):
+        lines.append(example.situation)
+        lines.append(_reply(example, form, reasoning, keys))
+    return "\n".join(lines)
+
+
+class _Example(NamedTuple):
+    """A situation, and the target and the keys of the reply to it."""
+
+    situation: str
+    target: str
+    keys: tuple[str, ...] = ()
 
 
 def _examples(
     states: Sequence[ExampleState], keys: Mapping[str, Any], *, correct: bool
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield what has happened, the target and the keys of each example."""
+) -> Iterator[_Example]:
+    """Yield the examples in the first state that asks for keys: stay, move, and correct in the next state."""
     if not states:
         return
-    place, here = next(((n, state) for n, state in enumerate(states) if state.asks), (0, states[0]))
-    here = here._replace(asks=here.asks[:_MOST_KEYS])
-    first, *rest = here.asks or ("",)
-    if rest:
-        lacking = f"{_listed(rest)} {'are' if len(rest) > 1 else 'is'} still missing"
-        yield f"In state {here.id}, the user gives {first}, and {lacking}. You stay and ask:", here.id, (first,)
-    elif first:
-        yield f"In state {here.id}, the user does not give {first} yet. You stay and ask:", here.id, ()
-    else:
-        yield f"In state {here.id}, no transition fits. You stay and ask:", here.id, ()
-    last = tuple(rest or here.asks)
-    if here.target and last:
-        fits = f"the transition to {here.target} fits. You move:"
-        yield f"In state {here.id}, the user gives {_listed(last)}, and {fits}", here.target, last
-    elif here.target:
-        yield f"In state {here.id}, the message fits the transition to {here.target}. You move:", here.target, ()
-    changed = here.asks[0] if here.asks else next(iter(keys), "")
+    asking = [number for number, state in enumerate(states) if state.asks]
+    place = asking[0] if asking else 0
+    here = states[place]
+    asks = here.asks[:_MOST_KEYS]
+    yield _staying(here.id, asks)
+    if here.target:
+        yield _moving(here, asks[1:] or asks)
+    changed = asks[0] if asks else next(iter(keys), "")
+    if not changed:
+        return
     later = states[(place + 1) % len(states)].id
-    if changed and correct:
-        yield f"In state {later}, the user only changes {changed}. You name the pattern:", "correct", (changed,)
-    elif changed:
-        yield f"In state {later}, the user only changes {changed}. You write it and stay:", later, (changed,)
+    situation = f"In state {later}, the user only changes {changed}."
+    if correct:
+        yield _Example(f"{situation} You name the pattern:", "correct", (changed,))
+    else:
+        yield _Example(f"{situation} You write it and stay:", later, (changed,))
+
+
+def _staying(state: str, asks: tuple[str, ...]) -> _Example:
+    if not asks:
+        return _Example(f"In state {state}, no transition fits. You stay and ask:", state)
+    first, *rest = asks
+    if not rest:
+        situation = f"In state {state}, the user does not give {first} yet. You stay and ask:"
+        return _Example(situation, state)
+    are = "are" if len(rest) > 1 else "is"
+    missing = f"{_listed(rest)} {are} still missing"
+    situation = f"In state {state}, the user gives {first}, and {missing}. You stay and ask:"
+    return _Example(situation, state, (first,))
+
+
+def _moving(here: ExampleState, last: tuple[str, ...]) -> _Example:
+    """Return the example of a move. `last`: the keys that the user gives."""
+    transition = f"the transition to {here.target}"
+    if not last:
+        situation = f"In state {here.id}, the message fits {transition}. You move:"
+        return _Example(situation, here.target)
+    given = f"the user gives {_listed(last)}, and {transition} fits"
+    return _Example(f"In state {here.id}, {given}. You move:", here.target, last)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -90,11 +116,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reply(
-    target: str, update: Sequence[str], form: ReplyForm, reasoning: str, keys: Mapping[str, Mapping[str, Any]]
+    example: _Example, form: ReplyForm, reasoning: str, keys: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    values = {key: sample(keys.get(key, {})) for key in update}
-    written: Any = [{"key": key, "value": value} for key, value in values.items()] if form == "list" else values
-    reply: dict[str, Any] = {"transition": {"target_state": target, "context_update": written}, "message": _TEXT}
+    values = {key: sample(keys.get(key, {})) for key in example.keys}
+    update: Any = values
+    if form == "list":
+        update = [{"key": key, "value": value} for key, value in values.items()]
+    transition = {"target_state": example.target, "context_update": update}
+    reply: dict[str, Any] = {"transition": transition, "message": _TEXT}
     if reasoning == "first":
         reply = {"reasoning": _TEXT, **reply}
     elif reasoning == "last":
@@ -103,32 +132,39 @@ def _reply(
 
 
 def sample(schema: Mapping[str, Any]) -> Any:
-    """Return a value of a key as an example shows it."""
+    """Return a value of a key for an example."""
     enum = schema.get("enum")
     if isinstance(enum, list) and enum:
         return next((value for value in enum if value is not None), None)
     if "const" in schema:
         return schema["const"]
     kind = schema.get("type")
-    kind = next((one for one in kind if one != "null"), None) if isinstance(kind, list) else kind
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), None)
     if kind == "boolean":
         return True
     if kind in ("integer", "number"):
         return _number(schema)
     if kind == "array":
-        items = schema.get("items")
-        return [sample(items if isinstance(items, Mapping) else {})]
+        return [sample(_schema_or_any(schema.get("items")))]
     if kind == "object":
-        properties = schema.get("properties")
-        parts = list(properties.items())[:_MOST_PARTS] if isinstance(properties, Mapping) else []
-        return {name: sample(part if isinstance(part, Mapping) else {}) for name, part in parts}
+        properties = _schema_or_any(schema.get("properties"))
+        parts = list(properties.items())[:_MOST_PARTS]
+        return {name: sample(_schema_or_any(part)) for name, part in parts}
     return _FORMATS.get(str(schema.get("format")), _TEXT)
 
 
+def _schema_or_any(schema: object) -> Mapping[str, Any]:
+    """Return an object of a schema; {} for anything else, such as true."""
+    return schema if isinstance(schema, Mapping) else {}
+
+
 def _number(schema: Mapping[str, Any]) -> int | float:
-    """Return a small number within the bounds of a schema, as far as these are simple."""
+    """Return a small number within the simple bounds of a schema."""
     least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    found = step if isinstance(step, int | float) else _SMALL
-    if isinstance(most, int | float) and found > most:
-        found = most
-    return least if isinstance(least, int | float) and found < least else found
+    number = step if isinstance(step, int | float) else _SMALL
+    if isinstance(most, int | float) and number > most:
+        number = most
+    if isinstance(least, int | float) and number < least:
+        number = least
+    return number

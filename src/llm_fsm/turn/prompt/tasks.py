@@ -1,7 +1,7 @@
-"""The prompts of work: the brief of a task, of the judge of its output, of the summariser.
+"""The prompts of work: of a task, of the judge of its output, of the summariser.
 
-The words are in `prompts/task.j2`, `judge.j2` and `summary.j2`. Each has a block for the system message and
-one for the user message. Whatever comes from people, models, tools and context stands as escaped JSON.
+The texts are in `prompts/task.j2`, `judge.j2` and `summary.j2`. Each has a block for the system message and one for
+the user message. All that comes from people, models, tools and the context is escaped JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.tool_results import shortened
 
 MAX_INPUT_CHARS = 100_000
-"""Characters of a task's input, as JSON, that a model is shown; more is shortened as results of tools are."""
+"""Characters of a task's input, as JSON, that a model reads. A longer one is shortened like a tool's result."""
 MOST_NAMES = 24
-"""Names of key results in the form of every judge's reply, where a machine has no more."""
+"""Names of key results in the form of every judge's reply, if a machine has no more."""
 
 Messages = tuple[LLMMessage, ...]
 
@@ -37,88 +37,96 @@ def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, 
 
 def _shown(machine: CompiledMachine, session: Session, state: CompiledState) -> str:
     scope = state.definition.context_scope
-    found = machine.keys.visible(session.context, None if scope is None else scope.read)
-    return escaped(found) if found else ""
+    values = machine.keys.visible(session.context, None if scope is None else scope.read)
+    return _json(values)
 
 
-def _given(session: Session) -> str:
-    """Return what a task was given: nothing where it follows a conversation."""
-    return "" if session.input is None else escaped(shortened(session.input, MAX_INPUT_CHARS))
+def _json(value: Any) -> str:
+    """Return a value as escaped JSON; "" for an empty one, whose section is left out."""
+    return escaped(value) if value else ""
 
 
-def _background(session: Session) -> str:
-    found = session.memory.get("background")
-    return escaped(found) if found else ""
+def _input(session: Session) -> str:
+    """Return the input of a task; "" if it follows a conversation."""
+    if session.input is None:
+        return ""
+    return escaped(shortened(session.input, MAX_INPUT_CHARS))
 
 
 def buckets_of(session: Session) -> dict[str, Any]:
-    """Return what a prompt shows of the working memory: the buckets that hold something."""
-    return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
+    """Return the buckets of the working memory that hold something."""
+    buckets: dict[str, Any] = {}
+    for key, text in session.memory.items():
+        if key.isdecimal():
+            buckets[f"bucket {key}"] = text
+    return buckets
 
 
 def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) -> Messages:
-    """Return the brief of an attempt: what is to be done, with what, and what failed before."""
+    """Return the prompt of an attempt: the task, its means, and the failures of the attempt before."""
     plan = machine.states[session.state]
     definition, state = machine.definition, plan.definition
-    feedback = () if session.work is None else session.work.feedback
-    buckets = buckets_of(session) if state.memory else {}
-    return _messages(
-        machine.prompts.task,
-        {
-            "name": clean(definition.name),
-            "description": clean(definition.description),
-            "persona": clean(definition.persona),
-            "state": plan.words,
-            "criteria": [
-                {"name": clean(check.name), "description": clean(check.criterion)} for check in plan.checks
-            ],
-            "labels": [
-                {"on": clean(move.on), "description": clean(move.description)}
-                for move in plan.moves
-                if move.on is not None and move.on != "default"
-            ],
-            "tools": tools,
-            "memory": state.memory,
-        },
-        {
-            "summary": escaped(session.summary) if session.summary else "",
-            "background": _background(session),
-            "buckets": escaped(buckets) if buckets else "",
-            "context": _shown(machine, session, plan),
-            "failures": escaped(list(feedback)) if feedback else "",
-            "input": _given(session),
-        },
-    )
+    criteria = []
+    for check in plan.checks:
+        criteria.append({"name": clean(check.name), "description": clean(check.criterion)})
+    labels = []
+    for move in plan.moves:
+        if move.on is not None and move.on != "default":
+            labels.append({"on": clean(move.on), "description": clean(move.description)})
+    system = {
+        "name": clean(definition.name),
+        "description": clean(definition.description),
+        "persona": clean(definition.persona),
+        "state": plan.words,
+        "criteria": criteria,
+        "labels": labels,
+        "tools": tools,
+        "memory": state.memory,
+    }
+    user = {
+        "summary": _json(session.summary),
+        "background": _json(session.memory.get("background")),
+        "buckets": _json(buckets_of(session)) if state.memory else "",
+        "context": _shown(machine, session, plan),
+        "failures": "" if session.work is None else _json(list(session.work.feedback)),
+        "input": _input(session),
+    }
+    return _messages(machine.prompts.task, system, user)
 
 
-def judge_messages(machine: CompiledMachine, session: Session, checks: Sequence[Check], output: Any) -> Messages:
+def judge_messages(
+    machine: CompiledMachine, session: Session, checks: Sequence[Check], output: Any
+) -> Messages:
     """Return the question whether an output meets the criteria of these checks."""
     state = machine.states[session.state]
     objective = state.definition.purpose or state.definition.description or state.id
-    return _messages(
-        machine.prompts.judge,
-        {},
-        {
-            "objective": escaped(objective),
-            "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
-            "context": _shown(machine, session, state),
-            "input": _given(session),
-            "output": escaped(output),
-        },
-    )
+    criteria = [{"name": check.name, "criterion": check.criterion} for check in checks]
+    user = {
+        "objective": escaped(objective),
+        "criteria": escaped(criteria),
+        "context": _shown(machine, session, state),
+        "input": _input(session),
+        "output": escaped(output),
+    }
+    return _messages(machine.prompts.judge, {}, user)
 
 
 def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySchema:
     """Return the form of a judge's reply on these checks.
 
-    It is the same for all tasks, as it stands before all that is cached. Of many names it has only those of the checks.
+    It is the same for all tasks, because providers cache a prompt from its beginning, and the schema comes first. If
+    the machine has many names, the form has only those of the checks.
     """
-    judged = (check.name for state in machine.states.values() for check in state.checks if check.by == "judge")
-    names = list(dict.fromkeys(judged))
+    judged: dict[str, None] = {}
+    for state in machine.states.values():
+        judged |= dict.fromkeys(check.name for check in state.checks if check.by == "judge")
+    names = list(judged)
+    if len(names) > MOST_NAMES:
+        names = [check.name for check in checks]
     verdict = {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "enum": names if len(names) <= MOST_NAMES else [check.name for check in checks]},
+            "name": {"type": "string", "enum": names},
             "reason": {"type": "string"},
             "passed": {"type": "boolean"},
         },
@@ -129,16 +137,13 @@ def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySc
 
 
 def summary_messages(machine: CompiledMachine, session: Session, happened: Any) -> Messages:
-    """Return the request for a summary of what happened, on top of the one that there is."""
-    return _messages(
-        machine.prompts.summary,
-        {},
-        {
-            "summary": escaped(session.summary) if session.summary else "",
-            "background": _background(session),
-            "happened": escaped(happened),
-        },
-    )
+    """Return the request for a summary of these events, on top of the summary before."""
+    user = {
+        "summary": _json(session.summary),
+        "background": _json(session.memory.get("background")),
+        "happened": escaped(happened),
+    }
+    return _messages(machine.prompts.summary, {}, user)
 
 
 def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:

@@ -1,9 +1,8 @@
-"""A reply read while it arrives: its move as soon as that is complete, then its words as they come.
+"""Read a reply while it arrives: its move as soon as that is complete, then its message piece by piece.
 
-Only a reply in the form that was asked for is read ahead. It is a JSON object whose `transition` stands before
-its `message`. Words, a code fence or a thinking block may stand before the object. Of anything else nothing is given
-before the end, when `llm_fsm.turn.reply.parser` reads the whole. What is given is always decoded text of `message`,
-never JSON.
+Only a reply in the form that was asked for is read ahead: a JSON object with `transition` before `message`. Prose, a
+code fence or a thinking block may precede the object. For all other replies the reader returns nothing, and
+`llm_fsm.turn.reply.parser` reads the whole at the end. The reader returns decoded text of `message`, never JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from llm_fsm.conditions.coercion import mended
 from llm_fsm.turn.reply.reasoning import ANY_END, ENDS, LONGEST_TAG, OPENING, may_begin
 
 _MAX_PROSE = 2000
+"""Characters before the object. Longer prose may be a thought whose beginning was in the prompt."""
 _MAX_KEY = 200
 _MAX_SCALAR = 400
 _THOUGHT = re.compile(OPENING, re.IGNORECASE | re.ASCII)
@@ -29,7 +29,7 @@ _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 """Half of a surrogate pair whose other half may come with the next piece."""
 _NO_WORDS = re.compile(rf"(?:```[A-Za-z]*\s*)?\{{|{OPENING}", re.IGNORECASE | re.ASCII)
-"""Beginnings of words that may be a reply within the reply, or a thought."""
+"""Beginnings of a message that may be a reply within the reply, or a thought."""
 _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _MARKS = ("<", "[", "◁")
 _ODD = ("{", "`", *_MARKS)
@@ -38,13 +38,16 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 
 
 class ReplyReader:
-    """A reader that takes a reply in pieces of any size, in time that grows with its length alone.
+    """A reader that takes a reply in pieces of any size, in time proportional to its length.
 
-    `head`: once the move is complete, a whole reply with that move and no words. It is None until then, and for ever
-    where the reply has another form.
+    `head`: once the move is complete, a whole reply with that move and no message. It is None until then, and stays
+    None if the reply has another form.
     """
 
-    __slots__ = ("_at", "_closing", "_depth", "_held", "_kept", "_new", "_said", "_step", "_text", "_value", "head")
+    __slots__ = (
+        *("_at", "_closing", "_depth", "_held", "_kept", "_new"),
+        *("_shown", "_step", "_text", "_value", "head"),
+    )
 
     def __init__(self) -> None:
         self.head: str | None = None
@@ -55,12 +58,16 @@ class ReplyReader:
         self._closing = ANY_END
         self._kept: list[str] | None = None
         self._new: list[str] = []
-        self._said = False
+        self._shown = False
         self._value: Callable[[], bool] = self._over
         self._step: Callable[[], bool] = self._opening
 
     def feed(self, piece: str) -> str:
-        """Take the next piece and return its words, which together are those that `parser.parse` gives."""
+        """Take the next piece, and return its part of the message.
+
+        The parts together are the message that `parser.parse` returns. Blanks at an end are held back until more
+        text follows, because the message is stripped.
+        """
         self._text = self._text[self._at :] + piece
         self._at = 0
         while self._step():
@@ -69,31 +76,39 @@ class ReplyReader:
             return ""
         new = "".join(self._new)
         self._new.clear()
-        if self._step != self._over and (not new or new.isspace()):  # which says nothing of what is held
+        is_over = self._step == self._over
+        if not is_over and (not new or new.isspace()):  # the held text still depends on what follows
             self._held.append(new)
             return ""
-        words = "".join((*self._held, new))
-        if not self._said:
-            words = words.lstrip()
-            if words.startswith(_ODD) and _NO_WORDS.match(words) is not None:
+        message = "".join((*self._held, new))
+        if not self._shown:
+            message = message.lstrip()
+            if message.startswith(_ODD) and _NO_WORDS.match(message) is not None:
                 self._give_up()
                 self._held.clear()
                 return ""
-        given = words.rstrip()
-        if "\ud800" <= given[-1:] <= "\udbff" or (not self._said and given.startswith(_ODD)):
-            given = self._certain(given)
-        self._held = [words[len(given) :]]
-        self._said = self._said or given != ""
-        return mended(given)
+        part = message.rstrip()
+        if not is_over:
+            part = self._certain(part)
+        self._held = [message[len(part) :]]
+        self._shown = self._shown or part != ""
+        return mended(part)
 
-    def _certain(self, words: str) -> str:
-        """Return the words without an end that only following ones explain, while there may be more of them."""
-        if self._step == self._over:
-            return words
-        open_ = not self._said and words != "" and (_FENCE.fullmatch(words) or may_begin(words))
-        return "" if open_ else _HIGH_END.sub("", words)
+    def _certain(self, part: str) -> str:
+        """Return a part of the message without an end that depends on the text that follows.
 
-    # Each step returns True when it has done its part, False when it needs more text. What it went past is dropped.
+        At the beginning that may be a code fence or a thought, and anywhere half of a surrogate pair.
+        """
+        if not self._shown and part.startswith(_ODD):
+            if _FENCE.fullmatch(part) or may_begin(part):
+                return ""
+            return _HIGH_END.sub("", part)
+        if "\ud800" <= part[-1:] <= "\udbff":
+            return _HIGH_END.sub("", part)
+        return part
+
+    # Each step returns True when it has done its part, and False when it needs more text. Text before
+    # `_at` is dropped with the next piece.
 
     def _over(self) -> bool:
         self._at = len(self._text)
@@ -109,21 +124,26 @@ class ReplyReader:
         self._at = end
 
     def _opening(self) -> bool:
-        """Pass what may stand before the object: a thought, then words without another bracket or tag."""
+        """Pass the text before the object: a thought, then prose without another bracket or tag."""
         text = self._text
         space = _SPACE.match(text, self._at)
-        at = self._at = self._at if space is None else space.end()
+        if space is not None:
+            self._at = space.end()
+        at = self._at
         if text.startswith(_MARKS, at):
             thought = _THOUGHT.match(text, at)
             if thought is not None:
-                self._closing, self._step = ENDS[thought.group(1).lower()], self._thinking
+                self._closing = ENDS[thought.group(1).lower()]
+                self._step = self._thinking
                 return True
             if may_begin(text[at : at + LONGEST_TAG]):
                 return False
-        place = text.find("{", at, at + _MAX_PROSE + 1)
-        prose = text[at : at + _MAX_PROSE + 1 if place < 0 else place]
+        most = at + _MAX_PROSE + 1
+        place = text.find("{", at, most)
+        prose = text[at : most if place < 0 else place]
         if "<" in prose or len(prose) > _MAX_PROSE:
-            self._closing, self._step = ANY_END, self._thinking  # where a prompt begins the thought, only its end comes
+            # The prompt may have begun a thought, so that only its end arrives.
+            self._closing, self._step = ANY_END, self._thinking
             return True
         if place < 0:
             return False
@@ -131,19 +151,19 @@ class ReplyReader:
         return True
 
     def _thinking(self) -> bool:
-        found = self._closing.search(self._text, self._at)
-        if found is None:
+        end = self._closing.search(self._text, self._at)
+        if end is None:
             self._at = max(self._at, len(self._text) - LONGEST_TAG)
             return False
-        self._at, self._step = found.end(), self._opening
+        self._at, self._step = end.end(), self._opening
         return True
 
     def _key(self) -> bool:
         """Take the next key of the object, up to the first character of its value."""
-        found = _KEY.match(self._text, self._at)
-        if found is None:
-            return self._give_up() if len(self._text) - self._at > _MAX_KEY else False
-        key, self._at = found.group(1), found.end()
+        match = _KEY.match(self._text, self._at)
+        if match is None:
+            return self._wait(_MAX_KEY)
+        key, self._at = match.group(1), match.end()
         first = self._text[self._at]
         self._value = self._skipped
         if key == "transition":
@@ -155,46 +175,54 @@ class ReplyReader:
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
-        elif key == "context_update":  # beside the transition: the move cannot be checked by the head alone
+        elif key == "context_update":  # beside the transition, so the head alone cannot be checked
             return self._give_up()
         self._depth = 0
         self._step = self._scalar if first not in '"{[' else self._brackets
         return True
 
     def _scalar(self) -> bool:
-        found = _SCALAR.match(self._text, self._at)
-        if found is None:
-            return self._give_up() if len(self._text) - self._at > _MAX_SCALAR else False
-        self._past(found.end())
+        match = _SCALAR.match(self._text, self._at)
+        if match is None:
+            return self._wait(_MAX_SCALAR)
+        self._past(match.end())
         return self._value()
+
+    def _wait(self, most: int) -> bool:
+        """Wait for more text, or give up if more than `most` characters are not readable."""
+        if len(self._text) - self._at > most:
+            return self._give_up()
+        return False
 
     def _brackets(self) -> bool:
         """Go past a text, an object or a list, outside of its strings."""
         while True:
-            found = _OUTSIDE.search(self._text, self._at)
-            if found is None:
+            match = _OUTSIDE.search(self._text, self._at)
+            if match is None:
                 self._past(len(self._text))
                 return False
-            self._past(found.end())
-            if found.group() == '"':
+            self._past(match.end())
+            mark = match.group()
+            if mark == '"':
                 self._step = self._string
                 return True
-            self._depth += 1 if found.group() in "{[" else -1
+            self._depth += 1 if mark in "{[" else -1
             if self._depth == 0:
                 return self._value()
 
     def _string(self) -> bool:
         """Go past the rest of a string."""
         while True:
-            found = _PLAIN.match(self._text, self._at)
-            self._past(len(self._text) if found is None else found.end())
-            if self._at + 1 >= len(self._text) and not self._text.endswith('"', self._at):
+            match = _PLAIN.match(self._text, self._at)
+            self._past(len(self._text) if match is None else match.end())
+            is_last = self._at + 1 >= len(self._text)
+            if is_last and not self._text.endswith('"', self._at):
                 return False
             if self._text[self._at] == '"':
                 self._past(self._at + 1)
                 self._step = self._brackets
                 return True if self._depth else self._value()
-            self._past(self._at + 2)
+            self._past(self._at + 2)  # an escape
 
     def _skipped(self) -> bool:
         self._step = self._key
@@ -212,13 +240,13 @@ class ReplyReader:
         return True
 
     def _message(self) -> bool:
-        """Decode as much of the message as has come."""
+        """Decode the part of the message that has arrived."""
         text = self._text
         while True:
-            found = _PLAIN.match(text, self._at)
-            if found is not None:
-                self._new.append(found.group())
-                self._at = found.end()
+            plain = _PLAIN.match(text, self._at)
+            if plain is not None:
+                self._new.append(plain.group())
+                self._at = plain.end()
             if self._at >= len(text):
                 return False
             if text[self._at] == '"':
@@ -232,13 +260,18 @@ class ReplyReader:
             self._at += length
 
     def _escape(self) -> tuple[int, str]:
-        """Return the escape that stands here, and its length: 0 where more text is needed, -1 where it is none."""
+        """Return the length of the escape at this place, and its character.
+
+        The length is 0 if more text is needed, and -1 if there is no escape.
+        """
         text, at = self._text, self._at
         if len(text) < at + 2:
             return 0, ""
         if text[at + 1] != "u":
             character = _ESCAPES.get(text[at + 1])
-            return (-1, "") if character is None else (2, character)
+            if character is None:
+                return -1, ""
+            return 2, character
         if len(text) < at + 6:
             return 0, ""
         length = 6
