@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm.conditions.compiler import ConditionError, Rule
+from llm_fsm.conditions.compiler import CompiledRule, ConditionError
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import MAX_KEYS, Keys
 from llm_fsm.turn import handlers
@@ -161,7 +161,7 @@ def _is_same(before: Any, after: Any) -> bool:
     return type(before) is type(after) and bool(before == after)
 
 
-def _fault(keys: Keys, key: str, rule: Rule, value: Any) -> str | None:
+def _fault(keys: Keys, key: str, rule: CompiledRule, value: Any) -> str | None:
     """Return why a key cannot have the value of its rule; None if it can."""
     reason = value_fault(keys, key, value)
     if keys.is_secret(key):

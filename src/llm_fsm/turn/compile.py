@@ -1,10 +1,10 @@
-"""A definition made ready to run: compiled once, so that no turn does again what is always the same."""
+"""Compile a definition, so that no turn repeats work with the same result."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -55,14 +55,22 @@ from llm_fsm.turn.repair.patterns import lines as pattern_lines
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
-    return DefinitionError([Finding(code=code, name=name, level="error", message=message, pointer=pointer)])
+    finding = Finding(code=code, name=name, level="error", message=message, pointer=pointer)
+    return DefinitionError([finding])
+
+
+def _bad_condition(pointer: str, error: ConditionError) -> DefinitionError:
+    return _fault(pointer + error.pointer, error.reason, "C201", "bad-condition")
+
+
+# -- Transitions, conditions and assignments -----------------------------------------------------------------------
 
 
 def _guard(condition: Condition, pointer: str) -> Guard:
     try:
         rule = condition.rule
     except ConditionError as error:
-        raise _fault(f"{pointer}/logic{error.pointer}", error.reason, "C201", "bad-condition") from error
+        raise _bad_condition(f"{pointer}/logic", error) from error
     return Guard(
         description=condition.description,
         keys=tuple(condition.requires_context_keys),
@@ -72,14 +80,14 @@ def _guard(condition: Condition, pointer: str) -> Guard:
 
 
 def _move(transition: Transition, pointer: str) -> Move:
+    guards: list[Guard] = []
+    for number, condition in enumerate(transition.conditions):
+        guards.append(_guard(condition, f"{pointer}/conditions/{number}"))
     return Move(
         pointer=pointer,
         target=transition.target_state,
         description=transition.description,
-        guards=tuple(
-            _guard(condition, f"{pointer}/conditions/{number}")
-            for number, condition in enumerate(transition.conditions)
-        ),
+        guards=tuple(guards),
         priority=transition.priority,
         auto=transition.auto,
         on=transition.on,
@@ -89,43 +97,53 @@ def _move(transition: Transition, pointer: str) -> Move:
 
 
 def _assignment(owner: State | Transition, pointer: str) -> Assignment | None:
-    """Return what a state or a transition sets and clears; None where it does neither."""
+    """Return the assignment of a state or a transition; None if it sets and clears nothing."""
     rules: dict[str, CompiledRule] = {}
     for key, logic in owner.sets.items():
         try:
             rules[key] = compile_rule(logic)
         except ConditionError as error:
-            place = f"{pointer}/set{step(key)}{error.pointer}"
-            raise _fault(place, error.reason, "C201", "bad-condition") from error
-    return Assignment(rules=rules, clear=tuple(owner.clear), pointer=pointer) if rules or owner.clear else None
+            raise _bad_condition(f"{pointer}/set{step(key)}", error) from error
+    if not rules and not owner.clear:
+        return None
+    return Assignment(rules=rules, clear=tuple(owner.clear), pointer=pointer)
 
 
 def _assigned(definition: Definition) -> frozenset[str]:
-    """Return the keys that a definition sets or clears itself, somewhere."""
-    states = definition.states.values()
-    moves = (move for state in states for move in state.transitions)
-    owners: tuple[State | Transition, ...] = (*states, *moves, *definition.global_transitions)
-    return frozenset(key for owner in owners for key in (*owner.sets, *owner.clear))
+    """Return the keys that a definition sets or clears itself, in any state or transition."""
+    owners: list[State | Transition] = list(definition.global_transitions)
+    for state in definition.states.values():
+        owners.append(state)
+        owners += state.transitions
+    keys: set[str] = set()
+    for owner in owners:
+        keys.update(owner.sets, owner.clear)
+    return frozenset(keys)
 
 
 def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
-    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in enumerate(transitions))
+    numbered = enumerate(transitions)
+    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in numbered)
 
 
 def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
     """Return the keys that states collect or transitions require, in order of appearance, without repeats."""
-    states = definition.states.values()
-    names = [key for state in states for key in state.required_context_keys]
-    for transitions in (*(state.transitions for state in states), definition.global_transitions):
-        names += demanded(transitions)
-    return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+    names: dict[str, None] = {}
+    for state in definition.states.values():
+        names |= dict.fromkeys(state.required_context_keys)
+    for state in definition.states.values():
+        names |= dict.fromkeys(demanded(state.transitions))
+    names |= dict.fromkeys(demanded(definition.global_transitions))
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def merged_model(*settings: ModelSettings) -> ModelSettings:
     """Merge settings key by key; later ones replace earlier ones."""
     values: dict[str, Any] = {}
     for item in settings:
-        values.update({name: value for name, value in item if value is not None})
+        for name, value in item:
+            if value is not None:
+                values[name] = value
     return ModelSettings(**values)
 
 
@@ -134,12 +152,15 @@ def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tupl
     kind = definition.kind_of(state_id)
     if kind == "final":
         return ()
+    if kind != "converse":
+        shared = ()
+    # A transition that is always open takes the place of the pattern with the same target.
     known = {move.target for move in own if not move.guards and not move.auto}
-    offered = [
-        move
-        for move in (shared if kind == "converse" else ())
-        if move.target != state_id and not (move.pointer.startswith("/patterns/") and move.target in known)
-    ]
+    offered: list[Move] = []
+    for move in shared:
+        is_pattern = move.pointer.startswith("/patterns/")
+        if move.target != state_id and not (is_pattern and move.target in known):
+            offered.append(move)
     return tuple(sorted([*own, *offered], key=lambda move: move.priority))
 
 
@@ -155,20 +176,32 @@ def _plan(
     whole: bool,
 ) -> CompiledState:
     definition = flow.definition
+    pointer = f"/states/{state_id}"
     state, kind = definition.states[state_id], definition.kind_of(state_id)
-    autos = tuple(move for move in moves if move.auto and move.target != state_id)
-    model, words = merged_model(given, state.model), state_words(state_id, state)
+    others = [move for move in moves if move.target != state_id]
+    autos = tuple(move for move in others if move.auto)
+    words = state_words(state_id, state)
     _check_answer(state_id, state)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
-        raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
+        raise _fault(f"{pointer}/reply", str(error), "S110", "bad-template") from error
+    checks: list[Check] = []
+    for number, result in enumerate(state.key_results):
+        checks.append(_check(result, f"{pointer}/key_results/{number}"))
+    items: dict[str, MoveItem] = {}
+    for move in moves:
+        there = None
+        if move.target not in region.shown:
+            there = target_summary(definition, move.target, endings, state_id)
+        speaks = definition.states[move.target].reply is not None
+        items[move.pointer] = MoveItem(move=move, there=there, speaks=speaks)
     return CompiledState(
         id=state_id,
         kind=kind,
         definition=state,
         moves=moves,
-        own=tuple(move for move in moves if move.is_own and move.target != state_id),
+        own=tuple(move for move in others if move.is_own),
         autos=autos,
         onward=moves if kind == "decide" else autos,
         rests=kind == "converse" and not autos,
@@ -178,68 +211,69 @@ def _plan(
         prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id)) if whole else words,
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
-        items={
-            move.pointer: MoveItem(
-                move=move,
-                there=None
-                if move.target in region.shown
-                else target_summary(definition, move.target, endings, state_id),
-                speaks=definition.states[move.target].reply is not None,
-            )
-            for move in moves
-        },
+        items=items,
         target_summary=target_summary(definition, state_id, endings),
-        model=model,
-        assignment=_assignment(state, f"/states/{state_id}"),
-        checks=tuple(
-            _check(result, f"/states/{state_id}/key_results/{number}")
-            for number, result in enumerate(state.key_results)
-        ),
+        model=merged_model(given, state.model),
+        assignment=_assignment(state, pointer),
+        checks=tuple(checks),
         calls=flow.calls.get(state_id, ""),
         answers=state_id in endings.answers,
     )
 
 
 def _all_states(states: Mapping[str, CompiledState]) -> str:
-    """Write every state with its words and its own transitions, one a line; then what several or all have, once."""
-    lines = []
-    speaking = {state.id: state.words.instructions for state in states.values() if state.kind not in WORKS}
-    own_words, sharing = divided(speaking)
-    everywhere: dict[str, Move] = {}
+    """Return a line for each state with its texts and its own transitions.
+
+    Shared instructions and transitions of all states follow, once.
+    """
+    speaking = [state for state in states.values() if state.kind not in WORKS]
+    own_words, sharing = divided({state.id: state.words.instructions for state in speaking})
+    lines: list[str] = []
+    everywhere: dict[str, str] = {}
     for state in states.values():
-        moves = [move for move in state.moves if move.target != state.id]
-        everywhere |= {move.pointer: move for move in moves if not move.is_own}
-        decides = state.kind == "decide"
-        items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in state.own]
         words = replace(state.words, instructions=own_words.get(state.id, ""))
+        if state.kind == "decide":
+            items = [branch_item(move) for move in state.own]
+        else:
+            items = [_open_item(move) for move in state.own]
         lines.append(state_line(words, state.target_summary, items, kind=state.kind))
-    lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
+        for move in state.moves:
+            if move.target != state.id and not move.is_own and move.pointer not in everywhere:
+                everywhere[move.pointer] = _open_item(move)
+    for text, ids in sharing.items():
+        lines.append(escaped({"states": ids, "instructions": text}))
     if everywhere:
-        shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
-        lines.append(f'{{"everywhere":true,"transitions":[{shared}]}}')
+        lines.append(f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}')
     return "\n".join(lines)
 
 
+def _open_item(move: Move) -> str:
+    return transition_item(move, None, is_open=True)
+
+
 def _leads_further(state: CompiledState, move: Move, target: CompiledState) -> bool:
-    """Return True where an item says under "there" what <states> cannot: what follows on arrival."""
-    open_ = move.returns and not state.knows(target)
-    return open_ or target.kind in ("decide", "task", "subflow") or bool(target.autos)
+    """Return True if an item has an entry "there" for the states that follow on arrival."""
+    if move.returns and not state.knows(target):
+        return True
+    return target.kind in ("decide", "task", "subflow") or bool(target.autos)
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
-    name, words, found = result.name, result.description, result.check
-    match found:
+    name, words, logic = result.name, result.description, result.check
+    match logic:
         case None:
             return Check(name=name, description=words, by="judge", criterion=words or name)
         case {"judge": str(criterion), **more} if not more:
             return Check(name=name, description=words, by="judge", criterion=criterion)
         case {"registered": str(function), **more} if not more:
-            return Check(name=name, description=words, by="registered", function=function, criterion=words)
+            return Check(
+                name=name, description=words, by="registered", function=function, criterion=words
+            )
     try:
-        rule = compile_rule(found)
+        rule = compile_rule(logic)
     except ConditionError as error:
-        raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
-    return Check(name=name, description=words, by="logic", rule=rule, logic=found, criterion=words)
+        raise _bad_condition(f"{pointer}/check", error) from error
+    return Check(name=name, description=words, by="logic", rule=rule, logic=logic, criterion=words)
 
 
 def _check_answer(state_id: str, state: State) -> None:
@@ -253,7 +287,7 @@ def _check_answer(state_id: str, state: State) -> None:
 
 
 def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMachine:
-    """Make a machine ready to run.
+    """Compile a definition with all that it calls.
 
     Args:
         flows: The definition that is started, and those that it calls.
@@ -265,38 +299,41 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     """
     root = flows.root.definition
     settings = root.model.model_copy(update={"reasoning": None, "name": None})
-    used = {name for flow in (flows.root, *flows.called.values()) for name in flow.definition.patterns}
-    compiled: dict[str, CompiledMachine] = {
-        name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
-    }
-    main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
-    offered = [main.states[move.target] for move in main.asides]
+    used = set(root.patterns)
+    for flow in flows.called.values():
+        used.update(flow.definition.patterns)
+    patterns: dict[str, CompiledMachine] = {}
+    for name in PATTERNS:
+        if name in used:
+            patterns[name] = _compiled(Flow(definition=pieces(name)), prompts, _Caller())
+    main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
     above = _Caller(
-        called=True, persona=root.persona, model=settings, patterns=tuple(root.patterns), pieces=compiled,
-        aside=flows.digress, tells=bool(offered) and all(state.answers and state.fixed is None for state in offered),
-    )  # fmt: skip
+        called=True,
+        persona=root.persona,
+        model=settings,
+        patterns=tuple(root.patterns),
+        pieces=patterns,
+        aside=flows.digress,
+        tells=_tells_at_once([main.states[move.target] for move in main.asides]),
+    )
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     machines = (main, *called.values())
-    states = [state for machine in machines for state in machine.states.values()]
-    bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
+    states: list[CompiledState] = []
+    for machine in machines:
+        states += machine.states.values()
+    bounds: list[tuple[str, float]] = []
+    for name in ("llm_calls", "tokens", "seconds", "money"):
+        most = getattr(root.limits, name)
+        if most is not None:
+            bounds.append((name, most))
     whole: dict[str, Any] = {
         "limits": root.limits,
-        "bounds": tuple((name, most) for name, most in bounds if most is not None),
+        "bounds": tuple(bounds),
         "alone": not any(state.kind == "converse" for state in states),
-        "waits": "silence" in used
-        or any(
-            state.kind in ("wait", "converse") and (state.definition.timeout is not None or state.definition.remind)
-            for state in states
-        ),
+        "waits": "silence" in used or any(map(_waits, states)),
         "pieces": pieces,
         "replies_alone": any(machine.replies_alone for machine in machines),
-        "works": any(
-            state.kind in ("task", "wait")
-            or state.definition.tools
-            or state.definition.memory
-            or state.definition.summarize
-            for state in states
-        ),
+        "works": any(map(_works, states)),
     }
     document = document_of(flows)
     return replace(
@@ -308,14 +345,41 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     )
 
 
+def _tells_at_once(digressions: Sequence[CompiledState]) -> bool:
+    """Return True if any reply may answer each of some digressions, and there are any."""
+    if not digressions:
+        return False
+    return all(state.answers and state.fixed is None for state in digressions)
+
+
+def _waits(state: CompiledState) -> bool:
+    """Return True if something may become due in a state by itself."""
+    if state.kind not in ("wait", "converse"):
+        return False
+    return state.definition.timeout is not None or bool(state.definition.remind)
+
+
+def _works(state: CompiledState) -> bool:
+    """Return True if a turn in a state may do more than talk."""
+    definition = state.definition
+    if state.kind in ("task", "wait"):
+        return True
+    return bool(definition.tools or definition.memory or definition.summarize)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Caller:
-    """The things that a definition takes from the one that is started, where it does not say them itself.
+    """The settings of the started definition that a called one inherits.
 
-    `called`: there is one, to which the conversation comes back from every final state. Without one, the model that
-    is named is a default of the host's, and not asked by name. `pieces`: all compiled patterns.
-    `aside`: digressions of others may be shown, and the places that these left.
-    `tells`: any reply can tell what the digressions of the started one tell.
+    Args:
+        called: There is a caller, to which the conversation returns from every final state. Without one, the model
+            that the definition names is a default of the host, and is not asked for by name.
+        persona: The caller's persona.
+        model: The caller's settings of the model.
+        patterns: The caller's repair patterns.
+        pieces: All compiled patterns.
+        aside: Digressions of other definitions may be shown, and the places that they left.
+        tells: Any reply may answer the digressions of the started definition.
     """
 
     called: bool = False
@@ -327,16 +391,20 @@ class _Caller:
     tells: bool = False
 
 
-def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]) -> Iterator[Move]:
+def _of_patterns(
+    definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]
+) -> Iterator[Move]:
     """Yield the moves to a definition's own states for patterns, except where it has global ones there."""
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:
         if name in definition.states and name not in known:
             state = definition.states[name]
+            # A purpose does not tell when the move is taken, so the pattern's description does.
+            description = state.description or pieces[name].definition.description
             yield Move(
                 pointer=f"/patterns/{name}",
                 target=name,
-                description=state.description or pieces[name].definition.description,  # its purpose says no "when"
+                description=description,
                 priority=1000,
                 returns=name in COMES_BACK,
             )
@@ -347,23 +415,24 @@ def _calls_tools(state: CompiledState) -> bool:
 
 
 def _can_close(guard: Guard, keys: Keys) -> bool:
-    """Return True for a condition that may not hold whatever a reply writes."""
+    """Return True for a condition that may fail whatever a reply writes."""
     reads = () if guard.rule is None else guard.rule.reads
     return not all(map(keys.is_free, (*guard.keys, *reads)))
 
 
 def _shown(state: CompiledState, listed: Mapping[str, Any]) -> ExampleState:
-    """Return what example replies show of a state."""
-    target = next((move.target for move in state.own if not move.auto), "")
-    return ExampleState(state.id, tuple(key for key in state.collects if key in listed), target)
+    """Return a state for example replies."""
+    targets = [move.target for move in state.own if not move.auto]
+    asks = tuple(key for key in state.collects if key in listed)
+    return ExampleState(state.id, asks, targets[0] if targets else "")
 
 
 _CLOCK = re.compile(r"\b[0-2]?[0-9][:.h][0-5][0-9]\b|\bHH|:MM", re.ASCII)
-"""A time of day in the words of a definition, or the form of one."""
+"""A time of day in the texts of a definition, or the form of one."""
 
 
 def _tells_time(definition: Definition, keys: Keys) -> bool:
-    """Return True where a key or the words of a definition need the minute."""
+    """Return True if a key or the texts of a definition need the minute."""
     schemas = keys.offered.values()
     if any(schema.get("format") in ("time", "date-time") for schema in schemas):
         return True
@@ -375,7 +444,11 @@ def _tells_time(definition: Definition, keys: Keys) -> bool:
 
 
 def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> LLMRequest:
-    """Return what all questions in a state have in common."""
+    """Return the common part of all questions in a state."""
+    sizes = {
+        "system": estimate(system.content) + DAY_TOKENS,
+        "schema": estimate(schema.text),
+    }
     return LLMRequest(
         messages=(system,),
         schema=schema,
@@ -383,80 +456,63 @@ def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> 
         temperature=state.model.temperature,
         max_tokens=state.model.max_tokens,
         state=state.id,
-        sizes={"system": estimate(system.content) + DAY_TOKENS, "schema": estimate(schema.text)},
+        sizes=sizes,
     )
 
 
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     """Compile one definition."""
     definition = flow.definition
-    given = merged_model(above.model, definition.model.model_copy(update={} if above.called else {"name": None}))
+    model = definition.model
+    if not above.called:
+        model = model.model_copy(update={"name": None})
+    given = merged_model(above.model, model)
     on = {*above.patterns, *definition.patterns}
-    patterns = {name: above.pieces[name] for name in PATTERNS if name in on and name not in definition.states}
+    patterns: dict[str, CompiledMachine] = {}
+    for name in PATTERNS:
+        if name in on and name not in definition.states:
+            patterns[name] = above.pieces[name]
     own = frozenset(on & definition.states.keys())
+    own_named = named(name for name in PATTERNS if name in own)
     shared = _moves(definition.global_transitions, "/global_transitions")
     asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
-    shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own), above.pieces))
+    shared = (*shared, *_of_patterns(definition, own_named, above.pieces))
     menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
     try:
         keys = compile_keys(definition, _mentioned_keys(definition))
     except ShapeError as error:
         raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
-    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
-    spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
 
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
-    found = regions(definition, tuple(keys.offered), whole=prompts.whole)
-    region_of = {state_id: region for region in found for state_id in region.states}
-    states = {
-        state_id: _plan(
-            flow, state_id, keys, menus[state_id], region=region, given=given, endings=endings, whole=prompts.whole
-        )
-        for state_id, region in region_of.items()
-    }
-    moves = [(state, move) for state in states.values() for move in state.moves]
-    behind = any(_leads_further(state, move, states[move.target]) for state, move in moves)
-    answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
-
-    @cache
-    def schema_of(region: Region, reasoning: str, form: ReplyForm) -> ReplySchema:
-        listed = {key: keys.offered[key] for key in region.keys}
-        schema = reply_schema(
-            name=region.name, targets=region.named, keys=listed, reasoning=reasoning, form=form, declared=keys.declared
-        )
-        return with_targets(schema, named(name for name in PATTERNS if name in on))
-
-    @cache
-    def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
-        listed = {key: keys.offered[key] for key in region.keys}
-        said = SystemParts(
-            keys=("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
-            patterns=pattern_lines(patterns),
-            states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
-            examples=example_replies(
-                [_shown(states[state_id], listed) for state_id in region.states if states[state_id].kind == "converse"],
-                listed,
-                form=form,
-                reasoning=reasoning,
-                correct="correct" in patterns,
-            ),
-            parts=len(found) > 1 or above.aside or behind,
-            added=any(state.fixed is not None or state.kind in WORKS for state in states.values()),
-            aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
-            tools=any(state.kind == "converse" and _calls_tools(state) for state in states.values()),
-            closed=any(_can_close(guard, keys) for _, move in moves for guard in move.guards),
-            autos=any(move.auto for _, move in moves),
-            reasoning=reasoning,
-            form=form,
-        )
-        return LLMMessage("system", system_prompt(prompts, spoken, keys, said))
-
-    @cache
-    def question(state_id: str, form: ReplyForm) -> LLMRequest:
-        region, state = region_of[state_id], states[state_id]
-        reasoning = state.model.reasoning or "none"
-        return _question(state, system_of(region, reasoning, form), schema_of(region, reasoning, form))
-
+    states: dict[str, CompiledState] = {}
+    found_regions = regions(definition, tuple(keys.offered), whole=prompts.whole)
+    for region in found_regions:
+        for state_id in region.states:
+            states[state_id] = _plan(
+                flow,
+                state_id,
+                keys,
+                menus[state_id],
+                region=region,
+                given=given,
+                endings=endings,
+                whole=prompts.whole,
+            )
+    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
+    bounded = [key for key in lines if is_bounded(keys.offered[key])]
+    language = definition.language
+    parts = _Parts(
+        definition=definition,
+        prompts=prompts,
+        keys=keys,
+        key_lines=lines,
+        states=states,
+        regions=found_regions,
+        patterns=patterns,
+        names=named(name for name in PATTERNS if name in on),
+        endings=endings,
+        above=above,
+    )
     return CompiledMachine(
         definition=definition,
         patterns=patterns,
@@ -466,14 +522,125 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         asides=tuple(asides),
         states=states,
         keys=keys,
-        fast=recognisers(keys.offered, keys.fault, definition.language),
+        fast=recognisers(keys.offered, keys.fault, language),
         prompts=prompts,
         key_lines=lines,
-        bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
-        question=question,
+        bounds_told={key: lines[key].removeprefix(key) for key in bounded},
+        question=_questions(parts),
         tells_time=_tells_time(definition, keys),
-        worded=frozenset(key for key, shape in keys.shapes.items() if has_words(shape.schema, definition.language)),
+        worded=frozenset(
+            key for key, shape in keys.shapes.items() if has_words(shape.schema, language)
+        ),
         limits=definition.limits,
         replies_alone=any(state.reply_alone for state in definition.states.values()),
         english=definition.is_english,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The parts of a compiled definition from which its questions are made. `names`: patterns that a reply may name."""
+
+    definition: Definition
+    prompts: Prompts
+    keys: Keys
+    key_lines: Mapping[str, str]
+    states: Mapping[str, CompiledState]
+    regions: tuple[Region, ...]
+    patterns: Mapping[str, CompiledMachine]
+    names: tuple[str, ...]
+    endings: Endings
+    above: _Caller
+
+
+def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
+    """Return the function that makes the common part of all questions in a state.
+
+    System messages and schemas are made when they are first needed, and once for all states of a region with the same
+    settings, because a process may serve many definitions and few of their states.
+    """
+    keys, states = parts.keys, parts.states
+    spoken = parts.definition
+    if not spoken.persona:
+        spoken = spoken.model_copy(update={"persona": parts.above.persona})
+    facts = _facts(parts)
+    region_of: dict[str, Region] = {}
+    for region in parts.regions:
+        region_of |= dict.fromkeys(region.states, region)
+
+    @cache
+    def schema_of(region: Region, reasoning: str, form: ReplyForm) -> ReplySchema:
+        schema = reply_schema(
+            name=region.name,
+            targets=region.named,
+            keys={key: keys.offered[key] for key in region.keys},
+            reasoning=reasoning,
+            form=form,
+            declared=keys.declared,
+        )
+        return with_targets(schema, parts.names)
+
+    @cache
+    def system_of(region: Region, reasoning: str, form: ReplyForm) -> LLMMessage:
+        listed = {key: keys.offered[key] for key in region.keys}
+        key_lines = [parts.key_lines[key] for key in region.keys]
+        shown = [states[state_id] for state_id in region.states]
+        examples = example_replies(
+            [_shown(state, listed) for state in shown if state.kind == "converse"],
+            listed,
+            form=form,
+            reasoning=reasoning,
+            correct="correct" in parts.patterns,
+        )
+        texts = SystemParts(
+            keys=("\n" if keys.declared else ", ").join(key_lines),
+            patterns=pattern_lines(parts.patterns),
+            states=_states_text(parts, region),
+            examples=examples,
+            reasoning=reasoning,
+            form=form,
+            **facts,
+        )
+        return LLMMessage("system", system_prompt(parts.prompts, spoken, keys, texts))
+
+    @cache
+    def question(state_id: str, form: ReplyForm) -> LLMRequest:
+        region, state = region_of[state_id], states[state_id]
+        reasoning = state.model.reasoning or "none"
+        system = system_of(region, reasoning, form)
+        return _question(state, system, schema_of(region, reasoning, form))
+
+    return question
+
+
+def _states_text(parts: _Parts, region: Region) -> str:
+    if parts.prompts.whole:
+        return _all_states(parts.states)
+    return states_text(parts.definition, region.shown, parts.endings)
+
+
+def _facts(parts: _Parts) -> dict[str, bool]:
+    """Return the facts about a whole machine that decide which sentences its system messages have."""
+    states = parts.states
+    behind = False
+    closed = False
+    autos = False
+    answering: list[CompiledState] = []
+    for state in states.values():
+        for move in state.moves:
+            target = states[move.target]
+            behind = behind or _leads_further(state, move, target)
+            closed = closed or any(_can_close(guard, parts.keys) for guard in move.guards)
+            autos = autos or move.auto
+            if move.returns and target.answers:
+                answering.append(target)
+    speaking = [state for state in states.values() if state.kind == "converse"]
+    answers_told = parts.above.tells or bool(answering)
+    return {
+        "parts": len(parts.regions) > 1 or parts.above.aside or behind,
+        "added": any(state.fixed is not None or state.kind in WORKS for state in states.values()),
+        "aside": answers_told and all(state.fixed is None for state in answering),
+        "tools": any(map(_calls_tools, speaking)),
+        "closed": closed,
+        "autos": autos,
+    }

@@ -1,4 +1,4 @@
-"""A machine ready to run: everything that does not change from turn to turn, computed once."""
+"""A compiled machine: everything that does not change from turn to turn, computed once."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveItem:
-    """The entry of a move in prompts, as JSON: made once, as long as nothing is known that its conditions read.
+    """The entry of a move in prompts, as JSON. It is made once, until a key that its conditions read is known.
 
-    `there`: what the system message does not say of its target. `speaks`: the target has a fixed reply.
+    `there`: the summary of its target, if the system message does not have it. `speaks`: the target has a fixed
+    reply.
     """
 
     move: Move
@@ -60,7 +61,7 @@ class MoveItem:
         return self._open(None, None)
 
     def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
-        """Return the entry of an open move. `again`: another entry has shown what lies behind it."""
+        """Return the entry of an open move. `again`: another entry has shown the states behind it."""
         if any(guard.is_known(data) for guard in self.move.guards):
             return self._open(None if again else self.there, data)
         return self._again if again else self._shown
@@ -83,16 +84,16 @@ class CompiledState:
     onward: tuple[Move, ...]
     """The moves that are tried on arrival, without anyone being asked."""
     rests: bool
-    """True where nothing happens without the user: it converses, and no move is taken by itself."""
+    """True if nothing happens without the user: it converses, and no move is taken by itself."""
     collects: tuple[str, ...]
     fixed: FixedReply | None
     words: StateWords
     prompt_words: StateWords
-    """Its words as its own prompts say them: no more than its id where the system message has every state."""
+    """Its texts in its own prompts: only its id if the system message has every state."""
     around: frozenset[str]
-    """The states whose words stand in the system message of its prompts, itself included."""
+    """The states in the system message of its prompts, itself included."""
     listed: frozenset[str]
-    """The keys that this system message lists: all, where the machine has not too many."""
+    """The keys that this system message lists: all, unless the machine has too many."""
     items: Mapping[str, MoveItem]
     """Move pointer to its entry in prompts."""
     target_summary: Mapping[str, Any]
@@ -105,19 +106,21 @@ class CompiledState:
     calls: str = ""
     """The name of the definition that a subflow state calls."""
     answers: bool = False
-    """True where it is final and only answers digressions: the conversation goes back to what was asked."""
+    """True if it is final and only answers digressions, after which the open question is asked again."""
 
     def knows(self, digression: CompiledState) -> bool:
-        """True where <states> says all of a digression that is offered here: it answers, then this state asks again.
+        """Return true if <states> describes the digression completely: it answers, then this state asks again.
 
-        Where a fixed reply asks, an entry of the menu keeps the model from doing so.
+        If a fixed reply asks, an entry of the menu keeps the model from asking as well.
         """
-        return digression.answers and digression.id in self.around and self.fixed is None
+        if self.fixed is not None:
+            return False
+        return digression.answers and digression.id in self.around
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledMachine:
-    """One definition, compiled. What it says of the run as a whole is that of the definition that is started."""
+    """One definition, compiled. Settings of the whole run are those of the started definition."""
 
     definition: Definition
     states: Mapping[str, CompiledState]
@@ -125,31 +128,31 @@ class CompiledMachine:
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>."""
     bounds_told: Mapping[str, str]
-    """Key to what <context_keys> says behind it, for those with more than a type, which a value does not show."""
+    """Key to its note in <context_keys>, for keys with more than a type, which a value does not show."""
     prompts: Prompts
     question: Callable[[str, ReplyForm], LLMRequest]
-    """Gives for a state id what all questions about a message have in common there: system message, schema, settings,
-    sizes. Made when it is first asked for."""
+    """From a state id to the common part of all questions there: system message, schema, settings, sizes. It is made
+    when it is first needed."""
     worded: frozenset[str] = frozenset()
-    """Keys whose values are said in other words than their own."""
+    """Keys with values that are shown in other words than their own."""
     tells_time: bool = False
-    """True where a key or the definition's words need the minute of a message."""
+    """True if a key or the definition's texts need the minute of a message."""
     bounds: tuple[tuple[str, float], ...] = ()
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool = False
-    """True when no state converses: nobody is there to talk to."""
+    """True if no state converses, so that there is no user."""
     english: bool
     """True where English words of the program are not foreign among the definition's own."""
     works: bool = False
-    """True when a turn may do more than talk: tasks, tools, waiting."""
+    """True if a turn may do more than talk: tasks, tools, waiting."""
     waits: bool = False
-    """True when something may become due by itself."""
+    """True if something may become due by itself."""
     limits: Limits
     flows: Mapping[str, CompiledMachine] = field(default_factory=dict)
-    """The definitions that are called, by name; only in the one that is started."""
+    """The definitions that are called, by name; only in the started one."""
 
     asides: tuple[Move, ...] = ()
-    """The digressions that are offered in what this definition calls, too, in order of priority."""
+    """The digressions that called definitions offer as well, in order of priority."""
 
     patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
@@ -158,48 +161,55 @@ class CompiledMachine:
     pieces: Callable[[str], Definition] | None = None
     """Returns the definition of a pattern by its name."""
     fast: Mapping[str, Recogniser] = field(default_factory=dict)
-    """Keys with `x-fast` and what recognises their values."""
+    """Keys with `x-fast`, and the recognisers of their values."""
     replies_alone: bool = False
-    """True where the fixed reply of some state is said without a message of the model."""
+    """True if some state shows its fixed reply without a message of the model."""
     own_patterns: frozenset[str] = frozenset()
     """The patterns for which the definition has a state of its own."""
     assigned: frozenset[str] = frozenset()
-    """Keys that the definition sets or clears itself, somewhere."""
+    """Keys that a state or a transition of the definition sets or clears."""
     document: str = ""
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""
-    """The SHA-256 of `document`; where no other definition is called, that of the definition."""
+    """The SHA-256 of `document`; if no other definition is called, that of the definition."""
 
     def in_words(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Values of keys as fixed replies say them."""
-        said = self.worded & values.keys()
+        """Return values of keys as fixed replies show them."""
         language = self.definition.language
-        return values | {key: localized(self.keys.schema(key), values[key], language) for key in said}
+        shown = dict(values)
+        for key in self.worded & values.keys():
+            shown[key] = localized(self.keys.schema(key), values[key], language)
+        return shown
 
     def is_secret(self, key: str) -> bool:
-        """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""
-        return any(machine.keys.is_secret(key) for machine in (self, *self.flows.values()))
+        """Return true if the key is secret in any definition of the machine: for displays that cover all of them."""
+        if self.keys.is_secret(key):
+            return True
+        return any(machine.keys.is_secret(key) for machine in self.flows.values())
 
     def at(self, session: Session) -> CompiledMachine | None:
-        """The definition that is at work in a conversation; None when this machine does not have it."""
+        """Return the current definition of a conversation; None if this machine does not have it."""
         return self.flows.get(session.flow) if session.flow else self
 
     def of(self, session: Session) -> CompiledMachine:
-        """As `at`, for a conversation of this machine."""
+        """Return the current definition of a conversation of this machine."""
         return self.flows[session.flow] if session.flow else self
 
     def named(self, flow: str) -> CompiledMachine:
-        """The definition of this name among those that are called; "" is this one."""
+        """Return the called definition of this name; "" is this one."""
         return self.flows[flow] if flow else self
 
     def knows(self, session: Session) -> bool:
-        """True when this machine has every state that a conversation is in or comes back to."""
-        if not session.stack and not session.flow:
-            return session.state in self.states
-        places = [(session.flow, session.state)]
+        """Return true if this machine has every state that a conversation is in or returns to."""
+        if not self._has(session.flow, session.state):
+            return False
         flow = session.flow
         for frame in reversed(session.stack):
-            flow = frame.saved.get("flow", flow)
-            places.append((flow, frame.saved["state"]))
-        programs = {"": self, **self.flows}
-        return all(name in programs and state in programs[name].states for name, state in places)
+            flow = frame.saved.get("flow", flow)  # a digression stays in its definition
+            if not self._has(flow, frame.saved["state"]):
+                return False
+        return True
+
+    def _has(self, flow: str, state: str) -> bool:
+        machine = self.flows.get(flow) if flow else self
+        return machine is not None and state in machine.states
