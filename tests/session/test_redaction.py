@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.session.redaction import DOTS, without
+from llm_fsm.session.redaction import DOTS, blotted, without
 
 SEPARATORS = " \n./_-"
 
@@ -24,6 +24,11 @@ SEPARATORS = " \n./_-"
         ("İİİabc", "İİİ ABC", DOTS),
         ("abcabc", "abcabcabcabcabc", f"{DOTS}{DOTS}abc"),
         ("a-b-c", "a-b-c or abc", f"{DOTS} or abc"),
+        ("4711", "4711, 4 7 1 1, 47 11 and ４７１１", f"{DOTS}, {DOTS}, {DOTS} and {DOTS}"),
+        ("471", "4 7 1 or 4-7-1", f"{DOTS} or 4-7-1"),
+        ('a"b', 'a"b, "a\\"b", "a\\\\\\"b"', f'{DOTS}, "{DOTS}", "{DOTS}"'),
+        ("geheim é", '"geheim \\u00e9" geheim%20%C3%A9', f'"{DOTS}" {DOTS}'),
+        ("Tom & Co", "<b>Tom &amp; Co</b>", f"<b>{DOTS}</b>"),
     ],
 )
 def test_a_secret_is_known_in_groups_and_in_capitals(secret: str, text: str, left: str) -> None:
@@ -55,3 +60,15 @@ def test_a_long_secret_holds_nothing_up_that_is_much_like_it() -> None:
     assert without(["a" * 10_000 + "b"], "a" * 500_000) is None
     assert without(["ab" * 5_000], "ab, " * 100_000) is None
     assert without(["a" * 100], "a" * 100_000) == DOTS * 1_000
+
+
+def test_a_document_keeps_its_form_and_its_names_and_shows_no_secret() -> None:
+    document = {
+        "state": "4711", "number": 4711, "text": "4711!", "parts": [{"text": "a 4711"}],
+        "context": {"pin": "4711", "copy": 4711, "more": 47110, "accounts": {"no. 4711": 1}},
+    }  # fmt: skip
+    assert blotted(["4711"], document) == {
+        "state": "4711", "number": 4711, "text": f"{DOTS}!", "parts": [{"text": f"a {DOTS}"}],
+        "context": {"pin": DOTS, "copy": DOTS, "more": 47110, "accounts": {f"no. {DOTS}": 1}},
+    }  # fmt: skip
+    assert blotted([], document) is document

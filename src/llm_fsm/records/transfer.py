@@ -26,7 +26,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.large_values import without_large
-from llm_fsm.session.redaction import redacted, shown_event
+from llm_fsm.session.redaction import blotted, shown_event
 from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.session.turn_record import TurnRecord, dump, parse, replay, without_undone
 from llm_fsm.stores.base import (
@@ -106,15 +106,6 @@ async def _secret_keys(
     return frozenset(key for text in texts if text is not None for key in secret_keys(text))
 
 
-_NAMES = frozenset(
-    (
-        *("type", "kind", "conversation_id", "definition", "id", "request_id", "state", "previous", "target", "by"),
-        *("transition", "flow", "entered", "source", "key", "keys", "removed", "name", "outcome", "how", "pattern"),
-    )
-)
-"""Fields of events that hold names, in which no secret stands."""
-
-
 def _masked(
     records: Sequence[TurnRecord], session: Session, is_secret: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
@@ -123,18 +114,10 @@ def _masked(
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
-        hidden = [_blotted(secrets, shown_event(event, is_secret)) for event in record.events]
+        hidden = [blotted(secrets, shown_event(event, is_secret)) for event in record.events]
         found.append({**json.loads(dump(record)), "events": hidden})
     kept = [one for _, one in without_undone([parse(json.dumps(document)) for document in found])]
     return [json.loads(dump_session(replay(session.conversation_id, kept))), *found]
-
-
-def _blotted(secrets: Iterable[str], value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: item if name in _NAMES else _blotted(secrets, item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_blotted(secrets, item) for item in value]
-    return redacted(secrets, value)
 
 
 async def import_conversation(store: Store, text: str, conversation_id: str | None = None) -> str:

@@ -1,10 +1,17 @@
-"""Find the values of secret keys in text and in events, and replace them with dots."""
+"""Find the values of secret keys in text and in documents, and replace them with dots.
+
+`blotted` is the last step before a document leaves: it replaces values wherever they occur, in each form in which they
+can be written. `redacted` does the same for one JSON value, `without` for one text.
+"""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from llm_fsm._json import plain
 from llm_fsm.conditions.coercion import plain_digits
@@ -14,7 +21,8 @@ from llm_fsm.session.events import Event
 MIN_SECRET_CHARS = 3
 DOTS = "•••"
 _MIN_SPELLED = 6
-"""Fewer letters and digits than this are only found as written: other words may contain them."""
+"""Fewer letters and digits than this are only found as written, or digits with blanks: other words may contain them."""
+_SPACED = re.compile(r"[\w\s]+")
 _PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
 """A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do not."""
 _END = "\0"
@@ -46,11 +54,23 @@ def texts_in(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted(found, key=len, reverse=True))
 
 
+def written(secret: str) -> tuple[str, ...]:
+    """Return the forms of a secret in text, longest first: as it is, and escaped for JSON, URLs and HTML."""
+    if secret.isascii() and secret.isalnum():
+        return (secret,)
+    once = {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    twice = {json.dumps(text)[1:-1] for text in once}  # arguments of a tool are JSON within JSON
+    url = quote(secret.encode("utf-8", "replace"), safe="")
+    found = {secret, *once, *twice, url, html.escape(secret)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
 def without(secrets: Iterable[str], text: str) -> str | None:
     """Replace secrets in a text with dots; None if it holds none."""
     redacted = text
     for secret in secrets:
-        redacted = redacted.replace(secret, DOTS)
+        for form in written(secret):
+            redacted = redacted.replace(form, DOTS)
         for start, end in reversed(spelled(secret, redacted)):
             redacted = redacted[:start] + DOTS + redacted[end:]
     return None if redacted == text else redacted
@@ -62,7 +82,7 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     Short secrets are not searched for. The time grows linearly with both lengths.
     """
     letters = _letters(secret)
-    if len(letters) < _MIN_SPELLED or letters not in _letters(text):
+    if not _is_searched(letters) or letters not in _letters(text):
         return []
     pieces = list(_PIECE.finditer(plain_digits(text)))
     line = _folded("".join(piece[0] if piece[0].isalnum() else _END for piece in pieces))
@@ -70,9 +90,17 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     at = line.find(letters)
     while at >= 0:
         end = at + len(letters)
-        found.append((pieces[at].start(), pieces[end - 1].end()))
+        place = pieces[at].start(), pieces[end - 1].end()
+        if len(letters) >= _MIN_SPELLED or _SPACED.fullmatch(text[slice(*place)]):
+            found.append(place)
         at = line.find(letters, end)
     return found
+
+
+def _is_searched(letters: str) -> bool:
+    if len(letters) >= _MIN_SPELLED:
+        return True
+    return letters.isdigit() and len(letters) >= MIN_SECRET_CHARS
 
 
 def _letters(text: str) -> str:
@@ -90,7 +118,10 @@ def _folded(text: str) -> str:
 
 
 def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
-    """Replace secrets in all texts of a JSON value. Names that are `foreign` are replaced too, each by its own."""
+    """Replace secrets in all texts and numbers of a JSON value.
+
+    Names that are `foreign` are replaced too, each by its own.
+    """
     if isinstance(value, str):
         found = without(secrets, value)
         return value if found is None else found
@@ -106,7 +137,66 @@ def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], boo
         return members
     if isinstance(value, list | tuple):
         return [redacted(secrets, item, foreign=foreign) for item in value]
-    return value
+    return DOTS if _is_number(value) and _is_secret_number(secrets, value) else value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_secret_number(secrets: Iterable[str], value: float) -> bool:
+    """Return true if a number has the digits of a secret. Parts of a number are not searched for."""
+    text = str(value)
+    whole = text.removesuffix(".0")
+    return any(secret in (text, whole) or _letters(secret) == whole for secret in secrets)
+
+
+_NAMES = frozenset(
+    (
+        *("type", "kind", "conversation_id", "definition", "id", "request_id", "state", "previous", "target", "by"),
+        *("transition", "flow", "entered", "source", "key", "keys", "removed", "name", "outcome", "how", "pattern"),
+        *("previous_state", "arrived", "role", "object", "model", "status", "finish_reason", "call_id"),
+    )
+)
+"""Members of documents that hold names of the definition or of a protocol, and no words of people."""
+_VALUES = frozenset(
+    (
+        *("context", "values", "before", "arguments", "result", "value", "output", "input", "call", "report"),
+        *("reports", "custom_fields", "answer", "extra", "snapshot", "delta"),
+    )
+)
+"""Members of documents that hold JSON values of any form. Elsewhere, numbers and names belong to the form."""
+_IDENTIFIER = re.compile("[a-z_]+")
+
+
+def blotted(secrets: Iterable[str], document: Any) -> Any:
+    """Replace secrets in a document that leaves: in texts, and in the numbers and names of JSON values.
+
+    Args:
+        secrets: The values, longest first, for example of `llm_fsm.turn.secrets.secrets_in`.
+        document: The document, a JSON value. Names of states, keys and the like stay as they are.
+
+    Returns:
+        The document with dots in place of each value.
+    """
+    values = tuple(secrets)
+    return _blotted(values, document, within=False) if values else document
+
+
+def _blotted(secrets: tuple[str, ...], value: Any, *, within: bool) -> Any:
+    if within:
+        return redacted(secrets, value, foreign=lambda name: _IDENTIFIER.fullmatch(name) is None)
+    if isinstance(value, Mapping):
+        return {name: _member(secrets, name, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_blotted(secrets, item, within=False) for item in value]
+    return redacted(secrets, value) if isinstance(value, str) else value
+
+
+def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
+    if name in _NAMES and not isinstance(value, Mapping):
+        return value
+    return _blotted(secrets, value, within=name in _VALUES)
 
 
 def shown_event(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:

@@ -33,6 +33,8 @@ def _given(event: ev.Event) -> Iterator[Mapping[str, Any]]:
             yield event.values
         case ev.Started() | ev.FlowPushed() | ev.Restarted():
             yield event.context
+        case ev.Updated():
+            yield event.values
         case ev.ModelReplied(asked_for="turn"):
             try:
                 update = parse(event.text).update

@@ -17,7 +17,7 @@ from llm_fsm._async import is_cancelled
 from llm_fsm.engine.observers import publish
 from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told
-from llm_fsm.session.redaction import redacted, shown_event
+from llm_fsm.session.redaction import blotted, shown_event
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.stores.base import OutboxQuery, Outgoing, Posted, Store
@@ -61,7 +61,7 @@ def outgoing(
             "definition": program.definition.name,
             "kind": record.kind,
             "state": session.state,
-            "event": redacted(secrets, shown_event(event, program.is_secret)),
+            "event": blotted(secrets, shown_event(event, program.is_secret)),
         }
         text = json.dumps(told, separators=(",", ":"))
         key = f"{session.conversation_id}/{number}/{index}"
