@@ -61,3 +61,53 @@ def test_a_secret_that_is_replaced_or_taken_back_stands_in_no_later_prompt() -> 
     assert "1234" not in shown
     assert "5678" not in shown
     assert "forget" in shown
+
+
+PARCEL: dict[str, Any] = {
+    "name": "parcel",
+    "initial_state": "identify",
+    "context_schema": {
+        "properties": {
+            "pin": {"type": "string", "x-secret": True, "description": "Four digits"},
+            "card": {"type": "object", "x-secret": True, "properties": {"number": {"type": "string"}}},
+            "note": {"description": "Note"},
+        }
+    },
+    "states": {
+        "identify": {"purpose": "Your PIN?", "transitions": [{"target_state": "help", "description": "Given"}]},
+        "help": {"purpose": "What can I do?", "transitions": [{"target_state": "end", "description": "Done"}]},
+        "end": {"reply": "Noted: {{ note }}"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"pin": "4711", "note": "the PIN is 4711"},
+        {"pin": "4711", "note": "4 7 1 1"},
+        {"pin": "4711", "note": 4711},
+        {"pin": "4711", "note": {"parts": ["a", {"no. 4711": True}]}},
+        {"pin": "4711", "_extra": {"said": "PIN 4711"}},
+        {"card": {"number": "8822 0815"}, "note": "88220815, or 8822-0815"},
+        {"pin": 'a"4711\\', "note": 'a"4711\\'},
+    ],
+)
+@pytest.mark.parametrize("before", [False, True])
+def test_a_secret_stands_in_no_later_prompt_or_reply_whatever_else_holds_it(
+    update: dict[str, Any], before: bool
+) -> None:
+    """Among them: a note that was taken before its value was given for the secret key."""
+    first = [reply("identify", "Is it?", **{key: value for key, value in update.items() if key not in ("pin", "card")})]
+    replies = [*(first if before else []), reply("help", "Thank you.", **update)]
+    model = ScriptedLLM([*replies, reply("help", "Yes?"), reply("end", "")])
+    with Machine.from_dict(PARCEL, model=model) as machine:
+        chat = machine.start(greet=False)
+        given = update.get("card", {}).get("number") or update["pin"]
+        for text in (*[f"it is {given}"] * len(replies), "hello?"):
+            chat.send(text)
+        prompt = "".join(message.content for message in model.requests[-1].messages[1:])
+        said = chat.send("bye").text
+    for text in (prompt, said):
+        assert not any(form in text for form in ("4711", "4 7 1 1", "0815"))
+    assert said.startswith("Noted:")

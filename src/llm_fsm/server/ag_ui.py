@@ -25,6 +25,7 @@ from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
 from llm_fsm.server.rights import spoken
+from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
@@ -62,18 +63,20 @@ class AgUi:
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
     ) -> AsyncGenerator[ag.BaseEvent]:
         served, greeting = await self._conversation(caller, machine, given)
-        before = _state(served, served.chat.context)
+        shown = await self.service.shown(served)
+        before = shown.value(_state(served, served.chat.context))
         yield ag.StateSnapshotEvent(snapshot=before)
         live = None if greeting is not None else await self._turn(served, given)
         if live is None:
-            async for standing in _standing(served, given, greeting):
+            async for standing in _standing(served, given, greeting, shown):
                 yield standing
             return
-        telling = _Telling(served, given)
-        async for _, event in live.follow():
+        telling = _Telling(served, given, shown)
+        async for _, event in shown.follow(live):
             for told in telling.of(event):
                 yield told
         turn = await live.result()
+        telling.shown = await self.service.shown(served)
         for told in telling.end(turn, before):
             yield told
 
@@ -108,15 +111,14 @@ class AgUi:
 class _Telling:
     """Translates the events of one turn to those of the protocol."""
 
-    def __init__(self, served: Served, given: RunAgentInput) -> None:
+    def __init__(self, served: Served, given: RunAgentInput, shown: Redactor) -> None:
         self._served = served
+        self.shown = shown
         self._given = given
         self._message: str | None = None
         self._words = ""
         self._step = ""
         self._restarted = False
-        definition = served.machine.definition
-        self._hides = any(map(definition.is_secret, definition.key_schemas))
 
     def of(self, event: ev.Event) -> Iterator[ag.BaseEvent]:
         """Translate an event."""
@@ -137,16 +139,16 @@ class _Telling:
     def end(self, turn: Turn, before: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
         """Translate the end of the turn."""
         yield from self._close()
-        changes = _patch(before, _state(self._served, turn.context))
+        changes = _patch(before, self.shown.value(_state(self._served, turn.context)))
         if changes:
             yield ag.StateDeltaEvent(delta=changes)
         if self._restarted:
-            said = {"id": f"{self._given.run_id}-text", "role": "assistant", "content": turn.text}
+            said = {"id": f"{self._given.run_id}-text", "role": "assistant", "content": self.shown.text(turn.text)}
             messages = [one.model_dump(by_alias=True) for one in self._given.messages]
             yield ag.MessagesSnapshotEvent.model_validate({"messages": [*messages, said]})
         if self._step:
             yield ag.StepFinishedEvent(step_name=self._step)
-        yield _finished(self._given, turn, turn.choices)
+        yield _finished(self._given, turn, turn.choices, self.shown)
 
     def _say(self, delta: ev.MessageDelta) -> Iterator[ag.BaseEvent]:
         if delta.restart:
@@ -177,65 +179,71 @@ class _Telling:
         yield from self._close()
         call = event.key or uuid.uuid4().hex
         yield ag.ToolCallStartEvent(tool_call_id=call, tool_call_name=event.name)
-        arguments = json.dumps(event.arguments, ensure_ascii=False, default=str)
+        arguments = json.dumps(self.shown.value(event.arguments), ensure_ascii=False, default=str)
         yield ag.ToolCallArgsEvent(tool_call_id=call, delta=arguments)
         yield ag.ToolCallEndEvent(tool_call_id=call)
         if event.error is not None:
             content = "failed"
-        elif self._hides:
+        elif self.shown.hides:
             content = "done"
         else:
             content = json.dumps(event.result, ensure_ascii=False, default=str)
         yield ag.ToolCallResultEvent(message_id=uuid.uuid4().hex, tool_call_id=call, content=content)
 
 
-async def _standing(served: Served, given: RunAgentInput, greeting: str | None) -> AsyncGenerator[ag.BaseEvent]:
+async def _standing(
+    served: Served, given: RunAgentInput, greeting: str | None, shown: Redactor
+) -> AsyncGenerator[ag.BaseEvent]:
     """Yield a run without a message: the greeting of a new conversation, or the state of an old one."""
     yield ag.StepStartedEvent(step_name=served.chat.state)
     if greeting:
         message = f"{given.run_id}-text"
         yield ag.TextMessageStartEvent(message_id=message, role="assistant")
-        yield ag.TextMessageContentEvent(message_id=message, delta=greeting)
+        yield ag.TextMessageContentEvent(message_id=message, delta=shown.text(greeting))
         yield ag.TextMessageEndEvent(message_id=message)
     elif greeting is None:
         history = [
-            {"id": f"{one.turn}-{one.role}-{place}", "role": one.role, "content": one.text}
+            {"id": f"{one.turn}-{one.role}-{place}", "role": one.role, "content": shown.text(one.text)}
             for place, one in enumerate(await served.chat.history())
         ]
         yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
     yield ag.StepFinishedEvent(step_name=served.chat.state)
     last = (await served.chat.turns())[-1]
-    yield _finished(given, last, served.chat.choices)
+    yield _finished(given, last, served.chat.choices, shown)
 
 
-def _finished(given: RunAgentInput, turn: Turn, choices: Iterable[Choice]) -> ag.RunFinishedEvent:
+def _finished(
+    given: RunAgentInput, turn: Turn, choices: Iterable[Choice], shown: Redactor
+) -> ag.RunFinishedEvent:
     """Return the end of a run, with its interrupt if the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None:
-        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused)])
+        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused, shown)])
     return ag.RunFinishedEvent(
         thread_id=given.thread_id,
         run_id=given.run_id,
         outcome=outcome,
-        result={
-            "state": turn.state,
-            "ended": turn.ended,
-            "outcome": turn.outcome,
-            "output": turn.output,
-            "choices": views.choices_of(choices),
-        },
+        result=shown.document(
+            {
+                "state": turn.state,
+                "ended": turn.ended,
+                "outcome": turn.outcome,
+                "output": turn.output,
+                "choices": views.choices_of(choices),
+            }
+        ),
         usage=[ag.TokenUsage(input_tokens=turn.usage.input_tokens, output_tokens=turn.usage.output_tokens)],
     )
 
 
-def _interrupt(paused: Any) -> Interrupt:
+def _interrupt(paused: Any, shown: Redactor) -> Interrupt:
     expires = None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
-    call = None if paused.call is None else dict(paused.call)
+    call = None if paused.call is None else shown.value(paused.call)
     return Interrupt(
         id=paused.id,
         reason=paused.kind,
-        message=paused.what,
-        response_schema=dict(paused.schema),
+        message=shown.text(paused.what),
+        response_schema=shown.document(dict(paused.schema)),
         expires_at=expires,
         metadata=None if call is None else {"call": call},
     )

@@ -86,6 +86,11 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
 
+    async def shown(served: Served, document: dict[str, Any]) -> dict[str, Any]:
+        redactor = await service.shown(served)
+        found: dict[str, Any] = redactor.document(document)
+        return found
+
     @tool
     async def list_definitions(ctx: Context[Any, Any]) -> dict[str, Any]:
         """List the machines, each with its description and states."""
@@ -108,7 +113,7 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
             conversation_id=views.checked_new_id(conversation_id),
             greet=greet,
         )
-        return views.started_of(begun)
+        return await shown(begun.served, views.started_of(begun))
 
     @tool
     async def send_message(
@@ -123,7 +128,8 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         `picked`: the text is the label of one of the `choices`.
         """
         served = await found(ctx, conversation_id)
-        return views.turn_of(served, await service.send(served, text, request_id, picked=picked))
+        turn = await service.send(served, text, request_id, picked=picked)
+        return await shown(served, views.turn_of(served, turn))
 
     @tool
     async def answer(
@@ -135,14 +141,15 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
     ) -> dict[str, Any]:
         """Answer the pause of a conversation or run. `value` fits `paused.schema`."""
         served = await found(ctx, conversation_id)
-        return views.turn_of(served, await service.answer(served, value, pause, request_id))
+        turn = await service.answer(served, value, pause, request_id)
+        return await shown(served, views.turn_of(served, turn))
 
     @tool
     async def read_conversation(ctx: Context[Any, Any], conversation_id: str) -> dict[str, Any]:
         """Read the state of a conversation, and all its messages."""
         served = await found(ctx, conversation_id)
         history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await served.chat.history()]
-        return {**views.conversation_of(served), "history": history}
+        return await shown(served, {**views.conversation_of(served), "history": history})
 
     @tool
     async def run_machine(
@@ -160,7 +167,8 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
             caller, machine, given=given, context=context, background=None, run_id=wanted, key=None
         )
         turn = await live.result()
-        return views.turn_of(await service.find(caller, name, fresh=True), turn)
+        served = await service.find(caller, name, fresh=True)
+        return await shown(served, views.turn_of(served, turn))
 
 
 def _add_workbench(server: MCPServer[Any], service: Service) -> None:

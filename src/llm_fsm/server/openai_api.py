@@ -224,7 +224,7 @@ class OpenAI:
             live = await self._taken(served, asked, entry.joined, entry.request_id)
         except Exception:
             if is_new:
-                await self.service.delete(served)
+                await self.service.discard(served)
             raise
         filing = asyncio.create_task(self._filed(served, asked, entry, live, is_new=is_new))
         self._filing.add(filing)
@@ -235,13 +235,18 @@ class OpenAI:
         """Register the transcript of a turn after its end. A conversation in which nothing happened is removed."""
         await live.settle()
         if live.turn is not None:
-            answer = Said("assistant", words_of(live.turn))
+            answer = Said("assistant", await self._words(served, live.turn))
             await self.transcripts.answered(asked.address, [*asked.messages, answer], entry)
         elif is_new:
             with suppress(LLMFSMError):
                 loaded = await served.machine.store.load(served.chat.id, entry.request_id)
                 if loaded is not None and loaded.recorded is None:
-                    await self.service.delete(served)
+                    await self.service.discard(served)
+
+    async def _words(self, served: Served, turn: Turn) -> str:
+        """Return the text of a turn as the client gets it."""
+        shown = await self.service.shown(served)
+        return shown.text(words_of(turn))
 
     async def _taken(self, served: Served, asked: Asked, joined: Sequence[int], request_id: str) -> LiveTurn:
         await served.chat.refresh()
@@ -311,7 +316,7 @@ class OpenAI:
         if going.filing is None or going.entry is None:
             return turn
         await asyncio.shield(going.filing)
-        if shown is not None and shown != words_of(turn):
+        if shown is not None and shown != await self._words(going.served, turn):
             asked = going.asked
             said = [*asked.messages, Said("assistant", shown)]
             await self.transcripts.answered(asked.address, said, going.entry)
@@ -344,12 +349,13 @@ class OpenAI:
     async def _pieces(self, going: Going) -> AsyncGenerator[str]:
         """Yield the text of a turn as it arrives, and then that of its pause."""
         shown = ""
-        async for _, event in going.live.follow():
+        redactor = await self.service.shown(going.served)
+        async for _, event in redactor.follow(going.live):
             if isinstance(event, MessageDelta):
                 piece = f"\n\n{event.text}" if event.restart and shown else event.text
                 shown += piece
                 yield piece
-        words = pause_words((await going.live.result()).paused)
+        words = redactor.text(pause_words((await going.live.result()).paused))
         if words:
             piece = f"\n\n{words}" if shown else words
             shown += piece
@@ -370,7 +376,9 @@ class OpenAI:
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
                 return event_stream(self.service, going.served.caller, self._chunks(going, usage=usage), place)
-            return Json(_completion(going.served, await self.finished(going)), headers=place)
+            turn = await self.finished(going)
+            redactor = await self.service.shown(going.served)
+            return Json(redactor.document(_completion(going.served, turn)), headers=place)
 
     def _task(self, request: Request, wish: ChatRequest, text: str) -> Response:
         """Answer a chore of a front end. No conversation knows of it."""
@@ -406,10 +414,12 @@ class OpenAI:
             async for piece in self._pieces(going):
                 yield chunk({"content": piece})
             turn = await going.live.result()
-            calls = _tool_calls(turn)
+            redactor = await self.service.shown(going.served)
+            calls = redactor.document(_tool_calls(turn))
             if calls:
                 yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]})
-            yield chunk({}, "tool_calls" if calls else "stop", **_extra(going.served, turn))
+            extra = redactor.document(_extra(going.served, turn))
+            yield chunk({}, "tool_calls" if calls else "stop", **extra)
             if usage:
                 yield sse({**head, "choices": [], "usage": _usage(turn)})
         except Exception as error:
@@ -441,7 +451,8 @@ class OpenAI:
             if wish.stream:
                 return event_stream(self.service, going.served.caller, self._response_events(going), place)
             turn = await self.finished(going)
-            return Json(_response(going, turn, words_of(turn)), headers=place)
+            redactor = await self.service.shown(going.served)
+            return Json(redactor.document(_response(going, turn, words_of(turn))), headers=place)
 
     async def _response_events(self, going: Going) -> AsyncGenerator[bytes]:
         number = 0
@@ -468,7 +479,8 @@ class OpenAI:
             yield told("response.content_part.done", part={**part, "text": shown}, **place)
             yield told("response.output_item.done", output_index=0, item=_message_item(item, shown))
             turn = await going.live.result()
-            done = {**_response(going, turn, shown, item), "created_at": begun["created_at"]}
+            redactor = await self.service.shown(going.served)
+            done = redactor.document({**_response(going, turn, shown, item), "created_at": begun["created_at"]})
             for index, call in enumerate(done["output"][1:], 1):
                 yield told("response.output_item.added", output_index=index, item=call)
                 yield told("response.output_item.done", output_index=index, item=call)

@@ -263,7 +263,7 @@ class RestRoutes:
                 state=wish.state,
                 key=key_of(key),
             )
-            return _started(request, begun)
+            return await self._started(request, begun)
 
         @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
         async def list_conversations(
@@ -283,9 +283,8 @@ class RestRoutes:
             response_model=views.ConversationView,
         )  # fmt: skip
         async def read(request: Request, conversation_id: ConversationId) -> Response:
-            return Json(
-                views.conversation_of(await service.find(caller_of(request), conversation_id, fresh=True))
-            )
+            served = await service.find(caller_of(request), conversation_id, fresh=True)
+            return await self._json(served, views.conversation_of(served))
 
         @router.delete(
             "/conversations/{conversation_id}", status_code=204, tags=tag, summary="Delete a conversation for good"
@@ -300,7 +299,11 @@ class RestRoutes:
         ) -> dict[str, list[dict[str, JsonValue]]]:
             served = await service.find(caller_of(request), conversation_id)
             found = await served.chat.history()
-            return {"messages": [{"role": one.role, "text": one.text, "turn": one.turn} for one in found]}
+            shown = await service.shown(served)
+            said: list[dict[str, JsonValue]] = [
+                {"role": one.role, "text": shown.text(one.text), "turn": one.turn} for one in found
+            ]
+            return {"messages": said}
 
         @router.post(
             "/conversations/{conversation_id}/end", tags=tag, summary="Close a conversation",
@@ -309,7 +312,7 @@ class RestRoutes:
         async def end(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             await service.end(served)
-            return Json(views.conversation_of(served))
+            return await self._json(served, views.conversation_of(served))
 
         @router.post(
             "/conversations/{conversation_id}/undo", tags=tag, summary="Take the last turn back",
@@ -320,7 +323,7 @@ class RestRoutes:
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             await service.undo(served, None if wish is None else wish.turn)
-            return Json(views.conversation_of(served))
+            return await self._json(served, views.conversation_of(served))
 
         @router.post(
             "/conversations/{conversation_id}/fork", status_code=201, tags=tag,
@@ -335,7 +338,7 @@ class RestRoutes:
             served = await service.find(caller_of(request), conversation_id)
             wish = wish or ForkRequest()
             begun = await service.copy(served, wish.turn, views.checked_new_id(wish.id), key_of(key))
-            return _started(request, begun)
+            return await self._started(request, begun)
 
     # -- turns
 
@@ -358,7 +361,7 @@ class RestRoutes:
                 live = await service.stream(served, wish.text, key_of(key) or again, picked=wish.picked)
                 return self._events(served, live, after)
             turn = await service.send(served, wish.text, key_of(key), picked=wish.picked)
-            return Json(views.turn_of(served, turn))
+            return await self._json(served, views.turn_of(served, turn))
 
         @router.post(
             "/conversations/{conversation_id}/answer", tags=tag, summary="Answer what the conversation waits for",
@@ -373,7 +376,7 @@ class RestRoutes:
                 live = await service.stream_answer(served, wish.value, wish.pause, key_of(key) or again)
                 return self._events(served, live, after)
             turn = await service.answer(served, wish.value, wish.pause, key_of(key))
-            return Json(views.turn_of(served, turn))
+            return await self._json(served, views.turn_of(served, turn))
 
         @router.get(
             "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events"
@@ -381,7 +384,7 @@ class RestRoutes:
         async def turns(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id, fresh=True)
             found = await served.chat.turns()
-            return Json({"turns": [views.recorded_of(served, turn) for turn in found]})
+            return await self._json(served, {"turns": [views.recorded_of(served, turn) for turn in found]})
 
         @router.get(
             "/conversations/{conversation_id}/turns/{number}/why", tags=tag, summary="Explain a turn"
@@ -394,7 +397,7 @@ class RestRoutes:
             account = explain_turn(served.machine.program, served.chat.id, records, number)
             if account is None:
                 raise Problem("not-found", f"the conversation has no turn {number}")
-            return Json(views.explained(account))
+            return await self._json(served, views.explained(account))
 
     # -- runs
 
@@ -487,7 +490,8 @@ class RestRoutes:
             "paused": None,
         }
         try:
-            chat = (await self.service.find(caller, run_id, fresh=True)).chat
+            served = await self.service.find(caller, run_id, fresh=True)
+            chat = served.chat
         except ConversationNotFound:
             if not running:
                 raise
@@ -502,7 +506,21 @@ class RestRoutes:
             outcome = turns[-1].outcome if turns else ""
             view["status"] = "paused" if chat.paused is not None else outcome or "parked"
             view["output"] = turns[-1].output if turns else None
-        return view
+        shown = await self.service.shown(served)
+        document: dict[str, Any] = shown.document(view)
+        return document
+
+    # -- answers
+
+    async def _json(self, served: Served, document: Any) -> Response:
+        """Return a document of a conversation, without its secrets."""
+        shown = await self.service.shown(served)
+        return Json(shown.document(document))
+
+    async def _started(self, request: Request, begun: Begun) -> Response:
+        place = _place(request, "conversations", begun.served.id)
+        shown = await self.service.shown(begun.served)
+        return Json(shown.document(views.started_of(begun)), 201 if begun.is_new else 200, headers=place)
 
     # -- streams
 
@@ -518,29 +536,29 @@ class RestRoutes:
         """
         key, start = live.request_id, 0 if anew else after
         number = start
+        shown = await self.service.shown(served)
         try:
-            async for number, event in live.follow(start):
+            async for number, event in shown.follow(live, start):
                 told = views.told(served.machine, event)
                 if told is None:
                     continue
-                name, data = told
+                name, data = told[0], shown.document(told[1])
                 if anew and name == "delta":
                     data, anew = {**data, "restart": True}, False
                 yield sse(data, event=name, event_id=f"{key}:{number}")
             turn = await live.result()
-            yield sse(views.turn_of(served, turn), event="turn", event_id=f"{key}:{number + 1}")
+            shown = await self.service.shown(served)
+            data = shown.document(views.turn_of(served, turn))
+            yield sse(data, event="turn", event_id=f"{key}:{number + 1}")
         except Exception as error:
-            problem = problem_of(error)
-            yield sse(problem.document(), event="error", event_id=f"{key}:{number}")
+            document = shown.document(problem_of(error).document())
+            yield sse(document, event="error", event_id=f"{key}:{number}")
 
     async def _recorded(self, served: Served) -> AsyncGenerator[bytes]:
+        shown = await self.service.shown(served)
         for number, turn in enumerate(await served.chat.turns(), 1):
-            yield sse(views.turn_of(served, turn), event="turn", event_id=f"{RUN}:{number}")
-
-
-def _started(request: Request, begun: Begun) -> Response:
-    place = _place(request, "conversations", begun.served.id)
-    return Json(views.started_of(begun), 201 if begun.is_new else 200, headers=place)
+            data = shown.document(views.turn_of(served, turn))
+            yield sse(data, event="turn", event_id=f"{RUN}:{number}")
 
 
 def _place(request: Request, kind: str, name: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check, check_answer, check_start, may_answer
+from llm_fsm.server.secrecy import Redactor, Secrecy
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
@@ -51,6 +52,7 @@ class Service:
         self.gauge = Gauge(limits)
         self.turns = Turns()
         self.pool = WorkPool(limits)
+        self.secrecy = Secrecy()
         self.forgets: list[Callable[[Served], Awaitable[None]]] = []
         """Functions that forget a conversation which is about to be deleted."""
         self.is_closing = False
@@ -65,6 +67,10 @@ class Service:
             raise Problem("unavailable", "the server ends; ask again, and another one answers")
         self.gauge.request(caller)
         PLAYS.set(self)
+
+    async def shown(self, served: Served) -> Redactor:
+        """Return the last step for all that leaves of a conversation; see `secrecy`."""
+        return await self.secrecy.shown(served)
 
     async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Served:
         """Return a conversation. Raises ConversationNotFound, and Problem 403.
@@ -250,11 +256,16 @@ class Service:
     async def delete(self, served: Served) -> None:
         """Remove a conversation. Raises Problem 403."""
         check(served.caller, "manage", "delete a conversation", served.chat.id)
+        await self.discard(served)
+
+    async def discard(self, served: Served) -> None:
+        """Remove a conversation, for example a new one in which nothing happened. It needs no right."""
         for forget in self.forgets:
             await forget(served)
         self.machines.forget(served.chat.id)
         await served.machine.delete(served.chat.id)
         self.turns.drop_all(served.chat.id, running=True)
+        self.secrecy.forget(served.chat.id)
 
     # -- runs without a user
 

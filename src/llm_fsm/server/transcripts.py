@@ -25,6 +25,7 @@ from llm_fsm import events as ev
 from llm_fsm.errors import StoreError
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
+from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import MARK, Caller
 from llm_fsm.server.transcript_index import Entry
@@ -318,7 +319,8 @@ class Transcripts:
                 recorded = await self._exchanges(served)
                 place = _place_of(recorded, entry)
             if place is not None:
-                found.append(_Held(served, recorded, place, is_alone))
+                shown = await self._service.shown(served)
+                found.append(_Held(served, recorded, place, is_alone, shown))
         return found
 
     async def _by_end(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
@@ -362,7 +364,9 @@ class Transcripts:
 
     async def _exchanges(self, served: Served) -> list[Exchange]:
         texts = await served.machine.store.records(served.chat.id)
-        return exchanges(map(parse, texts))
+        shown = await self._service.shown(served)
+        found = exchanges(map(parse, texts))
+        return [one._replace(words=shown.text(one.words)) for one in found]
 
     async def _settled(self, served: Served, entry: Entry) -> None:
         """Wait for a turn that may be under way, here or in another process."""
@@ -382,13 +386,14 @@ class Transcripts:
 class _Held(NamedTuple):
     """A conversation that a key led to, with the place of the exchange of that key.
 
-    `is_alone`: the key led to no other one.
+    `is_alone`: the key led to no other one. `shown` takes its secrets out of what the client says of it.
     """
 
     served: Served
     exchanges: Sequence[Exchange]
     place: int
     is_alone: bool
+    shown: Redactor
 
 
 def joined_text(texts: Iterable[str]) -> str:
@@ -425,7 +430,8 @@ def _fit(held: _Held, before: Sequence[Said], known: int) -> _Fit:
         said = before[number]
         if said.role == "assistant":
             is_lost = is_lost or bool(joined)
-            is_told = not joined and held.exchanges[place].words.strip().startswith(said.text.strip())
+            answer = held.shown.text(said.text.strip())
+            is_told = not joined and held.exchanges[place].words.strip().startswith(answer)
             is_faithful = is_faithful and is_told
         elif not joined and _follows(held.exchanges, place, said):
             place += 1

@@ -122,6 +122,9 @@ def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], boo
 
     Names that are `foreign` are replaced too, each by its own.
     """
+    secrets = tuple(secrets)
+    if not secrets:
+        return value
     if isinstance(value, str):
         found = without(secrets, value)
         return value if found is None else found
@@ -162,11 +165,16 @@ _NAMES = frozenset(
 _VALUES = frozenset(
     (
         *("context", "values", "before", "arguments", "result", "value", "output", "input", "call", "report"),
-        *("reports", "custom_fields", "answer", "extra", "snapshot", "delta"),
+        *("reports", "custom_fields", "so_far", "attributes"),
     )
 )
 """Members of documents that hold JSON values of any form. Elsewhere, numbers and names belong to the form."""
 _IDENTIFIER = re.compile("[a-z_]+")
+
+
+def is_foreign_name(name: str) -> bool:
+    """Return true for a name of a JSON object that is data, such as an account number, and not an identifier."""
+    return _IDENTIFIER.fullmatch(name) is None
 
 
 def blotted(secrets: Iterable[str], document: Any) -> Any:
@@ -185,7 +193,7 @@ def blotted(secrets: Iterable[str], document: Any) -> Any:
 
 def _blotted(secrets: tuple[str, ...], value: Any, *, within: bool) -> Any:
     if within:
-        return redacted(secrets, value, foreign=lambda name: _IDENTIFIER.fullmatch(name) is None)
+        return redacted(secrets, value, foreign=is_foreign_name)
     if isinstance(value, Mapping):
         return {name: _member(secrets, name, item) for name, item in value.items()}
     if isinstance(value, list | tuple):

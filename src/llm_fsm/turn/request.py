@@ -11,7 +11,7 @@ from llm_fsm._text import each_escaped, escaped
 from llm_fsm.definition.models import Scope
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest
-from llm_fsm.session.redaction import redacted
+from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.session.reducer import KEPT_TURNS
 from llm_fsm.session.reply_schema import with_targets
 from llm_fsm.turn import tool_loop
@@ -68,23 +68,25 @@ def _sections(
 ) -> dict[str, str]:
     """Return the sections of a prompt that show the conversation, what is known and where it leads, by name."""
     session, scope = turn.session, turn.state.definition.context_scope
-    context = turn.machine.keys.shown(session.context, None if scope is None else scope.read)
+    secrets = turn.secrets()
+    known = turn.machine.keys.shown(session.context, None if scope is None else scope.read)
+    context: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
     further = _further_lines(turn, context)
     if further and scope is None:
         context = {key: value for key, value in context.items() if key not in further}
     user = _heard(turn, heard.user, words_only=words_only)
     return {
-        "history_summary": section(redacted(turn.secrets(), session.summary)) if session.summary else "",
-        "conversation_history": history_text(heard.window),
+        "history_summary": section(redacted(secrets, session.summary)) if session.summary else "",
+        "conversation_history": redacted(secrets, history_text(heard.window)),
         "further_context_keys": "\n".join(further.values()),
         "current_context": section(context),
-        "earlier_answers": "" if words_only or not session.flow else _earlier(turn),
-        "memory": section(redacted(turn.secrets(), buckets_of(session))) if turn.state.definition.memory else "",
+        "earlier_answers": "" if words_only or not session.flow else redacted(secrets, _earlier(turn)),
+        "memory": section(redacted(secrets, buckets_of(session))) if turn.state.definition.memory else "",
         "tool_results": section(_tool_results(turn)) if session.tool_results else "",
-        "refused": section(_refused(turn, scope)),
+        "refused": section(redacted(secrets, _refused(turn, scope))),
         "transitions": "" if words_only else _transitions(turn, available),
         "user_input": "" if user is None else escaped(user),
-        "said": section(redacted(turn.secrets(), "\n\n".join(turn.words))) if words_only else "",
+        "said": section(redacted(secrets, "\n\n".join(turn.words))) if words_only else "",
         "outcome": _outcome(turn) if words_only else "",
     }
 

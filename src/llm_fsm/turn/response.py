@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
-from llm_fsm.session.redaction import redacted
+from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -58,8 +58,10 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
 
 def fixed_words(machine: CompiledMachine, fixed: FixedReply, session: Session) -> str:
     """Return a fixed reply with the values of a conversation. Raises WordingError."""
-    system = redacted(machine.keys.secret_values(session.context), session.system_names())
-    return fixed.render(machine.in_words(machine.keys.visible(session.context)) | system)
+    secrets = machine.keys.secret_values(session.context)
+    known = machine.keys.visible(session.context)
+    visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
+    return fixed.render(machine.in_words(visible) | redacted(secrets, session.system_names()))
 
 
 def own_words(machine: CompiledMachine, state: CompiledState, session: Session) -> str:
