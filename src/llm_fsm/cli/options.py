@@ -67,6 +67,5 @@ def mcp_option(function: F) -> F:
 
 def db_option(function: F) -> F:
     """`--db URL`: where conversations are kept."""
-    return click.option(
-        "--db", metavar="URL", help="Where conversations are kept, e.g. sqlite:///bots.db or memory."
-    )(function)
+    text = "Where conversations are kept, e.g. sqlite:///bots.db or memory; else LLM_FSM_STORE, or LLM_FSM_STORE_FILE."
+    return click.option("--db", metavar="URL", help=text)(function)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import AsyncGenerator, Sequence
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -19,6 +20,9 @@ from llm_fsm.errors import ConfigurationError, UnreadableError
 from llm_fsm.stores.base import ListQuery, Store, checked_id, every_line
 from llm_fsm.stores.registry import default_path, resolve
 
+VARIABLE = "LLM_FSM_STORE"
+FILE_VARIABLE = "LLM_FSM_STORE_FILE"
+"""Where `--db` may be written instead: a command line with a password is readable for every user of a machine."""
 _AMBIGUOUS = 6
 _PAGE = 1000
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -43,18 +47,56 @@ def _default_file() -> Path:
         raise Failure(said, STORE) from error
 
 
+class _Place(NamedTuple):
+    """The URL of a store, and the option or variable that named it."""
+
+    url: str
+    source: str
+
+
+def _named_place(url: str | None, option: str) -> _Place | None:
+    """Return the place that the option, or else a variable, names; None if nobody names one. Raises UsageError."""
+    if url:
+        return _Place(url, option)
+    of_variable, of_file = os.environ.get(VARIABLE, "").strip(), os.environ.get(FILE_VARIABLE, "").strip()
+    if of_variable and of_file:
+        raise click.UsageError(f"{VARIABLE} and {FILE_VARIABLE} both name a store: set one of them")
+    if of_variable:
+        return _Place(of_variable, VARIABLE)
+    if of_file:
+        return _Place(_url_in(of_file), FILE_VARIABLE)
+    return None
+
+
+def _url_in(path: str) -> str:
+    """Return the URL of a store that a file holds, such as a mounted secret. Raises UsageError."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise click.UsageError(f"{FILE_VARIABLE}: {path}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{FILE_VARIABLE}: {path}: this is no text in UTF-8") from error
+    if len(lines) != 1:
+        raise click.UsageError(f"{FILE_VARIABLE}: {path}: write one URL of a store into it, and nothing else")
+    return lines[0]
+
+
 def open_store(url: str | None, option: str = "--db") -> Store:
-    """The store of an option, by default SQLite in the user's data folder.
+    """The store of an option, or else of a variable, by default SQLite in the user's data folder.
 
     Raises UsageError, and Failure for a file that is there and holds no conversations.
     """
-    chosen = url or f"sqlite:///{_default_file()}"
+    return _opened(_named_place(url, option))
+
+
+def _opened(place: _Place | None) -> Store:
+    chosen, source = place or _Place(f"sqlite:///{_default_file()}", "--db")
     try:
         return resolve(chosen)
     except (ConfigurationError, ValueError) as error:
         if os.path.isfile(chosen):
             raise Failure(f"{chosen}: is no store of conversations; {error}", STORE) from error
-        raise click.UsageError(f"{option}: {error}") from error
+        raise click.UsageError(f"{source}: {error}") from error
 
 
 def open_existing(url: str | None, option: str = "--db") -> Store | None:
@@ -62,11 +104,12 @@ def open_existing(url: str | None, option: str = "--db") -> Store | None:
 
     Raises Failure for a file that was named and does not exist: reading must not create it.
     """
-    store = open_store(url, option)
+    place = _named_place(url, option)
+    store = _opened(place)
     path = getattr(store, "path", None)
     if not isinstance(path, str) or path == ":memory:" or not _is_missing(path):
         return store
-    if url is None:
+    if place is None:
         return None
     raise Failure(f"{path}: there is no such file", STORE)
 
