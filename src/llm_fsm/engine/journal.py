@@ -264,3 +264,19 @@ def executed_entry(done: Executed) -> Entry:
 def entry_executed(entry: Entry) -> Executed:
     """Convert a journal entry to a function's result."""
     return read(entry, Executed, "a journal cannot be read: function")
+
+
+async def mark_failed(store: Store, conversation_id: str) -> None:
+    """Record that the turn in a journal was stopped and its caller knows. Call it under the conversation's lock.
+
+    Args:
+        store: The store.
+        conversation_id: The conversation.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    entries = [json.loads(text) for text in await store.journalled(conversation_id)]
+    if entries:
+        step = 1 + max(entry["step"] for entry in entries)
+        await store.journal(conversation_id, step, json.dumps({"kind": FAILED, "step": step}))

@@ -21,6 +21,7 @@ from llm_fsm import AsyncMachine, Choice, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm._json import escape
 from llm_fsm.server import views
+from llm_fsm.server.feed import Feed
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
@@ -36,15 +37,17 @@ VERSION = "1.0"
 class AgUi:
     """The route of this door over a service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, feed: Feed) -> None:
         self.service = service
+        self.feed = feed
         self.router = APIRouter(tags=["ag-ui"])
 
         @self.router.post("/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response)
         async def run(request: Request, definition: str, given: RunAgentInput) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, definition)
-            return event_stream(service, caller, self._encoded(caller, machine, given))
+            grace = 0 if _follows(given) else None
+            return event_stream(service, caller, self._encoded(caller, machine, given), grace_seconds=grace)
 
     async def _encoded(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
@@ -66,6 +69,10 @@ class AgUi:
         shown = await self.service.shown(served)
         before = shown.value(_state(served, served.chat.context))
         yield ag.StateSnapshotEvent(snapshot=before)
+        if _follows(given) and _last_user(given) is None and not given.resume:
+            async for followed in self._followed(served, given, greeting, shown):
+                yield followed
+            return
         live = None if greeting is not None else await self._turn(served, given)
         if live is None:
             async for standing in _standing(served, given, greeting, shown):
@@ -79,6 +86,32 @@ class AgUi:
         telling.shown = await self.service.shown(served)
         for told in telling.end(turn, before):
             yield told
+
+    async def _followed(
+        self, served: Served, given: RunAgentInput, greeting: str | None, shown: Redactor
+    ) -> AsyncGenerator[ag.BaseEvent]:
+        """Yield what happens in a thread between runs, until the conversation ends or the client leaves."""
+        state = shown.value(_state(served, served.chat.context))
+        happening = self.feed.follow(served)
+        if greeting:
+            for event in _spoken("0-assistant", shown.text(greeting)):
+                yield event
+        async for happened in happening:
+            turn = happened.turn
+            if turn is None:
+                continue
+            message = f"{happened.position[0]}-assistant"
+            for event in _spoken(message, happened.data["text"]):
+                yield event
+            shown = await self.service.shown(served)
+            now = shown.value(_state(served, turn.context))
+            changes = _patch(state, now)
+            state = now
+            if changes:
+                yield ag.StateDeltaEvent(delta=changes)
+            if turn.ended:
+                yield _finished(given, turn, turn.choices, shown)
+                return
 
     async def _conversation(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
@@ -210,6 +243,19 @@ async def _standing(
     yield ag.StepFinishedEvent(step_name=served.chat.state)
     last = (await served.chat.turns())[-1]
     yield _finished(given, last, served.chat.choices, shown)
+
+
+def _spoken(message: str, text: str) -> Iterator[ag.BaseEvent]:
+    """Yield a whole message of the assistant; nothing for no text."""
+    if text:
+        yield ag.TextMessageStartEvent(message_id=message, role="assistant")
+        yield ag.TextMessageContentEvent(message_id=message, delta=text)
+        yield ag.TextMessageEndEvent(message_id=message)
+
+
+def _follows(given: RunAgentInput) -> bool:
+    """Return true if a run shall stay open for what happens between messages."""
+    return isinstance(given.forwarded_props, dict) and given.forwarded_props.get("follow") is True
 
 
 def _finished(

@@ -20,8 +20,11 @@ from starlette.types import Receive, Scope, Send
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
+from llm_fsm.server.between import between
+from llm_fsm.server.feed import Feed
 from llm_fsm.server.guard import Answered, RequestGuard
 from llm_fsm.server.limits import Limits
+from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
@@ -90,6 +93,7 @@ def create_app(
         machines = machines.values()
     limits = limits or Limits()
     service = Service(Machines(machines), limits)
+    feed = Feed(service.machines, service.secrecy)
     metrics = Metrics(service)
     mcp: Any = import_module("llm_fsm.server.mcp_server").Door(service) if find_spec("mcp") else None
 
@@ -101,7 +105,7 @@ def create_app(
                     stack.push_async_callback(machine.close)
             stack.push_async_callback(service.pool.close)
             stack.callback(metrics.start())
-            await stack.enter_async_context(upkeep(service, due_seconds, changed))
+            await stack.enter_async_context(upkeep(service, due_seconds, changed, (service.stopping.run(),)))
             if mcp is not None:
                 await stack.enter_async_context(mcp.opened())
             service.is_closing = False
@@ -122,8 +126,10 @@ def create_app(
     )
     app.service = service
     RestRoutes(service, app.router)
+    app.include_router(listings(service))
+    app.include_router(between(service, feed))
     app.include_router(OpenAI(service).router)
-    app.include_router(AgUi(service).router)
+    app.include_router(AgUi(service, feed).router)
     app.include_router(health.router(service), include_in_schema=False)
     app.include_router(metrics.router, include_in_schema=False)
     app.include_router(pages.router(), include_in_schema=False)

@@ -6,10 +6,8 @@ import hashlib
 import heapq
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from llm_fsm import AsyncConversation, AsyncMachine
 from llm_fsm.definition.subflows import read_document
@@ -17,7 +15,7 @@ from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check
 from llm_fsm.server.tokens import Caller
-from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, just_before, kept_definition
+from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition, storable
 
 CACHED = 4096
 """The most conversations in the cache, so that the next message does not read them again."""
@@ -133,36 +131,38 @@ class Machines:
                 return machine
         return None
 
-    async def listed(
-        self, caller: Caller, after: str | None, limit: int, only: Mapping[str, Any], prefix: str = ""
-    ) -> Sequence[Listed]:
-        """Return the conversations of a caller in order of their ids, after `after`.
+    async def listed(self, caller: Caller, query: ListQuery) -> Sequence[Listed]:
+        """Return the conversations of a caller that match a query, in its order.
 
-        `only`: definition, state and ended as in `Store.list`; `prefix`: the beginning of their ids.
+        `after` is an id in the store. `begins` is the beginning of ids as the caller knows them.
 
         Raises Problem 403.
         """
         check(caller, "read", "list conversations")
-        begins = caller.stored(prefix)
-        place = just_before(begins) if begins else None
-        if after is not None:
-            place = caller.stored(after)
-        query = ListQuery(after=place, limit=_PAGE, **only)
+        wanted = replace(query, begins=caller.stored(query.begins), limit=_PAGE)
 
         async def page(store: Store) -> Sequence[Listed]:
             found: list[Listed] = []
-            async for line in every_line(store, query):
-                if not line.conversation_id.startswith(begins):
-                    if line.conversation_id > begins:
-                        break
-                elif line.definition in self._machines and caller.may_use(line.definition):
+            async for line in every_line(store, wanted):
+                if len(found) == query.limit:
+                    break
+                if line.definition in self._machines and caller.may_use(line.definition):
                     found.append(line)
-                    if len(found) == limit:
-                        break
             return found
 
         pages = [await page(store) for store in self.stores]
-        return list(heapq.merge(*pages, key=attrgetter("conversation_id")))[:limit]
+        merged = heapq.merge(*pages, key=query.key, reverse=query.descends)
+        return list(merged)[: query.limit]
+
+    async def counted(self, caller: Caller, query: ListQuery) -> int:
+        """Count the conversations of a caller that match a query. Raises Problem 403."""
+        check(caller, "read", "list conversations")
+        wanted = replace(query, begins=caller.stored(query.begins))
+        count = 0
+        for name, machine in self._machines.items():
+            if caller.may_use(name) and query.definition in (None, storable(name)):
+                count += await machine.store.count(replace(wanted, definition=storable(name)))
+        return count
 
 
 def new_id(caller: Caller, kind: str, key: str | None) -> str:

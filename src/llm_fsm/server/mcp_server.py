@@ -21,12 +21,15 @@ from llm_fsm import AsyncMachine, __version__
 from llm_fsm.definition.schema import definition_schema
 from llm_fsm.documents.discovery import travelling
 from llm_fsm.server import views, workbench
+from llm_fsm.server.feed import Feed
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+LONGEST_WAIT = 60.0
+"""Seconds that a tool waits for turns."""
 _INSTRUCTIONS = (
     "Conversations with machines that are written as JSON files: list_definitions, then start_conversation, "
     "send_message, and answer where something is `paused`. To write such a file: read the resources "
@@ -81,7 +84,7 @@ def mcp_server(service: Service) -> MCPServer[Any]:
 
 
 def _add_conversations(server: MCPServer[Any], service: Service) -> None:
-    machines, tool = service.machines, _tools(server)
+    machines, tool, feed = service.machines, _tools(server), Feed(service.machines, service.secrecy)
 
     async def found(ctx: Context[Any, Any], conversation_id: str) -> Served:
         return await service.find(_caller(ctx), conversation_id, fresh=True)
@@ -150,6 +153,26 @@ def _add_conversations(server: MCPServer[Any], service: Service) -> None:
         served = await found(ctx, conversation_id)
         history = [{"role": one.role, "text": one.text, "turn": one.turn} for one in await served.chat.history()]
         return await shown(served, {**views.conversation_of(served), "history": history})
+
+    @tool
+    async def wait_for_turns(
+        ctx: Context[Any, Any], conversation_id: str, after: int | None = None, seconds: float = 20.0
+    ) -> dict[str, Any]:
+        """Wait for what happens between messages: reminders, time-outs, words of the program or an operator, the end.
+
+        Returns new turns at once, or none after so many seconds (at most 60). `after`: pass `next` of the last call;
+        without it, only what happens from now on counts.
+        """
+        served = await found(ctx, conversation_id)
+        position = None if after is None else (after + 1, 0)
+        turns: list[dict[str, Any]] = []
+        last = after or 0
+        with service.gauge.stream(served.caller):
+            async for happened in feed.follow(served, position, seconds=max(0.0, min(seconds, LONGEST_WAIT))):
+                last = happened.position[0] if happened.turn is not None else max(last, happened.position[0] - 1)
+                if happened.turn is not None:
+                    turns.append(dict(happened.data))
+        return {"turns": turns, "next": last}
 
     @tool
     async def run_machine(

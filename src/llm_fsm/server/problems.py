@@ -35,6 +35,7 @@ KINDS: Mapping[str, Kind] = {
     "method-not-allowed": Kind(405, "Method not allowed", "the address exists and does not take this method"),
     "timeout": Kind(408, "Too slow", "the body did not arrive in time"),
     "conflict": Kind(409, "Conflict", "it does not fit the state of the conversation, or its key was used already"),
+    "cancelled": Kind(409, "Stopped on request", "somebody stopped the turn of this message"),
     "ended": Kind(410, "The conversation has ended", "a message to a conversation that is over"),
     "too-large": Kind(413, "Too large", "the body is larger than the server takes"),
     "unsupported-media-type": Kind(415, "Not JSON", "the Content-Type of the body is not application/json"),

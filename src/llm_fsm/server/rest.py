@@ -18,18 +18,20 @@ from llm_fsm.server import views
 from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
-from llm_fsm.server.rights import check_list
 from llm_fsm.server.service import RUN, Begun, Service
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
+from llm_fsm.stores.base import MAX_LABELS
 
 PING_SECONDS = 15
 Form = Literal["svg", "mermaid", "dot"]
 _KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
 
 
-class _RequestBody(BaseModel):
+class RequestBody(BaseModel):
+    """A body of a request, in which no other names are allowed."""
+
     model_config = ConfigDict(extra="forbid")
 
 
@@ -38,44 +40,48 @@ NewId = Annotated[
 ]
 
 
-class StartRequest(_RequestBody):
-    """A conversation to begin. `greet` false: it sends no message before the first one of the user."""
+class StartRequest(RequestBody):
+    """A conversation to begin. `greet` false: it sends no message before the first one of the user.
+
+    `metadata`: labels such as `user`, by which `GET /conversations` finds it.
+    """
 
     definition: str = Field(max_length=200)
     context: dict[str, JsonValue] = {}
     id: NewId = None
     greet: bool = True
     state: str | None = Field(default=None, max_length=200)
+    metadata: dict[str, str] = Field(default={}, max_length=MAX_LABELS)
 
 
-class MessageRequest(_RequestBody):
+class MessageRequest(RequestBody):
     """A message of the user. `picked`: the text is the label of one of the `choices`, which needs no model."""
 
     text: str = Field(max_length=100_000)
     picked: bool = False
 
 
-class AnswerRequest(_RequestBody):
+class AnswerRequest(RequestBody):
     """The answer to the pause of a conversation. `pause`: the id of the pause."""
 
     value: JsonValue
     pause: str | None = Field(default=None, max_length=200)
 
 
-class UndoRequest(_RequestBody):
+class UndoRequest(RequestBody):
     """Undo the last turn. `turn`: only if the last turn has this number."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
 
 
-class ForkRequest(_RequestBody):
+class ForkRequest(RequestBody):
     """Copy a conversation as it was after a turn; without `turn`, as it is now."""
 
     turn: int | None = Field(default=None, ge=0, le=2**53)
     id: NewId = None
 
 
-class RunRequest(_RequestBody):
+class RunRequest(RequestBody):
     """A run to begin. `background`: vision_mission, goals, todo_list and custom_fields of the work."""
 
     definition: str = Field(max_length=200)
@@ -83,23 +89,6 @@ class RunRequest(_RequestBody):
     context: dict[str, JsonValue] = {}
     background: dict[str, JsonValue] | None = None
     id: NewId = None
-
-
-class ListRequest(_RequestBody):
-    """The conversations to list: after an id, of a definition, in a state, ended or not."""
-
-    after: str | None = Field(default=None, max_length=200)
-    limit: int = Field(default=100, ge=1, le=1000)
-    definition: str | None = Field(default=None, max_length=200)
-    state: str | None = Field(default=None, max_length=200)
-    ended: bool | None = None
-
-
-class ListView(BaseModel):
-    """A page of conversations. `next`: pass it as `after` for the next page; null at the end."""
-
-    conversations: list[views.ListedView]
-    next: str | None
 
 
 def caller_of(request: Request) -> Caller:
@@ -158,9 +147,16 @@ def last_event(request: Request) -> tuple[str | None, int]:
 
 
 def event_stream(
-    service: Service, caller: Caller, events: AsyncGenerator[bytes], headers: Mapping[str, str] | None = None
+    service: Service,
+    caller: Caller,
+    events: AsyncGenerator[bytes],
+    headers: Mapping[str, str] | None = None,
+    *,
+    grace_seconds: float | None = None,
 ) -> Response:
     """Return server-sent events as an answer. The stream is counted, kept alive, and ended if the client reads nothing.
+
+    `grace_seconds`: how long it may go on while the server ends; None: as long as a turn.
 
     Raises:
         Problem: Too many streams are open (429).
@@ -173,7 +169,7 @@ def event_stream(
         sep="\n",
         ping=PING_SECONDS,
         send_timeout=limits.send_seconds,
-        shutdown_grace_period=limits.shutdown_seconds,
+        shutdown_grace_period=limits.shutdown_seconds if grace_seconds is None else grace_seconds,
     ).counted(service, caller)
 
 
@@ -262,21 +258,9 @@ class RestRoutes:
                 greet=wish.greet,
                 state=wish.state,
                 key=key_of(key),
+                metadata=wish.metadata,
             )
             return await self._started(request, begun)
-
-        @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
-        async def list_conversations(
-            request: Request, wish: Annotated[ListRequest, Query()]
-        ) -> Response:
-            caller = caller_of(request)
-            check_list(caller)
-            only = wish.model_dump(include={"definition", "state", "ended"})
-            if not all(name is None or str(name).isprintable() for name in (wish.after, *only.values())):
-                raise Problem("invalid", "names and ids have no control characters")
-            lines = await service.machines.listed(caller, wish.after, wish.limit + 1, only)
-            page = [views.listed_of(caller.public(line.conversation_id), line) for line in lines[: wish.limit]]
-            return Json({"conversations": page, "next": page[-1]["id"] if len(lines) > wish.limit else None})
 
         @router.get(
             "/conversations/{conversation_id}", tags=tag, summary="Read a conversation",

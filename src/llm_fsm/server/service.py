@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
@@ -15,14 +15,18 @@ from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
-from llm_fsm.server.rights import check, check_answer, check_start, may_answer
+from llm_fsm.server.rights import check, check_answer, check_list, check_start, may_answer
 from llm_fsm.server.secrecy import Redactor, Secrecy
+from llm_fsm.server.stopping import Stopping, stopped
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
+from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
 
 PLAYS: ContextVar[Service | None] = ContextVar("llm_fsm_plays", default=None)
 """The service that plays the current turn; None for machines of the host."""
+DELETED_AT_ONCE = 500
+"""Lines of a listing that are read before their conversations are deleted."""
 RUN = "run"
 """The request id of a run in `Turns`, because a run has no message."""
 _NO_PAUSE = ""
@@ -53,6 +57,7 @@ class Service:
         self.turns = Turns()
         self.pool = WorkPool(limits)
         self.secrecy = Secrecy()
+        self.stopping = Stopping()
         self.forgets: list[Callable[[Served], Awaitable[None]]] = []
         """Functions that forget a conversation which is about to be deleted."""
         self.is_closing = False
@@ -101,20 +106,22 @@ class Service:
         state: str | None = None,
         key: str | None = None,
         history: Iterable[tuple[str, str]] | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Begun:
         """Begin a conversation, or return the one of the same key. Raises ConversationConflict, and Problem 403.
 
-        `history`: messages from elsewhere, as (role, text).
+        `history`: messages from elsewhere, as (role, text). `metadata`: labels for listings.
         """
         name = conversation_id or new_id(caller, "start", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, state=state)
         try:
-            chat = await machine.start(context, stored, greet, state, history=history)
+            chat = await machine.start(context, stored, greet, state, history=history, metadata=metadata)
         except ConversationConflict:
             if key is None:
                 raise
-            return Begun(*await self._same_start(caller, machine, name, context, state), is_new=False)
+            found = await self._same_start(caller, machine, name, context, state=state, metadata=metadata)
+            return Begun(*found, is_new=False)
         return Begun(self.machines.cache(caller, machine, chat), chat.greeting, is_new=True)
 
     async def _same_start(
@@ -123,14 +130,16 @@ class Service:
         machine: AsyncMachine,
         name: str,
         context: Mapping[str, Any] | None,
+        *,
         state: str | None,
+        metadata: Mapping[str, str] | None,
     ) -> tuple[Served, str]:
         served = await self.find(caller, name)
         first = (await served.chat.turns())[0]
         began = next((event for event in first.events if isinstance(event, ev.Started)), None)
         wanted = machine.definition.initial_state if state is None else state
         same = began is not None and dict(began.context) == dict(context or {}) and began.state == wanted
-        if served.machine is not machine or not same:
+        if served.machine is not machine or not same or served.chat.metadata != dict(metadata or {}):
             raise ConversationConflict("this idempotency key already began another conversation; use a new one")
         return served, first.text
 
@@ -138,7 +147,8 @@ class Service:
         """Send a message; `picked`: it is the label of a choice. Raises the errors of `AsyncConversation.send`."""
         check(served.caller, "talk", "send messages", served.chat.id)
         try:
-            return await served.chat.send(_said(text, picked=picked), request_id=request_id)
+            async with self.stopping.running(served.machine.store, served.chat.id):
+                return await served.chat.send(_said(text, picked=picked), request_id=request_id)
         except ConversationNotFound:  # another process deleted it, so its id is free
             self.machines.forget(served.chat.id)
             raise
@@ -146,7 +156,8 @@ class Service:
     async def answer(self, served: Served, value: object, pause: str | None, request_id: str | None) -> Turn:
         """Answer the pause. Raises the errors of `AsyncConversation.answer`."""
         meant = await self._pause(served, pause, request_id)
-        return await served.chat.answer(value, pause=meant, request_id=request_id)
+        async with self.stopping.running(served.machine.store, served.chat.id):
+            return await served.chat.answer(value, pause=meant, request_id=request_id)
 
     async def stream(self, served: Served, text: str, request_id: str | None, *, picked: bool = False) -> LiveTurn:
         """Send a message, and return a turn that can be followed. Raises the errors of `Turns.begin`, and Problem 429.
@@ -155,12 +166,13 @@ class Service:
         self.gauge.check_streams(served.caller)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
-        return self.turns.begin(
+        live = self.turns.begin(
             served.chat.id,
             key,
             ("message", text),
             lambda: served.chat.stream(_said(text, picked=picked), request_id=key),
         )
+        return self._stoppable(served, live)
 
     async def stream_answer(
         self, served: Served, value: object, pause: str | None, request_id: str | None
@@ -170,12 +182,26 @@ class Service:
         meant = await self._pause(served, pause, request_id)
         key = request_id or uuid.uuid4().hex
         await self._drop_unrecorded(served, key)
-        return self.turns.begin(
+        live = self.turns.begin(
             served.chat.id,
             key,
             ("answer", value),
             lambda: served.chat.stream_answer(value, pause=meant, request_id=key),
         )
+        return self._stoppable(served, live)
+
+    def _stoppable(self, served: Served, live: LiveTurn) -> LiveTurn:
+        """Let a turn be stopped while it runs."""
+        if live.task is not None and not live.is_over:
+            stored = served.chat.id
+            self.stopping.add(live, served.machine.store, stored, lambda: live.stop(stopped()))
+            live.task.add_done_callback(lambda _: self.stopping.remove(live, stored))
+        return live
+
+    async def cancel_turn(self, served: Served) -> bool:
+        """Stop the turn that is under way, in any process. Raises the errors of `Stopping.stop`, and Problem 403."""
+        check(served.caller, "talk", "stop a turn", served.chat.id)
+        return await self.stopping.stop(served.machine.store, served.chat.id)
 
     async def _drop_unrecorded(self, served: Served, request_id: str) -> None:
         """Forget a finished turn unless the store holds it: only the store knows what was deleted or begun anew."""
@@ -266,6 +292,56 @@ class Service:
         await served.machine.delete(served.chat.id)
         self.turns.drop_all(served.chat.id, running=True)
         self.secrecy.forget(served.chat.id)
+
+    # -- many conversations
+
+    async def listed(self, caller: Caller, query: ListQuery) -> Sequence[Listed]:
+        """Return conversations that a caller may read. Raises Problem 403."""
+        check_list(caller)
+        return await self.machines.listed(caller, query)
+
+    async def counted(self, caller: Caller, query: ListQuery) -> int:
+        """Count the conversations that a caller may read. Raises Problem 403."""
+        check_list(caller)
+        return await self.machines.counted(caller, query)
+
+    async def delete_all(self, caller: Caller, query: ListQuery) -> int:
+        """Delete all conversations of a caller that match, and return their number. Raises Problem 403.
+
+        Those of definitions that are not served any more are deleted, too, unless the caller is limited to definitions.
+        """
+        check(caller, "manage", "delete conversations")
+        wanted = replace(query, begins=caller.stored(query.begins), limit=DELETED_AT_ONCE)
+        deleted, before = 0, -1
+        while deleted != before:  # until a whole round finds none: some may begin meanwhile
+            before = deleted
+            for store in self.machines.stores:
+                async for line in every_line(store, wanted):
+                    if caller.may_use(line.definition):
+                        deleted += await self._delete_line(caller, store, line.conversation_id)
+        return deleted
+
+    async def _delete_line(self, caller: Caller, store: Store, stored: str) -> bool:
+        try:
+            served = await self.find(caller, caller.public(stored))
+        except ConversationNotFound:  # its definition is not served any more
+            return await store.delete(stored)
+        await self.delete(served)
+        return True
+
+    # -- between messages
+
+    async def say(self, served: Served, text: str, request_id: str | None) -> Turn:
+        """Say something to the user. Raises the errors of `AsyncConversation.say`, and Problem 403."""
+        check(served.caller, "say", "speak for the program", served.chat.id)
+        return await served.chat.say(text, request_id=request_id)
+
+    async def update(
+        self, served: Served, context: Mapping[str, Any], state: str | None, request_id: str | None
+    ) -> Turn:
+        """Change keys or the state. Raises the errors of `AsyncConversation.update`, and Problem 403."""
+        check(served.caller, "seed", "change keys or the state", served.chat.id)
+        return await served.chat.update(context, state, request_id=request_id)
 
     # -- runs without a user
 

@@ -31,6 +31,8 @@ class LiveTurn:
         self.events: list[Event] = []
         self.turn: Turn | None = None
         self.error: Exception | None = None
+        self.stopped: Exception | None = None
+        """The error for followers, once somebody asked to stop the turn."""
         self.task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
@@ -51,10 +53,20 @@ class LiveTurn:
                 self.events.append(event)
                 self._tell()
             self.turn = stream.turn
+        except asyncio.CancelledError:
+            if self.stopped is None:
+                raise
+            self.error = self.stopped
         except Exception as error:  # reported to all followers, and not lost in the task
             self.error = error
         finally:
             self._tell()
+
+    def stop(self, error: Exception) -> None:
+        """Stop the turn. Its followers get the error."""
+        if self.task is not None and not self.is_over:
+            self.stopped = error
+            self.task.cancel()
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from llm_fsm import AsyncMachine
 from llm_fsm.server.faults import report
@@ -15,10 +16,13 @@ RELOAD_SECONDS = 0.5
 
 @asynccontextmanager
 async def upkeep(
-    service: Service, due_seconds: float | None, changed: Callable[[], Iterable[AsyncMachine]] | None = None
+    service: Service,
+    due_seconds: float | None,
+    changed: Callable[[], Iterable[AsyncMachine]] | None = None,
+    further: Iterable[Coroutine[Any, Any, None]] = (),
 ) -> AsyncGenerator[None]:
-    """Run tasks at intervals, while it is entered."""
-    tasks: list[asyncio.Task[None]] = []
+    """Run tasks at intervals, and further ones that end when they are cancelled, while it is entered."""
+    tasks = [asyncio.create_task(work) for work in further]
     if due_seconds is not None:
         tasks.append(asyncio.create_task(_look(service, due_seconds)))
     if changed is not None:

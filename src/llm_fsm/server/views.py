@@ -85,6 +85,7 @@ class ConversationView(BaseModel):
     paused: PausedView | None
     due: float | None
     choices: list[ChoiceView]
+    metadata: dict[str, str]
 
 
 class StartedView(ConversationView):
@@ -103,6 +104,7 @@ class ListedView(BaseModel):
     turns: int
     created: float
     updated: float
+    metadata: dict[str, str]
 
 
 class RunView(BaseModel):
@@ -197,6 +199,7 @@ def conversation_of(served: Served) -> dict[str, Any]:
         "paused": paused_of(chat.paused),
         "due": chat.due,
         "choices": choices_of(chat.choices),
+        "metadata": chat.metadata,
     }
 
 
@@ -230,7 +233,8 @@ def explained(account: Explanation) -> dict[str, Any]:
 
 def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
     """Return a line of the listing."""
-    return {"id": held_id, **{name: getattr(line, name) for name in ListedView.model_fields if name != "id"}}
+    shown = {name: getattr(line, name) for name in ListedView.model_fields if name != "id"}
+    return {"id": held_id, **shown, "metadata": dict(line.metadata)}
 
 
 _INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {

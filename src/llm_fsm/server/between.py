@@ -1,0 +1,117 @@
+"""The REST door for what happens between messages: the program's words and changes, events, and stopping a turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from pydantic import BaseModel, Field, JsonValue
+from starlette.responses import Response
+
+from llm_fsm.server import views
+from llm_fsm.server.encoding import Json, sse
+from llm_fsm.server.feed import Feed, Position
+from llm_fsm.server.machines import Served
+from llm_fsm.server.problems import Problem, problem_of
+from llm_fsm.server.rest import ConversationId, Key, RequestBody, caller_of, event_stream, key_of, last_event
+from llm_fsm.server.service import Service
+
+_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+class SayRequest(RequestBody):
+    """Words for the user, between messages. They are not changed."""
+
+    text: str = Field(max_length=100_000)
+
+
+class UpdateRequest(RequestBody):
+    """Changes between messages. `context`: values by key, null deletes one. `state`: the state to move to."""
+
+    context: dict[str, JsonValue] = Field(default={})
+    state: str | None = Field(default=None, max_length=200)
+
+
+class CancelledView(BaseModel):
+    """The answer to a stopped turn. `cancelled`: false if the turn was saved before it could be stopped."""
+
+    cancelled: bool
+
+
+def between(service: Service, feed: Feed) -> APIRouter:
+    """Return the routes of this door over a service and its feed."""
+    router = APIRouter()
+    tag: list[Any] = ["between messages"]
+
+    @router.get(
+        "/conversations/{conversation_id}/events", tags=tag, summary="Follow a conversation",
+        response_class=Response, responses={200: {"content": _STREAM}},
+        description="Everything that happens, by whomever: reminders, time-outs, words of the program, messages and "
+        "their turns, the end. It begins with `conversation`, or after Last-Event-ID, or after record number `after`.",
+    )  # fmt: skip
+    async def follow(
+        request: Request,
+        conversation_id: ConversationId,
+        after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    ) -> Response:
+        served = await service.find(caller_of(request), conversation_id, fresh=True)
+        position = _position(request)
+        if position is None and after is not None:
+            position = (after + 1, 0)
+        return event_stream(service, served.caller, _events(feed, served, position), grace_seconds=0)
+
+    @router.post(
+        "/conversations/{conversation_id}/say", tags=tag, summary="Say something to the user between messages",
+        response_model=views.TurnView,
+    )  # fmt: skip
+    async def say(request: Request, conversation_id: ConversationId, wish: SayRequest, key: Key = None) -> Response:
+        served = await service.find(caller_of(request), conversation_id)
+        turn = await service.say(served, wish.text, key_of(key))
+        shown = await service.shown(served)
+        return Json(shown.document(views.turn_of(served, turn)))
+
+    @router.post(
+        "/conversations/{conversation_id}/update", tags=tag, summary="Change keys or the state between messages",
+        response_model=views.TurnView,
+    )  # fmt: skip
+    async def update(
+        request: Request, conversation_id: ConversationId, wish: UpdateRequest, key: Key = None
+    ) -> Response:
+        served = await service.find(caller_of(request), conversation_id)
+        turn = await service.update(served, wish.context, wish.state, key_of(key))
+        shown = await service.shown(served)
+        return Json(shown.document(views.turn_of(served, turn)))
+
+    @router.post(
+        "/conversations/{conversation_id}/cancel", tags=tag, summary="Stop the turn that is under way",
+        response_model=CancelledView,
+    )  # fmt: skip
+    async def cancel(
+        request: Request, conversation_id: ConversationId, _: Annotated[dict[str, JsonValue] | None, Body()] = None
+    ) -> Response:
+        served = await service.find(caller_of(request), conversation_id)
+        return Json({"cancelled": await service.cancel_turn(served)})
+
+    return router
+
+
+def _position(request: Request) -> Position | None:
+    """Return the position in `Last-Event-ID`. Raises Problem 400."""
+    record, number = last_event(request)
+    if record is None:
+        return None
+    if not record.isascii() or not record.isdecimal() or len(record) > 15:
+        raise Problem("bad-request", "this Last-Event-ID was not given by this stream")
+    return int(record), number
+
+
+async def _events(feed: Feed, served: Served, position: Position | None) -> AsyncGenerator[bytes]:
+    """Yield server-sent events. An error is an event, because the status was sent before."""
+    last = "0:0" if position is None else f"{position[0]}:{position[1]}"
+    try:
+        async for happened in feed.follow(served, position):
+            last = happened.id
+            yield sse(happened.data, event=happened.name, event_id=last)
+    except Exception as error:
+        yield sse(problem_of(error).document(), event="error", event_id=last)

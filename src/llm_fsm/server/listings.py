@@ -1,0 +1,162 @@
+"""The REST door for many conversations: find, count and delete them by filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from starlette.responses import Response
+
+from llm_fsm.server import views
+from llm_fsm.server.encoding import Json
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.rest import caller_of
+from llm_fsm.server.service import Service
+from llm_fsm.stores.base import ListQuery, checked_metadata
+
+_LABEL = "metadata."
+"""The beginning of parameters that are labels, as in `metadata.user=ada`."""
+
+
+def _moment(given: object) -> object:
+    """Read a time: seconds since the epoch, or a date and time of RFC 3339. Raises ValueError."""
+    if not isinstance(given, str):
+        return given
+    try:
+        seconds = float(given)
+    except ValueError:
+        moment = datetime.fromisoformat(given.replace(" ", "+"))  # an unescaped + arrives as a space
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(seconds):
+        raise ValueError("a time is a number of seconds, or a date and time")
+    return seconds
+
+
+Moment = Annotated[
+    float | None,
+    BeforeValidator(_moment),
+    Field(default=None, description="Seconds since the epoch, or a date and time such as 2026-11-27T18:00:00Z."),
+]
+Name = Annotated[str | None, Field(default=None, max_length=200)]
+
+
+class FilterRequest(BaseModel):
+    """The conversations that are meant. Filters join. `metadata.KEY=TEXT` filters by a label, such as `metadata.user`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    definition: Name
+    state: Name
+    ended: bool | None = None
+    updated_since: Moment
+    updated_before: Moment
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in self.model_extra or {}:
+            if not name.startswith(_LABEL):
+                raise ValueError(f"there is no parameter {name!r:.80}; labels begin with {_LABEL}")
+        for text in (self.definition, self.state):
+            if text is not None and not text.isprintable():
+                raise ValueError("names have no control characters")
+        checked_metadata(self.metadata)
+        return self
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The labels, by key."""
+        return {name.removeprefix(_LABEL): text for name, text in (self.model_extra or {}).items()}
+
+    def query(self, **more: Any) -> ListQuery:
+        """Return the query of these filters, with further settings."""
+        return ListQuery(
+            definition=self.definition,
+            state=self.state,
+            ended=self.ended,
+            metadata=self.metadata,
+            updated_since=self.updated_since,
+            updated_before=self.updated_before,
+            **more,
+        )
+
+
+class ListRequest(FilterRequest):
+    """A page of conversations. `after`: `next` of the page before. `count`: also count all that match."""
+
+    after: str | None = Field(default=None, max_length=250)
+    limit: int = Field(default=100, ge=1, le=1000)
+    order: Literal["id", "updated", "-updated"] = "id"
+    count: bool = False
+
+
+class ListView(BaseModel):
+    """A page of conversations. `next`: pass it as `after` for the next page; null at the end. `count`: if asked for."""
+
+    conversations: list[views.ListedView]
+    next: str | None
+    count: int | None = None
+
+
+class DeletedView(BaseModel):
+    """The number of conversations that were deleted."""
+
+    deleted: int
+
+
+def listings(service: Service) -> APIRouter:
+    """Return the routes of this door over a service."""
+    router = APIRouter()
+    tag: list[Any] = ["conversations"]
+
+    @router.get("/conversations", tags=tag, summary="List and count conversations", response_model=ListView)
+    async def list_conversations(request: Request, wish: Annotated[ListRequest, Query()]) -> Response:
+        caller = caller_of(request)
+        name, time = _place(wish)
+        stored = None if name is None else caller.stored(name)
+        query = wish.query(after=stored, after_updated=time, order=wish.order, limit=wish.limit + 1)
+        lines = await service.listed(caller, query)
+        page = [views.listed_of(caller.public(line.conversation_id), line) for line in lines[: wish.limit]]
+        more = len(lines) > wish.limit
+        found: dict[str, Any] = {"conversations": page, "next": _next(page[-1], wish) if more else None}
+        if wish.count:
+            found["count"] = await service.counted(caller, wish.query())
+        return Json(found)
+
+    @router.delete(
+        "/conversations", tags=tag, summary="Delete all conversations that match, for good", response_model=DeletedView
+    )
+    async def delete_conversations(request: Request, wish: Annotated[FilterRequest, Query()]) -> Response:
+        query = wish.query()
+        if query == ListQuery():
+            raise Problem("invalid", "say which conversations to delete: give a filter, such as metadata.user")
+        return Json({"deleted": await service.delete_all(caller_of(request), query)})
+
+    return router
+
+
+def _next(line: Mapping[str, Any], wish: ListRequest) -> str:
+    """Return the place of a line in its listing."""
+    return str(line["id"]) if wish.order == "id" else f"{line['updated']!r}:{line['id']}"
+
+
+def _place(wish: ListRequest) -> tuple[str | None, float | None]:
+    """Return id and time of the last line of the page before. Raises Problem 422."""
+    if wish.after is None:
+        return None, None
+    if not wish.after.isprintable():
+        raise Problem("invalid", "ids have no control characters")
+    if wish.order == "id":
+        return wish.after, None
+    time, mark, name = wish.after.partition(":")
+    try:
+        seconds = float(time)
+    except ValueError:
+        seconds = math.nan
+    if not mark or not math.isfinite(seconds):
+        raise Problem("invalid", "pass `next` of the page before as `after`")
+    return name, seconds
