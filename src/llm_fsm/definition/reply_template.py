@@ -1,12 +1,14 @@
-"""The small language of fixed replies: `{{ }}`, `if`, `for`, comparisons, `+`, `-`, and sixteen filters.
+"""The small language of fixed replies: `{{ }}`, `if`, `for`, comparisons, `+`, `-`, and sixteen
+filters.
 
-Jinja's parser reads a reply. An allow-list over its tree then refuses every node that is not named here, so a reply
-has no variables of its own, no calls and no methods. Names and parts read context values and nothing else. Therefore
-no value can grow: each part of a reply makes at most as much text as its values and the reply itself have. Lists and
-objects that a reply spells out hold texts and numbers only, as a loop over lists of lists of names would double them.
+Jinja's parser reads a reply. An allow-list over its tree then refuses every node that is not named
+here, so a reply has no variables of its own, no calls and no methods. Names and parts read context
+values and nothing else. Therefore no value can grow: each part of a reply makes at most as much
+text as its values and the reply itself have. Lists and objects that a reply spells out hold texts
+and numbers only, as a loop over lists of lists of names would double them.
 
-Rendering has two limits beside that. The text has at most 100,000 characters. Loops and filters go through at most
-10,000 items of lists. A name without a value renders as nothing.
+Rendering has two limits beside that. The text has at most 100,000 characters. Loops and filters go
+through at most 10,000 items of lists. A name without a value renders as nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +20,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import jinja2
-from jinja2 import ChainableUndefined, Environment, Template, TemplateError, nodes, pass_context, pass_eval_context
-from jinja2.filters import do_capitalize, do_default, do_int, do_lower, do_title, do_trim, do_upper
+from jinja2 import (
+    ChainableUndefined,
+    Environment,
+    Template,
+    TemplateError,
+    nodes,
+    pass_context,
+    pass_eval_context,
+)
+from jinja2.filters import (
+    do_capitalize,
+    do_default,
+    do_int,
+    do_lower,
+    do_title,
+    do_trim,
+    do_upper,
+)
 from jinja2.runtime import Context, LoopContext, Undefined
 
 MAX_CHARS = 100_000
@@ -31,18 +49,29 @@ _LONGEST_SEPARATOR = 100
 _LOOP = frozenset({"index", "index0", "revindex", "first", "last", "length"})
 """Parts of `loop` that a reply can read."""
 _PLACE = re.compile(r"%(?:%|[-+ 0#]*\d{0,2}(?:\.\d{1,2})?[sdifFeEgGxXo])")
-"""A place of a format. Its width and its precision have at most two digits, so that it cannot make a long text."""
+"""A place of a format. Its width and its precision have at most two digits, so that it cannot make
+a long text.
+"""
 
 
 class WordingError(ValueError):
     """A fixed reply cannot be compiled or rendered; the message tells why."""
 
 
-# -- What is allowed -----------------------------------------------------------------------------------------------
+# -- What is allowed -------------------------------------------------------------------------------
 
 _ALLOWED: tuple[type[nodes.Node], ...] = (
     *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For),
-    *(nodes.Name, nodes.Getattr, nodes.Getitem, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair),
+    *(
+        nodes.Name,
+        nodes.Getattr,
+        nodes.Getitem,
+        nodes.Const,
+        nodes.List,
+        nodes.Tuple,
+        nodes.Dict,
+        nodes.Pair,
+    ),
     *(nodes.And, nodes.Or, nodes.Not, nodes.Compare, nodes.Operand, nodes.CondExpr),
     *(nodes.Add, nodes.Sub, nodes.Neg, nodes.Filter, nodes.Keyword, nodes.Test),
 )
@@ -53,7 +82,10 @@ _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Mul: ('"*"', _COMPUTE),
     nodes.Div: ('"/"', _COMPUTE),
     nodes.FloorDiv: ('"//"', _COMPUTE),
-    nodes.Mod: ('"%"', "write {{ '%.2f' | format(price) }} for a format, or " + _COMPUTE),
+    nodes.Mod: (
+        '"%"',
+        "write {{ '%.2f' | format(price) }} for a format, or " + _COMPUTE,
+    ),
     nodes.Pow: ('"**"', _COMPUTE),
     nodes.Pos: ('"+" before one value', "leave it out"),
     nodes.Call: ("a call", "use a filter such as {{ name | upper }}, or " + _COMPUTE),
@@ -63,14 +95,19 @@ _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.With: ('"with"', "write the value itself"),
     nodes.Macro: ('"macro"', "write its text in each place"),
     nodes.CallBlock: ('"call"', "write the text itself"),
-    nodes.FilterBlock: ('a block of "filter"', "write {{ name | upper }} for each value"),
+    nodes.FilterBlock: (
+        'a block of "filter"',
+        "write {{ name | upper }} for each value",
+    ),
     nodes.Include: ('"include"', "write the text itself"),
     nodes.Import: ('"import"', "write the text itself"),
     nodes.FromImport: ('"import"', "write the text itself"),
     nodes.Extends: ('"extends"', "write the whole text"),
     nodes.Block: ('"block"', "write its text alone"),
 }
-"""Parts of Jinja that authors know and replies do not have: how to name each, and what to write instead."""
+"""Parts of Jinja that authors know and replies do not have: how to name each, and what to write
+instead.
+"""
 _TESTS: Mapping[str, Callable[[Any], bool]] = {
     "defined": lambda value: not isinstance(value, Undefined),
     "undefined": lambda value: isinstance(value, Undefined),
@@ -83,12 +120,14 @@ _TESTS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-# -- Filters -------------------------------------------------------------------------------------------------------
+# -- Filters ---------------------------------------------------------------------------------------
 
 
 @pass_context
 def _items(context: Context, value: Any) -> list[Any]:
-    """Return the items of a list or the names of an object, and count them against the limit of a rendering."""
+    """Return the items of a list or the names of an object, and count them against the limit of a
+    rendering.
+    """
     if isinstance(value, Undefined):
         return []
     if not isinstance(value, list | tuple | dict):
@@ -96,7 +135,9 @@ def _items(context: Context, value: Any) -> list[Any]:
     counter = context[_COUNT]
     counter[0] += len(value)
     if counter[0] > MAX_ITEMS:
-        raise WordingError(f"a fixed reply goes through at most {MAX_ITEMS:,} items of lists")
+        raise WordingError(
+            f"a fixed reply goes through at most {MAX_ITEMS:,} items of lists"
+        )
     return list(value)
 
 
@@ -124,25 +165,35 @@ def _shown(value: Any) -> str:
 
 
 @pass_context
-def _join(context: Context, value: Any, separator: str = "", attribute: str | None = None) -> str:
-    return separator.join(_shown(_part(item, attribute)) for item in _items(context, value))
+def _join(
+    context: Context, value: Any, separator: str = "", attribute: str | None = None
+) -> str:
+    return separator.join(
+        _shown(_part(item, attribute)) for item in _items(context, value)
+    )
 
 
 @pass_context
 def _sum(context: Context, value: Any, attribute: str | None = None) -> Any:
-    """Add numbers. An item without one is an error: a total that leaves something out would be wrong."""
+    """Add numbers. An item without one is an error: a total that leaves something out would be
+    wrong.
+    """
     total: Any = 0
     for number, item in enumerate(_items(context, value), start=1):
         part = _part(item, attribute)
         if isinstance(part, bool) or not isinstance(part, int | float):
             name = f' as "{attribute}"' if attribute else ""
-            raise WordingError(f"a sum needs numbers, and item {number} has {_described(part)}{name}")
+            raise WordingError(
+                f"a sum needs numbers, and item {number} has {_described(part)}{name}"
+            )
         total += part
     return total
 
 
 @pass_context
-def _sort(context: Context, value: Any, reverse: bool = False, attribute: str | None = None) -> list[Any]:
+def _sort(
+    context: Context, value: Any, reverse: bool = False, attribute: str | None = None
+) -> list[Any]:
     def place(item: Any) -> Any:
         part = _part(item, attribute)
         return part.casefold() if isinstance(part, str) else part
@@ -207,14 +258,19 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-# -- Reading -------------------------------------------------------------------------------------------------------
+# -- Reading ---------------------------------------------------------------------------------------
 
 
 def _faults(node: nodes.Node) -> Iterator[tuple[int, str]]:
     """Yield line and reason for each part of a tree that a reply may not have, in order."""
     if not isinstance(node, _ALLOWED):
-        name, instead = _INSTEAD.get(type(node), (f'"{type(node).__name__.lower()}"', ""))
-        yield node.lineno, f"{name} is not allowed" + (f"; {instead}" if instead else "")
+        name, instead = _INSTEAD.get(
+            type(node), (f'"{type(node).__name__.lower()}"', "")
+        )
+        yield (
+            node.lineno,
+            f"{name} is not allowed" + (f"; {instead}" if instead else ""),
+        )
         return
     for reason in _misused(node):
         yield node.lineno, reason
@@ -268,7 +324,11 @@ def _misused_filter(node: nodes.Filter) -> Iterator[str]:
 
 def _text(node: nodes.Node | None) -> str | None:
     """Return a text that the reply itself spells out; None if a value could be anything."""
-    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
+    return (
+        node.value
+        if isinstance(node, nodes.Const) and isinstance(node.value, str)
+        else None
+    )
 
 
 def _unlike_a_separator(separator: nodes.Node | None) -> Iterator[str]:
@@ -278,7 +338,7 @@ def _unlike_a_separator(separator: nodes.Node | None) -> Iterator[str]:
 
 
 def _unlike_a_replacement(old: nodes.Node, new: nodes.Node) -> Iterator[str]:
-    """A longer text in place of a shorter one would double the length with each filter of a chain."""
+    """Refuse a longer text in place of a shorter one: a chain of such filters would double it."""
     before, after = _text(old), _text(new)
     if not before or after is None or len(after) > len(before):
         yield '"replace" takes two texts in quotes, and the second is not longer than the first'
@@ -287,7 +347,8 @@ def _unlike_a_replacement(old: nodes.Node, new: nodes.Node) -> Iterator[str]:
 def _unlike_a_format(pattern: nodes.Node | None, count: int) -> Iterator[str]:
     text = _text(pattern)
     if text is None or "%" in _PLACE.sub("", text):
-        yield "\"format\" takes a text in quotes, as '%.2f' | format(price); widths have at most two digits"
+        example = "'%.2f' | format(price)"
+        yield f'"format" takes a text in quotes, as {example}; widths have at most two digits'
         return
     places = sum(place != "%%" for place in _PLACE.findall(text))
     if places != count:
@@ -298,9 +359,17 @@ class _Environment(Environment):
     """Names and parts read data. An attribute or a method of a Python object cannot be reached."""
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        if isinstance(obj, dict) and isinstance(argument, str | int) and argument in obj:
+        if (
+            isinstance(obj, dict)
+            and isinstance(argument, str | int)
+            and argument in obj
+        ):
             return obj[argument]
-        if isinstance(obj, list | tuple | str) and isinstance(argument, int) and -len(obj) <= argument < len(obj):
+        if (
+            isinstance(obj, list | tuple | str)
+            and isinstance(argument, int)
+            and -len(obj) <= argument < len(obj)
+        ):
             return obj[argument]
         return self.undefined(obj=obj, name=argument)
 
@@ -312,13 +381,16 @@ class _Environment(Environment):
 
 @pass_eval_context
 def _finalized(evaluation: object, value: Any) -> Any:  # noqa: ARG001
-    """Show None as nothing; because this asks for the context, nothing is computed while compiling."""
+    """Show None as nothing. It asks for the context, so nothing is computed while compiling."""
     return "" if value is None else value
 
 
 def _environment() -> _Environment:
     environment = _Environment(
-        undefined=ChainableUndefined, autoescape=False, optimized=False, finalize=_finalized
+        undefined=ChainableUndefined,
+        autoescape=False,
+        optimized=False,
+        finalize=_finalized,
     )
     environment.globals.clear()
     environment.filters = {**_FILTERS, _COUNT: _items}
@@ -334,11 +406,17 @@ def _read(source: str) -> Template:
         for line, reason in _faults(tree):
             raise WordingError(_at(reason, line, source))
         for loop in list(tree.find_all(nodes.For)):
-            loop.iter = nodes.Filter(loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno)
+            loop.iter = nodes.Filter(
+                loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno
+            )
         return environment.from_string(tree)
     except jinja2.TemplateSyntaxError as error:
         raise WordingError(_at(_syntax_fault(error), error.lineno, source)) from error
-    except (RecursionError, SyntaxError, MemoryError) as error:  # Python compiles the tree, and has limits of its own
+    except (
+        RecursionError,
+        SyntaxError,
+        MemoryError,
+    ) as error:  # Python compiles the tree, and has limits of its own
         raise WordingError("it is nested too deep") from error
 
 
@@ -350,7 +428,9 @@ def _syntax_fault(error: jinja2.TemplateSyntaxError) -> str:
     message = (error.message or "").removesuffix(".")
     if message.startswith("unexpected char") and message[17] in "\"'":
         return "a quote is not closed"
-    return message.replace("'end of print statement'", '"}}"').replace("'end of statement block'", '"%}"')
+    return message.replace("'end of print statement'", '"}}"').replace(
+        "'end of statement block'", '"%}"'
+    )
 
 
 def template_fault(source: str) -> str | None:
@@ -362,9 +442,17 @@ def template_fault(source: str) -> str | None:
     return None
 
 
-# -- Rendering -----------------------------------------------------------------------------------------------------
+# -- Rendering -------------------------------------------------------------------------------------
 
-_FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+_FAULTS = (
+    TemplateError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
 """Errors of an expression that cannot be computed with the values of a conversation."""
 
 
@@ -385,7 +473,9 @@ class FixedReply:
             for piece in self._template.generate(data, **{_COUNT: [0]}):
                 size += len(piece)
                 if size > MAX_CHARS:
-                    raise WordingError(f"the text is longer than {MAX_CHARS:,} characters")
+                    raise WordingError(
+                        f"the text is longer than {MAX_CHARS:,} characters"
+                    )
                 pieces.append(piece)
         except _FAULTS as error:
             raise WordingError(f"a fixed reply cannot be rendered: {error}") from error
@@ -399,4 +489,6 @@ def compile_reply(source: str) -> FixedReply:
     try:
         return FixedReply(source, _read(source))
     except WordingError as error:
-        raise WordingError(f"the fixed reply is not a valid template: {error}") from error
+        raise WordingError(
+            f"the fixed reply is not a valid template: {error}"
+        ) from error

@@ -1,6 +1,8 @@
-"""Fixed replies as templates, without a template engine for those that only show keys and test them.
+"""Fixed replies as templates, without a template engine for those that only show keys and test
+them.
 
-`reply_template` judges all others. The template engine is loaded with the first reply that needs it.
+`reply_template` judges all others. The template engine is loaded with the first reply that needs
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ LANGUAGE = (
 )
 """The whole language of fixed replies, for authors."""
 _NAME = r"(?!(?:not|if|in|is|true|false|none|loop|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
-_TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
+_TEST_OF_KEY = (
+    rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
+)
 _PLAIN = re.compile(
     rf"""\{{\{{-?\s*{_NAME}\s*(?:\|\s*(?:default|upper|lower|title|capitalize|trim)\s*)?-?\}}\}}
     |\{{%-?\s*(?:el)?if\s+{_TEST_OF_KEY}(?:\s+(?:and|or)\s+{_TEST_OF_KEY})*\s*-?%\}}
@@ -52,7 +56,9 @@ def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Ren
         try:
             yield Rendering(reply.render(data))
         except reply_template.WordingError as error:
-            yield Rendering(None, type(error.__cause__).__name__, str(error.__cause__ or error))
+            yield Rendering(
+                None, type(error.__cause__).__name__, str(error.__cause__ or error)
+            )
 
 
 def template_fault(text: str) -> str | None:
@@ -65,7 +71,7 @@ def template_fault(text: str) -> str | None:
 
 
 def _is_closed(text: str) -> bool:
-    """Return true if every `if` of a plain reply is closed, and nothing follows its `else` before."""
+    """Return true if every `if` is closed, and no `elif` or `else` follows an `else`."""
     open_blocks: list[str] = []
     for tag in _TAG.findall(text):
         if tag == "if":

@@ -1,9 +1,10 @@
-"""The keys that a definition writes itself: `set` and `clear`, when a transition is taken or a state is entered.
+"""The keys that a definition writes itself: `set` and `clear`, when a transition is taken or a
+state is entered.
 
 A key with `x-from` that was cleared is computed again by the same handler or `set`.
 
-All rules of one `set` read the context as it was before. Then keys are cleared, and then the values are written. A
-rule that gives null clears its key.
+All rules of one `set` read the context as it was before. Then keys are cleared, and then the values
+are written. A rule that gives null clears its key.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from llm_fsm.turn.output_mapping import value_fault
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
-def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] = ()) -> Run:
+def run(
+    turn: TurnState, *assignments: Assignment | None, kept: Container[str] = ()
+) -> Run:
     """Set and clear keys, one assignment after the other, and run handlers with the changed keys.
 
     Args:
@@ -46,7 +49,9 @@ def run(turn: TurnState, *assignments: Assignment | None, kept: Container[str] =
 def update(turn: TurnState, updated: Iterable[str]) -> Run:
     """Run handlers with the changed keys, and compute the keys that are made of them again."""
     if turn.host.points:
-        yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated))
+        yield from handlers.run(
+            turn, Point.CONTEXT_UPDATE, updated=(*updated, *turn.outdated)
+        )
     yield from remake(turn)
 
 
@@ -69,11 +74,14 @@ def remake(turn: TurnState) -> Run:
         if written:
             yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=written)
         if names:
-            yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=keys, only=names)
+            yield from handlers.run(
+                turn, Point.CONTEXT_UPDATE, updated=keys, only=names
+            )
 
 
 def _makers(turn: TurnState, keys: Iterable[str]) -> tuple[list[str], frozenset[str]]:
-    """Return the places of each `set` that made one of these keys, in order, and the names of handlers that did.
+    """Return the places of each `set` that made one of these keys, in order, and the names of
+    handlers that did.
 
     The `set` of the state makes a key that nothing has made before.
     """
@@ -99,7 +107,9 @@ def _again(turn: TurnState, place: str, keys: Container[str]) -> Iterable[ev.Eve
         if assignment.pointer == place:
             rules = {key: rule for key, rule in assignment.rules.items() if key in keys}
             data = turn.session.data()
-            return changes(turn.machine.keys, turn.session.context, data, Assignment(rules=rules))
+            return changes(
+                turn.machine.keys, turn.session.context, data, Assignment(rules=rules)
+            )
     return ()
 
 
@@ -120,7 +130,9 @@ def changes(
     assignment: Assignment,
     kept: Container[str] = (),
 ) -> Iterable[ev.Event]:
-    """Return the changes of an assignment: at most one ContextSet, and a ContextRefused for each refused value."""
+    """Return the changes of an assignment: at most one ContextSet, and a ContextRefused for each
+    refused value.
+    """
     values: dict[str, Any] = {}
     present = (key for key in assignment.clear if key in context)
     removed = [key for key in present if key not in kept]
@@ -138,7 +150,11 @@ def changes(
                 removed.append(key)
             continue
         reason = _fault(keys, key, rule, value)
-        if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
+        if (
+            reason is None
+            and key not in context
+            and len(context) + len(values) >= MAX_KEYS
+        ):
             reason = f"the context holds {MAX_KEYS} keys already"
         if reason is not None:
             refused.append(_refused(key, reason))
@@ -165,9 +181,10 @@ def _fault(keys: Keys, key: str, rule: CompiledRule, value: Any) -> str | None:
     """Return why a key cannot have the value of its rule; None if it can."""
     reason = value_fault(keys, key, value)
     if keys.is_secret(key):
-        return None if reason is None else "its schema refuses the value"  # the reason may quote it
+        return (
+            None if reason is None else "its schema refuses the value"
+        )  # the reason may quote it
     reads_secret = any(keys.is_secret(name) for name in rule.reads)
     if reads_secret and not isinstance(value, bool):
         return "its rule reads a secret key, and this key is not secret"
     return reason
-

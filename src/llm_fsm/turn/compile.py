@@ -13,7 +13,14 @@ from llm_fsm._json import step
 from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
-from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
+from llm_fsm.definition.models import (
+    Condition,
+    Definition,
+    KeyResult,
+    ModelSettings,
+    State,
+    Transition,
+)
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
@@ -55,7 +62,9 @@ from llm_fsm.turn.repair.patterns import lines as pattern_lines
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
-    finding = Finding(code=code, name=name, level="error", message=message, pointer=pointer)
+    finding = Finding(
+        code=code, name=name, level="error", message=message, pointer=pointer
+    )
     return DefinitionError([finding])
 
 
@@ -63,7 +72,7 @@ def _bad_condition(pointer: str, error: ConditionError) -> DefinitionError:
     return _fault(pointer + error.pointer, error.reason, "C201", "bad-condition")
 
 
-# -- Transitions, conditions and assignments -----------------------------------------------------------------------
+# -- Transitions, conditions and assignments -------------------------------------------------------
 
 
 def _guard(condition: Condition, pointer: str) -> Guard:
@@ -123,11 +132,15 @@ def _assigned(definition: Definition) -> frozenset[str]:
 
 def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
     numbered = enumerate(transitions)
-    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in numbered)
+    return tuple(
+        _move(transition, f"{pointer}/{number}") for number, transition in numbered
+    )
 
 
 def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
-    """Return the keys that states collect or transitions require, in order of appearance, without repeats."""
+    """Return the keys that states collect or transitions require, in order of appearance, without
+    repeats.
+    """
     names: dict[str, None] = {}
     for state in definition.states.values():
         names |= dict.fromkeys(state.required_context_keys)
@@ -147,8 +160,12 @@ def merged_model(*settings: ModelSettings) -> ModelSettings:
     return ModelSettings(**values)
 
 
-def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tuple[Move, ...]:
-    own = _moves(definition.states[state_id].transitions, f"/states/{state_id}/transitions")
+def _menu(
+    definition: Definition, state_id: str, shared: Sequence[Move]
+) -> tuple[Move, ...]:
+    own = _moves(
+        definition.states[state_id].transitions, f"/states/{state_id}/transitions"
+    )
     kind = definition.kind_of(state_id)
     if kind == "final":
         return ()
@@ -171,7 +188,7 @@ def _plan(
     moves: tuple[Move, ...],
     *,
     region: Region,
-    given: ModelSettings,
+    inherited: ModelSettings,
     endings: Endings,
     whole: bool,
 ) -> CompiledState:
@@ -208,12 +225,14 @@ def _plan(
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=words,
-        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id)) if whole else words,
+        prompt_words=StateWords(id=state_id, tokens=name_tokens(state_id))
+        if whole
+        else words,
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items=items,
         target_summary=target_summary(definition, state_id, endings),
-        model=merged_model(given, state.model),
+        model=merged_model(inherited, state.model),
         assignment=_assignment(state, pointer),
         checks=tuple(checks),
         calls=flow.calls.get(state_id, ""),
@@ -227,7 +246,9 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
     Shared instructions and transitions of all states follow, once.
     """
     speaking = [state for state in states.values() if state.kind not in WORKS]
-    own_words, sharing = divided({state.id: state.words.instructions for state in speaking})
+    own_words, sharing = divided(
+        {state.id: state.words.instructions for state in speaking}
+    )
     lines: list[str] = []
     everywhere: dict[str, str] = {}
     for state in states.values():
@@ -238,12 +259,18 @@ def _all_states(states: Mapping[str, CompiledState]) -> str:
             items = [_open_item(move) for move in state.own]
         lines.append(state_line(words, state.target_summary, items, kind=state.kind))
         for move in state.moves:
-            if move.target != state.id and not move.is_own and move.pointer not in everywhere:
+            if (
+                move.target != state.id
+                and not move.is_own
+                and move.pointer not in everywhere
+            ):
                 everywhere[move.pointer] = _open_item(move)
     for text, ids in sharing.items():
         lines.append(escaped({"states": ids, "instructions": text}))
     if everywhere:
-        lines.append(f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}')
+        lines.append(
+            f'{{"everywhere":true,"transitions":[{",".join(everywhere.values())}]}}'
+        )
     return "\n".join(lines)
 
 
@@ -262,18 +289,31 @@ def _check(result: KeyResult, pointer: str) -> Check:
     name, words, logic = result.name, result.description, result.check
     match logic:
         case None:
-            return Check(name=name, description=words, by="judge", criterion=words or name)
+            return Check(
+                name=name, description=words, by="judge", criterion=words or name
+            )
         case {"judge": str(criterion), **more} if not more:
             return Check(name=name, description=words, by="judge", criterion=criterion)
         case {"registered": str(function), **more} if not more:
             return Check(
-                name=name, description=words, by="registered", function=function, criterion=words
+                name=name,
+                description=words,
+                by="registered",
+                function=function,
+                criterion=words,
             )
     try:
         rule = compile_rule(logic)
     except ConditionError as error:
         raise _bad_condition(f"{pointer}/check", error) from error
-    return Check(name=name, description=words, by="logic", rule=rule, logic=logic, criterion=words)
+    return Check(
+        name=name,
+        description=words,
+        by="logic",
+        rule=rule,
+        logic=logic,
+        criterion=words,
+    )
 
 
 def _check_answer(state_id: str, state: State) -> None:
@@ -305,7 +345,9 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
     patterns: dict[str, CompiledMachine] = {}
     for name in PATTERNS:
         if name in used:
-            patterns[name] = _compiled(Flow(definition=pieces(name)), prompts, _Caller())
+            patterns[name] = _compiled(
+                Flow(definition=pieces(name)), prompts, _Caller()
+            )
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
     above = _Caller(
         called=True,
@@ -316,7 +358,9 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         aside=flows.digress,
         tells=_tells_at_once([main.states[move.target] for move in main.asides]),
     )
-    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
+    called = {
+        name: _compiled(flow, prompts, above) for name, flow in flows.called.items()
+    }
     machines = (main, *called.values())
     states: list[CompiledState] = []
     for machine in machines:
@@ -372,8 +416,9 @@ class _Caller:
     """The settings of the started definition that a called one inherits.
 
     Args:
-        called: There is a caller, to which the conversation returns from every final state. Without one, the model
-            that the definition names is a default of the host, and is not asked for by name.
+        called: There is a caller, to which the conversation returns from every final state. Without
+            one, the model that the definition names is a default of the host, and is not asked for
+            by name.
         persona: The caller's persona.
         model: The caller's settings of the model.
         patterns: The caller's repair patterns.
@@ -394,7 +439,9 @@ class _Caller:
 def _of_patterns(
     definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]
 ) -> Iterator[Move]:
-    """Yield the moves to a definition's own states for patterns, except where it has global ones there."""
+    """Yield the moves to a definition's own states for patterns, except where it has global ones
+    there.
+    """
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:
         if name in definition.states and name not in known:
@@ -443,7 +490,9 @@ def _tells_time(definition: Definition, keys: Keys) -> bool:
     return any(map(_CLOCK.search, texts))
 
 
-def _question(state: CompiledState, system: LLMMessage, schema: ReplySchema) -> LLMRequest:
+def _question(
+    state: CompiledState, system: LLMMessage, schema: ReplySchema
+) -> LLMRequest:
     """Return the common part of all questions in a state."""
     sizes = {
         "system": estimate(system.content) + DAY_TOKENS,
@@ -466,7 +515,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     model = definition.model
     if not above.called:
         model = model.model_copy(update={"name": None})
-    given = merged_model(above.model, model)
+    inherited = merged_model(above.model, model)
     on = {*above.patterns, *definition.patterns}
     patterns: dict[str, CompiledMachine] = {}
     for name in PATTERNS:
@@ -475,13 +524,19 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     own = frozenset(on & definition.states.keys())
     own_named = named(name for name in PATTERNS if name in own)
     shared = _moves(definition.global_transitions, "/global_transitions")
-    asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
+    asides = sorted(
+        (move for move in shared if move.returns), key=lambda move: move.priority
+    )
     shared = (*shared, *_of_patterns(definition, own_named, above.pieces))
-    menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
+    menus = {
+        state_id: _menu(definition, state_id, shared) for state_id in definition.states
+    }
     try:
         keys = compile_keys(definition, _mentioned_keys(definition))
     except ShapeError as error:
-        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
+        raise _fault(
+            "/context_schema", str(error), "S109", "bad-context-schema"
+        ) from error
 
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     states: dict[str, CompiledState] = {}
@@ -494,7 +549,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
                 keys,
                 menus[state_id],
                 region=region,
-                given=given,
+                inherited=inherited,
                 endings=endings,
                 whole=prompts.whole,
             )
@@ -529,7 +584,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         question=_questions(parts),
         tells_time=_tells_time(definition, keys),
         worded=frozenset(
-            key for key, shape in keys.shapes.items() if has_words(shape.schema, language)
+            key
+            for key, shape in keys.shapes.items()
+            if has_words(shape.schema, language)
         ),
         limits=definition.limits,
         replies_alone=any(state.reply_alone for state in definition.states.values()),
@@ -539,7 +596,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a compiled definition from which its questions are made. `names`: patterns that a reply may name."""
+    """The parts of a compiled definition from which its questions are made. `names`: patterns that
+    a reply may name.
+    """
 
     definition: Definition
     prompts: Prompts
@@ -556,8 +615,9 @@ class _Parts:
 def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
     """Return the function that makes the common part of all questions in a state.
 
-    System messages and schemas are made when they are first needed, and once for all states of a region with the same
-    settings, because a process may serve many definitions and few of their states.
+    System messages and schemas are made when they are first needed, and once for all states of a
+    region with the same settings, because a process may serve many definitions and few of their
+    states.
     """
     keys, states = parts.keys, parts.states
     spoken = parts.definition
@@ -620,7 +680,7 @@ def _states_text(parts: _Parts, region: Region) -> str:
 
 
 def _facts(parts: _Parts) -> dict[str, bool]:
-    """Return the facts about a whole machine that decide which sentences its system messages have."""
+    """Return the facts that decide which sentences the system messages of a machine have."""
     states = parts.states
     behind = False
     closed = False
@@ -630,7 +690,9 @@ def _facts(parts: _Parts) -> dict[str, bool]:
         for move in state.moves:
             target = states[move.target]
             behind = behind or _leads_further(state, move, target)
-            closed = closed or any(_can_close(guard, parts.keys) for guard in move.guards)
+            closed = closed or any(
+                _can_close(guard, parts.keys) for guard in move.guards
+            )
             autos = autos or move.auto
             if move.returns and target.answers:
                 answering.append(target)
@@ -638,7 +700,9 @@ def _facts(parts: _Parts) -> dict[str, bool]:
     answers_told = parts.above.tells or bool(answering)
     return {
         "parts": len(parts.regions) > 1 or parts.above.aside or behind,
-        "added": any(state.fixed is not None or state.kind in WORKS for state in states.values()),
+        "added": any(
+            state.fixed is not None or state.kind in WORKS for state in states.values()
+        ),
         "aside": answers_told and all(state.fixed is None for state in answering),
         "tools": any(map(_calls_tools, speaking)),
         "closed": closed,

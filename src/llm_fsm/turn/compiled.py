@@ -23,7 +23,9 @@ from llm_fsm.turn.recognize import Recogniser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One key result, compiled. `by`: logic (`rule`), registered (`function`) or judge (`criterion`)."""
+    """One key result, compiled. `by`: logic (`rule`), registered (`function`) or judge
+    (`criterion`).
+    """
 
     name: str
     description: str
@@ -37,10 +39,11 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveItem:
-    """The entry of a move in prompts, as JSON. It is made once, until a key that its conditions read is known.
+    """The entry of a move in prompts, as JSON. It is made once, until a key that its conditions
+    read is known.
 
-    `there`: the summary of its target, if the system message does not have it. `speaks`: the target has a fixed
-    reply.
+    `there`: the summary of its target, if the system message does not have it. `speaks`: the target
+    has a fixed reply.
     """
 
     move: Move
@@ -61,18 +64,24 @@ class MoveItem:
         return self._open(None, None)
 
     def shown(self, data: Mapping[str, Any], *, again: bool = False) -> str:
-        """Return the entry of an open move. `again`: another entry has shown the states behind it."""
+        """Return the entry of an open move. `again`: another one shows the states behind it."""
         if any(guard.is_known(data) for guard in self.move.guards):
             return self._open(None if again else self.there, data)
         return self._again if again else self._shown
 
-    def _open(self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> str:
-        return transition_item(self.move, there, is_open=True, data=data, speaks=self.speaks)
+    def _open(
+        self, there: Mapping[str, Any] | None, data: Mapping[str, Any] | None
+    ) -> str:
+        return transition_item(
+            self.move, there, is_open=True, data=data, speaks=self.speaks
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledState:
-    """One state, compiled. `moves` is the whole menu in order of priority, global transitions included."""
+    """One state, compiled. `moves` is the whole menu in order of priority, global transitions
+    included.
+    """
 
     id: str
     kind: Kind
@@ -106,10 +115,13 @@ class CompiledState:
     calls: str = ""
     """The name of the definition that a subflow state calls."""
     answers: bool = False
-    """True if it is final and only answers digressions, after which the open question is asked again."""
+    """True if it is final and only answers digressions, after which the open question is asked
+    again.
+    """
 
     def knows(self, digression: CompiledState) -> bool:
-        """Return true if <states> describes the digression completely: it answers, then this state asks again.
+        """Return true if <states> describes the digression completely: it answers, then this state
+        asks again.
 
         If a fixed reply asks, an entry of the menu keeps the model from asking as well.
         """
@@ -128,11 +140,14 @@ class CompiledMachine:
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>."""
     bounds_told: Mapping[str, str]
-    """Key to its note in <context_keys>, for keys with more than a type, which a value does not show."""
+    """Key to its note in <context_keys>, for keys with more than a type, which a value does not
+    show.
+    """
     prompts: Prompts
     question: Callable[[str, ReplyForm], LLMRequest]
-    """From a state id to the common part of all questions there: system message, schema, settings, sizes. It is made
-    when it is first needed."""
+    """From a state id to the common part of all questions there: system message, schema, settings,
+    sizes. It is made when it is first needed.
+    """
     worded: frozenset[str] = frozenset()
     """Keys with values that are shown in other words than their own."""
     tells_time: bool = False
@@ -155,7 +170,9 @@ class CompiledMachine:
     """The digressions that called definitions offer as well, in order of priority."""
 
     patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)
-    """The repair patterns that are switched on, without those for which the definition has a state of its own."""
+    """The repair patterns that are switched on, without those for which the definition has a state
+    of its own.
+    """
     named_patterns: tuple[str, ...] = ()
     """The patterns that a reply may name."""
     pieces: Callable[[str], Definition] | None = None
@@ -182,13 +199,15 @@ class CompiledMachine:
         return shown
 
     def is_secret(self, key: str) -> bool:
-        """Return true if the key is secret in any definition of the machine: for displays that cover all of them."""
+        """Return true if the key is secret in any definition of the machine: for displays that
+        cover all of them.
+        """
         if self.keys.is_secret(key):
             return True
         return any(machine.keys.is_secret(key) for machine in self.flows.values())
 
     def at(self, session: Session) -> CompiledMachine | None:
-        """Return the current definition of a conversation; None if this machine does not have it."""
+        """Return the current definition of a conversation; None if it is not in this machine."""
         return self.flows.get(session.flow) if session.flow else self
 
     def of(self, session: Session) -> CompiledMachine:

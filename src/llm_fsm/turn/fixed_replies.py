@@ -1,4 +1,5 @@
-"""Words that come from the definition and not from a model: fixed replies and the sentence of last resort.
+"""Words that come from the definition and not from a model: fixed replies and the sentence of last
+resort.
 
 `llm_fsm.definition.reply_template` has the language of fixed replies.
 """
@@ -13,33 +14,52 @@ from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.definition.reply_template import FixedReply, WordingError, compile_reply
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 
-__all__ = ["FixedReply", "WordingError", "compile_reply", "ended", "is_ended", "own_question", "sentence"]
+__all__ = [
+    "FixedReply",
+    "WordingError",
+    "compile_reply",
+    "ended",
+    "is_ended",
+    "own_question",
+    "sentence",
+]
 
 ENDS = f".!…:;。！：।۔։።{QUESTION_MARKS}"
 """Marks that end a sentence, of any script."""
 _QUOTES = "\"'”’»」』"
 """Quotation marks that may follow the end of a quoted sentence."""
 _EMOJI = re.compile(
-    "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]\ufe0f?|\ufe0f\u20e3?)$"
+    "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]"
+    "\ufe0f?|\ufe0f\u20e3?)$"
 )
-"""Also a sign that U+FE0F makes one, a digit on its key, and a flag of a region, which ends in a tag."""
+"""Also a sign that U+FE0F makes one, a digit on its key, and a flag of a region, which ends in a
+tag.
+"""
 _STOPS = (
     (re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff][)\\]）」』】]*$"), "。"),
     (re.compile("[\u0900-\u09ff]$"), "।"),
     (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]$"), ""),
 )
-"""The full stops of scripts that have another one than Latin, or, as Thai and its neighbours, none."""
+"""The full stops of scripts that have another one than Latin, or, as Thai and its neighbours, none.
+"""
 
 
 def sentence(text: str) -> str:
-    """Return a text, its blanks made single, with the full stop of its script where it lacks an end."""
+    """Return a text, its blanks made single, with the full stop of its script where it lacks an
+    end.
+    """
     stripped = " ".join(text.split())
     return ended(stripped) if stripped else ""
 
 
 def ended(text: str) -> str:
     """Return a text as it is, with the full stop of its script where it lacks an end."""
-    return text if is_ended(text) else text + next((stop for letters, stop in _STOPS if letters.search(text)), ".")
+    return (
+        text
+        if is_ended(text)
+        else text
+        + next((stop for letters, stop in _STOPS if letters.search(text)), ".")
+    )
 
 
 def is_ended(text: str) -> bool:
@@ -50,12 +70,14 @@ def is_ended(text: str) -> bool:
     return text.rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
-def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
+def own_question(
+    purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True
+) -> str:
     """Return a plain sentence for a state that has no fixed reply.
 
-    It says the purpose and, unless that asks, the keys that are still needed. Where English words would be foreign,
-    the names themselves ask, unless the purpose has them all. Names of keys in another script than the purpose's
-    do not ask.
+    It says the purpose and, unless that asks, the keys that are still needed. Where English words
+    would be foreign, the names themselves ask, unless the purpose has them all. Names of keys in
+    another script than the purpose's do not ask.
 
     Args:
         purpose: The state's purpose.

@@ -29,7 +29,7 @@ class Guard:
         return self.rule is None and not self.keys
 
     def is_known(self, data: Mapping[str, Any]) -> bool:
-        """Return True if a prompt omits a part of it, because it holds or one of its keys is known."""
+        """Return True if a prompt omits a part of it: it holds, or one of its keys is known."""
         if self.judged:
             return False
         return any(has(data, key) for key in self.keys) or self.settled(data)
@@ -40,12 +40,16 @@ class Guard:
             return False
         if self.rule is None:
             return True
-        return all(has(data, key) for key in self.rule.reads) and test(self.rule, data).holds
+        return (
+            all(has(data, key) for key in self.rule.reads)
+            and test(self.rule, data).holds
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Keys that a definition writes itself: each by a compiled rule over the context, and keys that it clears.
+    """Keys that a definition writes itself: each by a compiled rule over the context, and keys that
+    it clears.
 
     `pointer` is the place of its state or transition.
     """
@@ -57,11 +61,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
+    """One compiled transition. `pointer` is its place in the definition, such as
+    /states/a/transitions/0.
 
-    `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which returns.
-    `caller`: in a flow that was called, the place on the stack of the definition that has the transition.
-    `place`: the place on the stack to which it returns, if another definition left that open.
+    `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which
+    returns. `caller`: in a flow that was called, the place on the stack of the definition that has
+    the transition. `place`: the place on the stack to which it returns, if another definition left
+    that open.
     """
 
     pointer: str
@@ -88,7 +94,9 @@ class Move:
 
     @property
     def is_own(self) -> bool:
-        """True for a transition of the state itself, not a global one or one to the state of a pattern."""
+        """True for a transition of the state itself, not a global one or one to the state of a
+        pattern.
+        """
         return self.pointer.startswith("/states/")
 
 
@@ -96,8 +104,8 @@ class Move:
 class Verdict:
     """The judgement on a move's conditions.
 
-    `reason` names the condition that does not hold, and `rule` is its rule, if it has one. `error` says why it could
-    not be evaluated.
+    `reason` names the condition that does not hold, and `rule` is its rule, if it has one. `error`
+    says why it could not be evaluated.
     """
 
     holds: bool
@@ -142,7 +150,9 @@ def open_moves(moves: Iterable[Move], data: Mapping[str, Any]) -> Iterator[Move]
     return (move for move in moves if verdict(move, data).holds)
 
 
-def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
+def may_hold(
+    move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
+) -> bool:
     """Return True if a move's conditions hold, or could hold after a reply wrote the free keys."""
     for guard in move.guards:
         if any(not has(data, key) and not is_free(key) for key in guard.keys):
@@ -152,7 +162,9 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
     return True
 
 
-def surely_holds(move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]) -> bool:
+def surely_holds(
+    move: Move, data: Mapping[str, Any], is_free: Callable[[str], bool]
+) -> bool:
     """Return True if a move's conditions hold whatever a reply writes.
 
     Conditions for the model to judge hold.
@@ -174,7 +186,9 @@ class Refusal:
 
 
 def _unknown(rule: CompiledRule | None, data: Mapping[str, Any]) -> str:
-    """Return a note on the names that a rule reads and that are not set. A reply may have omitted them."""
+    """Return a note on the names that a rule reads and that are not set. A reply may have omitted
+    them.
+    """
     if rule is None:
         return ""
     own = (name for name in rule.reads if not name.startswith("_"))
@@ -194,10 +208,14 @@ def judge(moves: Sequence[Move], data: Mapping[str, Any]) -> Move | Refusal:
 
 
 def labelled(moves: Sequence[Move], output: Any) -> tuple[Move, ...]:
-    """Order the moves of a state that worked: those that the output names, the default, those without a label."""
+    """Order the moves of a state that worked: those that the output names, the default, those
+    without a label.
+    """
     label = output.get("_transition") if isinstance(output, dict) else output
     if label is None or isinstance(label, bool | int | float):
-        label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
+        label = json.dumps(
+            label
+        )  # the model's `true` is read as JSON, and the label is a text
     named: list[Move] = []
     if isinstance(label, str):
         named = [move for move in moves if move.on == label.strip()]

@@ -1,6 +1,7 @@
 """Judge a task's output: its value, the checks of its key results, and the reply of a judge.
 
-A judge's reply counts only if it is clear. Everything but a plain pass for a named key result fails.
+A judge's reply counts only if it is clear. Everything but a plain pass for a named key result
+fails.
 """
 
 from __future__ import annotations
@@ -73,13 +74,19 @@ def judged(checks: Sequence[Check], text: str) -> dict[str, Verdict]:
         shown = cut(reason, _REASON_CHARS) if isinstance(reason, str) else ""
         earlier, _ = verdicts.get(name, (True, ""))
         verdicts[name] = (earlier and item.get("passed") is True, shown)
-    known = {check.name: verdicts[check.name] for check in checks if check.name in verdicts}
+    known = {
+        check.name: verdicts[check.name] for check in checks if check.name in verdicts
+    }
     if not known:
-        raise ReplyError("no-verdicts", "the reply holds no verdict on any of the criteria")
+        raise ReplyError(
+            "no-verdicts", "the reply holds no verdict on any of the criteria"
+        )
     return known
 
 
-def _named_verdicts(checks: Sequence[Check], reply: Mapping[str, Any]) -> list[Any] | None:
+def _named_verdicts(
+    checks: Sequence[Check], reply: Mapping[str, Any]
+) -> list[Any] | None:
     """Return verdicts in the form {name: true or false}. Everything but true has not passed."""
     named = [check.name for check in checks if check.name in reply]
     return [{"name": name, "passed": reply[name]} for name in named] or None

@@ -1,6 +1,8 @@
-"""Values as fixed replies show them: the words of `x-labels`, and dates in the definition's `language`.
+"""Values as fixed replies show them: the words of `x-labels`, and dates in the definition's
+`language`.
 
-A value is itself in comparisons: `{% if size == "s" %}` compares the value, and `{{ size }}` shows its words.
+A value is itself in comparisons: `{% if size == "s" %}` compares the value, and `{{ size }}` shows
+its words.
 """
 
 from __future__ import annotations
@@ -120,7 +122,7 @@ def text_of(value: Any) -> str:
 @cache
 def _locale(language: str) -> Any:
     """Return the locale of a language tag, else that of its language; None if neither is known."""
-    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - only definitions with a language need it
+    from babel import Locale, UnknownLocaleError  # noqa: PLC0415 - few definitions need it
 
     for tag in (language, language.partition("-")[0]):
         try:

@@ -1,7 +1,8 @@
 """Carry a conversation from an older definition over to a newer one, by a map of states and keys.
 
-The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}. Other states and keys
-keep their names. A value that its new key refuses is dropped, so that it is asked for again.
+The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}. Other
+states and keys keep their names. A value that its new key refuses is dropped, so that it is asked
+for again.
 """
 
 from __future__ import annotations
@@ -66,11 +67,12 @@ def _wrong_form(unknown: list[str]) -> ConfigurationError:
 def check_change(change: Change, machine: CompiledMachine) -> None:
     """Check that the definition has the states and keys that the map names.
 
-    A key that the definition does not name may be the host's own. It is an error only if a declared key has nearly
-    the same name.
+    A key that the definition does not name may be the host's own. It is an error only if a declared
+    key has nearly the same name.
 
     Raises:
-        ConfigurationError: The map names a state that the definition does not have, or misspells a key.
+        ConfigurationError: The map names a state that the definition does not have, or misspells a
+            key.
     """
     name = machine.definition.name
     for old, new in change.states.items():
@@ -96,7 +98,9 @@ def check_change(change: Change, machine: CompiledMachine) -> None:
 
 
 def _names(definition: str, key: str) -> bool:
-    """Return True if a definition has this name, also as the beginning of a path, or in a fixed reply."""
+    """Return True if a definition has this name, also as the beginning of a path, or in a fixed
+    reply.
+    """
     name = re.escape(json.dumps(key)[1:-1])
     in_json = rf'"{name}["\.]'
     in_reply = rf'\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)'
@@ -126,7 +130,9 @@ def carried(
         return f"the keys {one!r} and {other!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
     context = apply(session, event).context
-    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
+    removed = {
+        key for key, value in context.items() if new.keys.fault(key, value) is not None
+    }
     if old is not None:
         # A secret value stays secret, so it goes unless the new definition declares its key.
         secrets = old.keys.secrets & context.keys()

@@ -1,6 +1,7 @@
 """The mapping from a tool's result or a person's answer to the context.
 
-Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is the whole).
+Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is
+the whole).
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str,
 
 
 def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
-    """Mask the parts of a value that a mapping writes to secret keys. Prompts and records may show the rest."""
+    """Mask the parts of a value that a mapping writes to secret keys. Prompts and records may show
+    the rest.
+    """
     for key, path in mapping.items():
         if keys.is_secret(key):
             value = _without(value, path.removeprefix("$").removeprefix("."))
@@ -88,7 +91,11 @@ def agrees(shown: Any, value: Any) -> bool:
 
 
 def accept_output(
-    keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
+    keys: Keys,
+    context: Mapping[str, Any],
+    mapping: Mapping[str, str],
+    value: Any,
+    source: str,
 ) -> tuple[Event, ...]:
     """Return the events that write a value to the context by a mapping, and nothing beside it.
 
@@ -109,7 +116,11 @@ def accept_output(
             refused.append(ContextRefused(key=key, reason=reason, source=source))
             continue
         fault = _fault(keys, key, part, source)
-        if fault is None and key not in context and len(context) + len(values) >= MAX_KEYS:
+        if (
+            fault is None
+            and key not in context
+            and len(context) + len(values) >= MAX_KEYS
+        ):
             fault = f"the context holds {MAX_KEYS} keys already"
         if fault is None:
             values[key] = to_json_value(part)
@@ -126,7 +137,8 @@ def accept_output(
 def mapped(
     taker: Keys, giver: Keys, context: Mapping[str, Any], mapping: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
-    """Return the values that a mapping copies from one context to another, and the refusals of the others.
+    """Return the values that a mapping copies from one context to another, and the refusals of the
+    others.
 
     Keys that are not set are skipped. A secret is only copied to a key that is secret, too.
 
@@ -150,7 +162,9 @@ def mapped(
         if reason is None:
             values[key] = value
         else:
-            refused.append(ContextRefused(key=key, reason=reason, source="flow", told=True))
+            refused.append(
+                ContextRefused(key=key, reason=reason, source="flow", told=True)
+            )
     return values, tuple(refused)
 
 

@@ -1,7 +1,7 @@
 """Messages that are certainly a value: a choice of an `enum`, yes or no, or a text in a `format`.
 
-Only keys with `x-fast` have a recogniser. It reads the whole message, never a part of it. Yes and no are known only in
-the definition's `language`. The model reads every other message.
+Only keys with `x-fast` have a recogniser. It reads the whole message, never a part of it. Yes and
+no are known only in the definition's `language`. The model reads every other message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ YES_NO: Mapping[str, tuple[str, str]] = {
     "zh": ("是", "否"),
 }
 """Language to its words for yes and for no."""
-FORMATS = frozenset(("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid"))
+FORMATS = frozenset(
+    ("date", "date-time", "email", "idn-email", "ipv4", "ipv6", "time", "uri", "uuid")
+)
 """Formats that no ordinary word has: `hostname` would take "no"."""
 _END = re.compile(r"([^.!])[.!]$")
 _MOST_DIGITS = 9
@@ -117,7 +119,9 @@ def _of_words(by_words: Mapping[str, Any]) -> Recogniser:
 
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
-    labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
+    labels = [
+        choice if isinstance(choice, str) else json.dumps(choice) for choice in choices
+    ]
     by_words = dict(zip(map(folded, labels), choices, strict=True))
     if len(by_words) != len(choices) or None in choices or "" in by_words:
         return None

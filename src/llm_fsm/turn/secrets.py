@@ -1,4 +1,4 @@
-"""Every value that was given for a secret key: accepted, refused, replaced, taken back or deleted."""
+"""Find every value of a secret key: accepted, refused, replaced, withdrawn or deleted."""
 
 from __future__ import annotations
 
@@ -13,21 +13,31 @@ from llm_fsm.turn.reply.parser import parse
 
 
 def secrets_in(
-    events: Iterable[ev.Event], is_secret: Callable[[str], bool], contexts: Iterable[Mapping[str, Any]] = ()
+    events: Iterable[ev.Event],
+    is_secret: Callable[[str], bool],
+    contexts: Iterable[Mapping[str, Any]] = (),
 ) -> tuple[str, ...]:
     """Return the values that events and contexts give to secret keys, as texts, longest first.
 
     Args:
-        events: The events of one turn, or of many. A reply's values count although they were refused.
+        events: The events of one turn, or of many. A reply's values count although they were
+            refused.
         is_secret: Tells secret keys from others.
         contexts: Further contexts.
     """
-    given = (*contexts, *(values for event in events for values in _given(event)))
-    found = texts_in(value for values in given for key, value in values.items() if is_secret(key))
-    return tuple(text for text in found if text != DOTS)
+    secrets: list[Any] = []
+    for values in (*contexts, *_all_values(events)):
+        secrets += [value for key, value in values.items() if is_secret(key)]
+    return tuple(text for text in texts_in(secrets) if text != DOTS)
 
 
-def _given(event: ev.Event) -> Iterator[Mapping[str, Any]]:
+def _all_values(events: Iterable[ev.Event]) -> Iterator[Mapping[str, Any]]:
+    for event in events:
+        yield from _values(event)
+
+
+def _values(event: ev.Event) -> Iterator[Mapping[str, Any]]:
+    """Yield the values that an event gives to keys, or tries to give."""
     match event:
         case ev.ContextSet() | ev.AnswersChanged():
             yield event.values
@@ -41,5 +51,6 @@ def _given(event: ev.Event) -> Iterator[Mapping[str, Any]]:
             except ReplyError:
                 return
             yield update
-            if isinstance(extra := update.get(EXTRA), dict):
+            extra = update.get(EXTRA)
+            if isinstance(extra, dict):
                 yield extra

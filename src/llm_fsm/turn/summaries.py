@@ -26,7 +26,9 @@ _ARGUMENTS_CHARS = 500
 
 
 def summarise_left(turn: TurnState) -> Run:
-    """Summarise the state that is about to be left, and in the same call the exchanges that the history drops."""
+    """Summarise the state that is about to be left, and in the same call the exchanges that the
+    history drops.
+    """
     settings = turn.machine.definition.history
     dropped = 0
     if settings.strategy == "summary":
@@ -37,12 +39,16 @@ def summarise_left(turn: TurnState) -> Run:
 
 
 def _left_behind(turn: TurnState, dropped: int) -> Any:
-    """Return the events in the state that is about to be left, and the first exchanges, which are dropped."""
+    """Return the events in the state that is about to be left, and the first exchanges, which are
+    dropped.
+    """
     state, window = turn.state.definition, turn.session.window
     events = _events_since(turn)
     # An earlier summary of this turn has the last exchanges already.
     is_summarised = len(events) < len(turn.events)
-    since = len(window) if is_summarised else max(dropped, len(window) - _LAST_EXCHANGES)
+    since = (
+        len(window) if is_summarised else max(dropped, len(window) - _LAST_EXCHANGES)
+    )
     shown = [entry for entry in map(_entry, events) if entry is not None]
     exchanges = (*window[:dropped], *window[since:])
     happened = {
@@ -57,7 +63,9 @@ def _left_behind(turn: TurnState, dropped: int) -> Any:
 
 
 def _events_since(turn: TurnState) -> list[ev.Event]:
-    """Return the events of this turn that are not in the summary yet. Each definition has its own summary."""
+    """Return the events of this turn that are not in the summary yet. Each definition has its own
+    summary.
+    """
     begin, known = 0, turn.initial_session.summary
     for place, event in enumerate(turn.events, start=1):
         if isinstance(event, ev.FlowPushed | ev.FlowReturned):
@@ -67,7 +75,9 @@ def _events_since(turn: TurnState) -> list[ev.Event]:
     return turn.events[begin:]
 
 
-def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
+def summarise(
+    turn: TurnState, of: str, happened: Any
+) -> Generator[Effect, Result, bool]:
     """Ask for a summary and a to-do list, and once more if the reply is unreadable.
 
     A reply without one of them leaves it as it was. Return false if there is no summary.
@@ -81,11 +91,15 @@ def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Resu
     }
     request = model.request(turn, messages, SUMMARY_SCHEMA)
     moves = model.no_moves(turn)
-    reply = yield from model.ask(turn, "summary", request, moves, summary_of, about=about)
+    reply = yield from model.ask(
+        turn, "summary", request, moves, summary_of, about=about
+    )
     if not isinstance(reply, tuple):
         return False
     summary, todo = reply
-    turn.emit(ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo))
+    turn.emit(
+        ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo)
+    )
     if todo is not None:
         _keep_todo(turn, todo)
     return bool(summary)
@@ -123,7 +137,9 @@ def _entry(event: ev.Event) -> dict[str, Any] | None:
 
 
 def summary_of(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """Return (summary, to-do list) of a summariser's reply: "" and None for missing ones. Raises ReplyError."""
+    """Return (summary, to-do list) of a summariser's reply: "" and None for missing ones. Raises
+    ReplyError.
+    """
     labelled = _SUMMARY.match(text.strip())
     if labelled is not None:
         lines = map(str.strip, (labelled["todo"] or "").split("\n"))

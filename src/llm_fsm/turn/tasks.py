@@ -1,8 +1,8 @@
 """Run a task state: attempts, key results, feedback, and the move that follows from its output.
 
-Each attempt begins from the same context, memory and shared values, because the changes of a failed one are undone.
-An output counts when every key result passes. The output then names the move that follows, by `_transition` or as a
-whole, against the labels `on`. Otherwise the conditions decide.
+Each attempt begins from the same context, memory and shared values, because the changes of a failed
+one are undone. An output counts when every key result passes. The output then names the move that
+follows, by `_transition` or as a whole, against the labels `on`. Otherwise the conditions decide.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def work(
 
 
 def _fail(turn: TurnState, attempt: int, failures: Failures, *, last: bool) -> None:
-    event = ev.AttemptFailed(state=turn.state.id, attempt=attempt, failures=failures, last=last)
+    event = ev.AttemptFailed(
+        state=turn.state.id, attempt=attempt, failures=failures, last=last
+    )
     turn.emit(event)
 
 
@@ -122,13 +124,13 @@ def _attempt(
     return output.value, failures
 
 
-# -- An attempt of a model -----------------------------------------------------------------------------------------
+# -- An attempt of a model -------------------------------------------------------------------------
 
 
 def _ask_model(
     turn: TurnState, waiting: Mapping[str, Any] | None
 ) -> Generator[Effect, Result, Output | Stop | None]:
-    """Run the model-and-tools loop of an attempt. Return a Stop at a limit, or None if it pauses."""
+    """Run the model-and-tools loop. Return a Stop at a limit, or None if it pauses."""
     tools = tool_loop.offered(turn)
     messages = task_messages(turn.machine, turn.session, tools=bool(tools))
     request = model.request(turn, messages, None, tools=tools)
@@ -140,13 +142,15 @@ def _ask_model(
         return None if turn.paused else Stop("limit")
     size = len(reply.text)
     if size > MAX_OUTPUT_CHARS:
-        reason = f"the answer has {size} characters; at most {MAX_OUTPUT_CHARS} are taken"
+        reason = (
+            f"the answer has {size} characters; at most {MAX_OUTPUT_CHARS} are taken"
+        )
         return Output(None, reason)
     value = output_of(reply.text)
     return Output(value, _EMPTY if value == "" else None)
 
 
-# -- An attempt of a function --------------------------------------------------------------------------------------
+# -- An attempt of a function ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def _feedback(session: Session) -> str:
 def _record_execution(
     turn: TurnState, result: Executed, loop: Mapping[str, Any]
 ) -> Output | Stop | None:
-    """Record the result of a function. Return its output, a Stop at a limit, or None if it pauses."""
+    """Record a function's result. Return its output, a Stop at a limit, or None if it pauses."""
     turn.usage += result.usage
     turn.tool_calls += result.tool_calls
     # Models that were asked at the same time make this negative.
@@ -258,7 +262,11 @@ def _emit_changes(
 
 def _pause(turn: TurnState, asked: Mapping[str, Any], loop: Mapping[str, Any]) -> None:
     """Pause where a function asks a person."""
-    kind, what, call = asked.get("kind", "break"), str(asked.get("what", "")), asked.get("call")
+    kind, what, call = (
+        asked.get("kind", "break"),
+        str(asked.get("what", "")),
+        asked.get("call"),
+    )
     about = [*loop["about"], subject(kind, what, call)]
     turn.pause(
         kind=kind,
@@ -269,10 +277,12 @@ def _pause(turn: TurnState, asked: Mapping[str, Any], loop: Mapping[str, Any]) -
     )
 
 
-# -- Key results ---------------------------------------------------------------------------------------------------
+# -- Key results -----------------------------------------------------------------------------------
 
 
-def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, Failures | Stop]:
+def _check(
+    turn: TurnState, output: Output
+) -> Generator[Effect, Result, Failures | Stop]:
     """Return the failed checks; none if the output is accepted. Return a Stop at a limit.
 
     A judge costs a call, so it is asked last, if all else passed.
@@ -316,7 +326,11 @@ def _failures(
             continue
         passed, reason = verdicts[check.name]
         shown = cut(reason, _REASON_CHARS)
-        turn.emit(ev.KeyResultChecked(name=check.name, passed=passed, by=check.by, reason=shown))
+        turn.emit(
+            ev.KeyResultChecked(
+                name=check.name, passed=passed, by=check.by, reason=shown
+            )
+        )
         if not passed:
             why = reason or check.description or "it does not hold"
             failed.append({"name": check.name, "reason": cut(why, _REASON_CHARS)})
@@ -348,9 +362,8 @@ def _by_judge(
     names = [check.name for check in checks]
     size = len(json.dumps(output))
     if size > MAX_JUDGED_CHARS:
-        reason = (
-            f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
-        )
+        most = MAX_JUDGED_CHARS
+        reason = f"the output has {size} characters, too many to be judged; at most {most} are"
         return dict.fromkeys(names, (False, reason))
     messages = judge_messages(turn.machine, turn.session, checks, output)
     schema = verdict_schema(turn.machine, checks)
@@ -365,17 +378,21 @@ def _by_judge(
     return {name: verdicts.get(name, unclear) for name in names}
 
 
-# -- The move that follows -----------------------------------------------------------------------------------------
+# -- The move that follows -------------------------------------------------------------------------
 
 
-def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Result, Move | Stop]:
+def _routed(
+    turn: TurnState, function: str, output: Any
+) -> Generator[Effect, Result, Move | Stop]:
     """Return the move that a registered function picks, by its label or by its target.
 
     Return a Stop if the function failed, picked none or may not go there.
     """
     state = turn.state
     data = _check_data(turn, output)
-    result = yield PickRoute(state=state.id, function=function, data=data, left=turn.time_left())
+    result = yield PickRoute(
+        state=state.id, function=function, data=data, left=turn.time_left()
+    )
     if not isinstance(result, Routed):
         raise TypeError(f"a route wants Routed, got {type(result).__name__}")
     turn.elapsed += result.seconds
@@ -385,7 +402,9 @@ def _routed(turn: TurnState, function: str, output: Any) -> Generator[Effect, Re
     if error is None and label is not None and not moves:
         ways = ", ".join(move.on or move.target for move in state.moves) or "none"
         error = f"{function} picked {label!r:.100}; the ways from here are {ways}"
-    turn.emit(ev.RoutePicked(state=state.id, function=function, label=label, error=error))
+    turn.emit(
+        ev.RoutePicked(state=state.id, function=function, label=label, error=error)
+    )
     if error is not None:
         return Stop("stuck")
     if label is None:
@@ -397,7 +416,9 @@ def _picked(moves: Iterable[Move], label: str | None) -> tuple[Move, ...]:
     """Return the moves of a label, else those to a state of that name, else the default."""
     by_label = tuple(move for move in moves if move.on == label)
     by_target = tuple(move for move in moves if move.target == label)
-    return by_label or by_target or tuple(move for move in moves if move.on == "default")
+    return (
+        by_label or by_target or tuple(move for move in moves if move.on == "default")
+    )
 
 
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
@@ -412,11 +433,15 @@ def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move |
 
 
 def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | Stop]:
-    """Return the move that follows an output, or a Stop: passed if there are no transitions, else stuck."""
+    """Return the move that follows an output, or a Stop: passed if there are no transitions, else
+    stuck.
+    """
     moves = turn.state.moves
     route = turn.state.definition.route
     if route is not None:
         return (yield from _routed(turn, route, output))
     if not moves:
         return Stop("passed")
-    return (yield from handlers.first_allowed(turn, labelled(moves, output))) or Stop("stuck")
+    return (yield from handlers.first_allowed(turn, labelled(moves, output))) or Stop(
+        "stuck"
+    )

@@ -1,7 +1,8 @@
 """The arguments of a model's tool call, read by the reader of replies.
 
-Strict JSON first, then the one object inside fences or prose. JSON in a text is read once, if the schema needs an
-object or a list and takes no text. Half a JSON is not repaired: the effect of a call may depend on the missing part.
+Strict JSON first, then the one object inside fences or prose. JSON in a text is read once, if the
+schema needs an object or a list and takes no text. Half a JSON is not repaired: the effect of a
+call may depend on the missing part.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class ArgumentsFault(ValueError):
     """The arguments of a call cannot be read or do not fit; the message is for the model."""
 
 
-def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def read_arguments(
+    text: str, schema: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Read the arguments object of a call. An empty text has no arguments.
 
     Args:
@@ -38,19 +41,24 @@ def read_arguments(text: str, schema: Mapping[str, Any] | None = None) -> dict[s
         return {}
     if len(text) > MAX_ARGUMENTS:
         size = len(text)
-        raise ArgumentsFault(f"the arguments have {size} characters; at most {MAX_ARGUMENTS} are read")
+        raise ArgumentsFault(
+            f"the arguments have {size} characters; at most {MAX_ARGUMENTS} are read"
+        )
     value = _read(text)
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         value = _read(value)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ArgumentsFault('the arguments are not a JSON object such as {"name": "value"}')
+        raise ArgumentsFault(
+            'the arguments are not a JSON object such as {"name": "value"}'
+        )
     return value if schema is None else with_json_read(schema, value)
 
 
 def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
-    """Return a value with its JSON texts read, if the schema needs an object or a list there and takes no text.
+    """Return a value with its JSON texts read, if the schema needs an object or a list there and
+    takes no text.
 
     Raises:
         ArgumentsFault: Such a text has a key twice with two values.
@@ -71,7 +79,9 @@ def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any
 
 
 def _json_in(schema: Mapping[str, Any], text: str) -> Any:
-    """Return the object or list in a text if its schema needs one; else the text. Raises ArgumentsFault."""
+    """Return the object or list in a text if its schema needs one; else the text. Raises
+    ArgumentsFault.
+    """
     kinds = _kinds(schema)
     if not kinds or "string" in kinds:
         return text
@@ -88,7 +98,9 @@ def _json_in(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas of `anyOf` and `oneOf`, also of nested ones; the schema itself if it has none."""
+    """Return the schemas of `anyOf` and `oneOf`, also of nested ones; the schema itself if it has
+    none.
+    """
     branches: list[Mapping[str, Any]] = []
     for word in ("anyOf", "oneOf"):
         for item in schema.get(word, ()):
@@ -104,7 +116,9 @@ def _kinds(schema: Mapping[str, Any]) -> set[str]:
 
 
 def _only_branch(schema: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the only branch that takes this type; a schema that takes everything if there are several."""
+    """Return the only branch that takes this type; a schema that takes everything if there are
+    several.
+    """
     branches = [branch for branch in _branches(schema) if kind in types_of(branch)]
     return branches[0] if len(branches) == 1 else {}
 
@@ -132,16 +146,20 @@ def _read(text: str) -> Any:
         if value is None:
             raise ArgumentsFault(f"the arguments are not JSON: {error}") from error
     if not _is_finite(value):
-        raise ArgumentsFault("the arguments are not JSON: a number is not finite, or too large")
+        raise ArgumentsFault(
+            "the arguments are not JSON: a number is not finite, or too large"
+        )
     return all_mended(value) if may_be_halved(text) else value
 
 
 def _decoded(text: str) -> Any:
-    """Decode strict JSON. Raises ValueError for other texts, and ArgumentsFault if it cannot count."""
+    """Decode strict JSON. Raises ValueError, and ArgumentsFault if a key has two values."""
     try:
         return decode(text.strip())
     except ReplyError as error:
-        raise ArgumentsFault(str(error).replace("the reply is", "the arguments are")) from error
+        raise ArgumentsFault(
+            str(error).replace("the reply is", "the arguments are")
+        ) from error
 
 
 def _is_finite(value: Any) -> bool:

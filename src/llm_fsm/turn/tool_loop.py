@@ -1,8 +1,8 @@
 """The model-and-tools loop: the model is asked until it answers without calling tools.
 
-A call runs only if the state lists its tool. Its result goes to the model as JSON, and to the context only
-through the tool's declared `output`. If a person must be asked, the loop stops in the middle. The session then holds
-everything that it needs to resume there when the answer comes.
+A call runs only if the state lists its tool. Its result goes to the model as JSON, and to the
+context only through the tool's declared `output`. If a person must be asked, the loop stops in the
+middle. The session then holds everything that it needs to resume there when the answer comes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.memory import Memory
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
+from llm_fsm.session.messages import (
+    LLMMessage,
+    LLMRequest,
+    ModelReply,
+    ToolCall,
+    ToolSpec,
+)
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
 from llm_fsm.turn import model
@@ -46,7 +52,11 @@ APPROVAL: Mapping[str, Any] = {
 }
 OUTCOME: Mapping[str, Any] = {
     "type": "object",
-    "properties": {"repeat": {"const": True}, "result": {}, "error": {"type": "string"}},
+    "properties": {
+        "repeat": {"const": True},
+        "result": {},
+        "error": {"type": "string"},
+    },
     "minProperties": 1,
     "maxProperties": 1,
     "additionalProperties": False,
@@ -74,8 +84,9 @@ def heard_by(session: Session) -> Heard:
 class Loop:
     """One question to the model and the calls that its last reply asks for.
 
-    `keys`: call id to idempotency key. `answers`: call id to a person's answer. `done`: call id to the outcome, one
-    of {"value"}, {"error"} and {"unknown"}. `tries`: refused replies. `heard`: the message, of a turn.
+    `keys`: call id to idempotency key. `answers`: call id to a person's answer. `done`: call id to
+    the outcome, one of {"value"}, {"error"} and {"unknown"}. `tries`: refused replies. `heard`: the
+    message, of a turn.
     """
 
     __slots__ = (
@@ -120,7 +131,9 @@ class Loop:
     def take_up(self, document: Mapping[str, Any]) -> Loop:
         """Resume where a loop of the same kind stopped."""
         fault = "a paused loop cannot be read: "
-        messages = read(document["messages"], tuple[LLMMessage, ...], fault + "messages")
+        messages = read(
+            document["messages"], tuple[LLMMessage, ...], fault + "messages"
+        )
         self.request = replace(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
@@ -159,12 +172,18 @@ class Loop:
         """Put the results of the batch after the calls, in their order."""
         results: list[LLMMessage] = []
         for call in self.calls:
-            results.append(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id))
-        self.request = replace(self.request, messages=(*self.request.messages, *results))
+            results.append(
+                LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id)
+            )
+        self.request = replace(
+            self.request, messages=(*self.request.messages, *results)
+        )
         self.calls = ()
 
     def content(self, id: str) -> str:
-        """Return one outcome for the model, as JSON in which no character can close the markup around it."""
+        """Return one outcome for the model, as JSON in which no character can close the markup
+        around it.
+        """
         outcome = self.done[id]
         if "error" in outcome:
             return escaped({"error": outcome["error"]})
@@ -219,7 +238,9 @@ def run(
 
 
 def _exceeds_limit(turn: TurnState, calls: int) -> bool:
-    """Count calls. Return true, and record it, if the limit of tool calls does not allow so many more."""
+    """Count calls. Return true, and record it, if the limit of tool calls does not allow so many
+    more.
+    """
     most = turn.machine.limits.tool_calls
     if turn.used()["tool_calls"] + calls > most:
         turn.emit(ev.LimitReached(limit="tool_calls", value=most))
@@ -231,7 +252,8 @@ def _exceeds_limit(turn: TurnState, calls: int) -> bool:
 def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
     """Run the calls of a batch. Return false if a person must be asked first.
 
-    A person is asked before any call of the batch runs, because the others may depend on the answer.
+    A person is asked before any call of the batch runs, because the others may depend on the
+    answer.
     """
     ready: dict[str, PlannedCall] = {}
     own: dict[str, Mapping[str, Any]] = {}
@@ -246,10 +268,15 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
         else:
             ready[call.id] = _planned(turn, loop, call, arguments)
     for planned in ready.values():
-        if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
+        if (
+            turn.tools.policies[planned.name].approval
+            and planned.id not in loop.answers
+        ):
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
             return False
-    allowed = tuple(planned for planned in ready.values() if _is_allowed(turn, loop, planned))
+    allowed = tuple(
+        planned for planned in ready.values() if _is_allowed(turn, loop, planned)
+    )
     results = yield from _results(turn, allowed)
     for call in loop.calls:
         if call.id in own:
@@ -277,7 +304,9 @@ def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
     return turn.state.definition.memory and call.name in buckets.NAMES
 
 
-def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
+def _accepted_arguments(
+    turn: TurnState, loop: Loop, call: ToolCall
+) -> Mapping[str, Any] | None:
     """Return the arguments of a call that may run; None if it is refused."""
     reason = None
     if not _is_memory_call(turn, call):
@@ -428,7 +457,9 @@ def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
 def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
     """Write the output of a tool from a value of this source."""
     mapping = output_taken(turn, name, source)
-    for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, source):
+    for event in accept_output(
+        turn.machine.keys, turn.session.context, mapping, value, source
+    ):
         turn.emit(event)
 
 
@@ -450,17 +481,23 @@ def _unanswered(loop: Loop) -> Iterator[ToolCall]:
     return (call for call in loop.calls if call.id not in loop.answers)
 
 
-def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
+def _pause_at(
+    turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]
+) -> None:
     """Pause at one call of the batch."""
     call = loop.call(id)
     arguments = read_arguments(call.arguments)
     shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": arguments}
     if "value" in loop.done.get(id, {}):
         shown["result"] = loop.done[id]["value"]
-    turn.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
+    turn.pause(
+        kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict()
+    )
 
 
-def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any], value: Any) -> None:
+def take_answer(
+    turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any], value: Any
+) -> None:
     """Put a person's answer into the loop that waits for it."""
     id, name = call["id"], call["name"]
     if kind == "unknown_outcome":
@@ -476,7 +513,9 @@ def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any],
         _write_output(turn, name, value, "answer")
 
 
-def _take_outcome(turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any) -> None:
+def _take_outcome(
+    turn: TurnState, loop: Loop, call: Mapping[str, Any], value: Any
+) -> None:
     """Take a person's word on a call with an unknown outcome: repeat it, or its result or error."""
     id, name = call["id"], call["name"]
     del loop.done[id]
@@ -504,4 +543,6 @@ def _take_outcome(turn: TurnState, loop: Loop, call: Mapping[str, Any], value: A
 
 def memory_of(document: Mapping[str, Any]) -> Memory:
     """Return the buckets of a session's memory, which holds the background as well."""
-    return Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})
+    return Memory.from_dict(
+        {key: text for key, text in document.items() if key.isdecimal()}
+    )

@@ -1,7 +1,8 @@
 """The tools of a definition for a turn: the policy of each, and the tools that each state may call.
 
-`ToolPolicy` is all that the core knows of a tool: the settings of the definition, laid over those of the host. The
-host makes it once for each tool (`llm_fsm.tools.toolbox`). The core plans calls by it.
+`ToolPolicy` is all that the core knows of a tool: the settings of the definition, laid over those
+of the host. The host makes it once for each tool (`llm_fsm.tools.toolbox`). The core plans calls by
+it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class ToolPolicy:
     parallel: bool = False
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
-    fits: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
+    fits: Callable[[Mapping[str, Any]], str | None] | None = field(
+        default=None, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -83,7 +86,9 @@ class ToolPolicy:
 
 
 def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
-    """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's `own`."""
+    """Return the policy of the tool `name` of a definition: the settings of `ref`, else the tool's
+    `own`.
+    """
     settings: dict[str, Any] = {"output": ref.output}
     for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout"):
         value = getattr(ref, setting)
@@ -109,7 +114,9 @@ class AvailableTools:
         """Return the tools of the definition at work; "" is the one that was started."""
         return self.flows.get(flow, NO_TOOLS) if flow else self
 
-    def beside(self, flow: str, state: str, policies: Sequence[ToolPolicy]) -> AvailableTools:
+    def beside(
+        self, flow: str, state: str, policies: Sequence[ToolPolicy]
+    ) -> AvailableTools:
         """Return these tools and, in one state of a definition, further ones."""
         own = self.of(flow)
         added = {policy.name: policy for policy in policies}

@@ -25,7 +25,9 @@ _MORE = "more, or contains itself"
 _LEAST = 200
 """Characters below which nothing is shortened: the marks need room themselves."""
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False
+).encode
 
 
 class ResultFault(ValueError):
@@ -35,7 +37,8 @@ class ResultFault(ValueError):
 def tool_result(value: object) -> Any:
     """Convert the result of a tool to JSON. The tool has acted by then, so nothing here fails.
 
-    A note takes the place of each part without a JSON form, and of a result that is too large or contains itself.
+    A note takes the place of each part without a JSON form, and of a result that is too large or
+    contains itself.
     """
     try:
         return result_value(value)
@@ -73,7 +76,8 @@ def result_value(value: object) -> Any:
             return plain
         size = f"{length} bytes"
     raise ResultFault(
-        f"the result is too large: it has {size}, and at most {MAX_RESULT} characters of JSON are taken; "
+        f"the result is too large: it has {size}, "
+        f"and at most {MAX_RESULT} characters of JSON are taken; "
         "return less, such as one page or a summary"
     )
 
@@ -119,8 +123,8 @@ def _parts(value: object) -> dict[Any, Any] | list[Any] | None:
 def _too_large(value: object) -> str | None:
     """Return the size of a value that is certainly too large, before any work is spent on it.
 
-    Every value but one takes at least two characters: its own, and a comma or a bracket. A value that contains itself
-    uses up the limit in this way, so the loop ends.
+    Every value but one takes at least two characters: its own, and a comma or a bracket. A value
+    that contains itself uses up the limit in this way, so the loop ends.
     """
     left, waiting = MAX_RESULT + 1, [value]
     while waiting:
@@ -147,14 +151,17 @@ def _too_large(value: object) -> str | None:
 
 
 def shortened(value: Any, limit: int = SHORT) -> Any:
-    """Return a value with a compact JSON text of at most `limit` characters (at least 200); itself if it fits.
+    """Return a value with a compact JSON text of at most `limit` characters (at least 200); itself
+    if it fits.
 
-    First long strings are cut to half of the limit, to a quarter and so on, down to 200 characters. Each ends in a
-    mark with the number of missing characters. If that is not enough, lists and objects keep their first members. A
-    last member gives the number of missing ones.
+    First long strings are cut to half of the limit, to a quarter and so on, down to 200 characters.
+    Each ends in a mark with the number of missing characters. If that is not enough, lists and
+    objects keep their first members. A last member gives the number of missing ones.
     """
     if limit < _LEAST:
-        raise ValueError(f"a result is shortened to {_LEAST} characters or more, not {limit}")
+        raise ValueError(
+            f"a result is shortened to {_LEAST} characters or more, not {limit}"
+        )
     if _size(value) <= limit:
         return value
     if isinstance(value, str):
@@ -221,8 +228,12 @@ def _beginning(value: Any, limit: int) -> Any:
     return members
 
 
-def _first(members: list[tuple[str, Any]], limit: int, *, named: bool) -> list[tuple[str, Any]]:
-    """Return the first members that fit; the last one may be shortened. `named`: the members of an object."""
+def _first(
+    members: list[tuple[str, Any]], limit: int, *, named: bool
+) -> list[tuple[str, Any]]:
+    """Return the first members that fit; the last one may be shortened. `named`: the members of an
+    object.
+    """
     left = limit - 50  # brackets and the mark
     kept: list[tuple[str, Any]] = []
     for key, item in members:

@@ -1,4 +1,6 @@
-"""Three short example replies, made from a definition's own states and keys: stay and ask, move, correct."""
+"""Three short example replies, made from a definition's own states and keys: stay and ask, move,
+correct.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _MOST_KEYS = 3
 
 
 class ExampleState(NamedTuple):
-    """A state for example replies: the keys that it asks for, and the target of its first own transition."""
+    """A state for example replies: the keys that it asks for, and the target of its first own
+    transition.
+    """
 
     id: str
     asks: tuple[str, ...]
@@ -66,7 +70,9 @@ class _Example(NamedTuple):
 def _examples(
     states: Sequence[ExampleState], keys: Mapping[str, Any], *, correct: bool
 ) -> Iterator[_Example]:
-    """Yield the examples in the first state that asks for keys: stay, move, and correct in the next state."""
+    """Yield the examples in the first state that asks for keys: stay, move, and correct in the next
+    state.
+    """
     if not states:
         return
     asking = [number for number, state in enumerate(states) if state.asks]
@@ -89,14 +95,20 @@ def _examples(
 
 def _staying(state: str, asks: tuple[str, ...]) -> _Example:
     if not asks:
-        return _Example(f"In state {state}, no transition fits. You stay and ask:", state)
+        return _Example(
+            f"In state {state}, no transition fits. You stay and ask:", state
+        )
     first, *rest = asks
     if not rest:
-        situation = f"In state {state}, the user does not give {first} yet. You stay and ask:"
+        situation = (
+            f"In state {state}, the user does not give {first} yet. You stay and ask:"
+        )
         return _Example(situation, state)
     are = "are" if len(rest) > 1 else "is"
     missing = f"{_listed(rest)} {are} still missing"
-    situation = f"In state {state}, the user gives {first}, and {missing}. You stay and ask:"
+    situation = (
+        f"In state {state}, the user gives {first}, and {missing}. You stay and ask:"
+    )
     return _Example(situation, state, (first,))
 
 
@@ -106,8 +118,10 @@ def _moving(here: ExampleState, last: tuple[str, ...]) -> _Example:
     if not last:
         situation = f"In state {here.id}, the message fits {transition}. You move:"
         return _Example(situation, here.target)
-    given = f"the user gives {_listed(last)}, and {transition} fits"
-    return _Example(f"In state {here.id}, {given}. You move:", here.target, last)
+    situation = (
+        f"In state {here.id}, the user gives {_listed(last)}, and {transition} fits."
+    )
+    return _Example(f"{situation} You move:", here.target, last)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -116,7 +130,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reply(
-    example: _Example, form: ReplyForm, reasoning: str, keys: Mapping[str, Mapping[str, Any]]
+    example: _Example,
+    form: ReplyForm,
+    reasoning: str,
+    keys: Mapping[str, Mapping[str, Any]],
 ) -> str:
     values = {key: sample(keys.get(key, {})) for key in example.keys}
     update: Any = values
@@ -161,7 +178,11 @@ def _schema_or_any(schema: object) -> Mapping[str, Any]:
 
 def _number(schema: Mapping[str, Any]) -> int | float:
     """Return a small number within the simple bounds of a schema."""
-    least, most, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    least, most, step = (
+        schema.get("minimum"),
+        schema.get("maximum"),
+        schema.get("multipleOf"),
+    )
     number = step if isinstance(step, int | float) else _SMALL
     if isinstance(most, int | float) and number > most:
         number = most

@@ -1,10 +1,11 @@
 """Choose which states and keys the system message and the schema of a state's prompts include.
 
-What a provider has cached of one turn should serve the next, in whatever state that is. A small machine therefore
-has one schema, and one system message with the texts of all states and all keys. A larger one is divided into
-regions: blocks of states in the order of the file. A turn then costs as much among a thousand states as among
-ten. All states of a region share a system message and a schema, except those with their own `reasoning`. What
-transitions name outside of the region is in the entries of those transitions.
+What a provider has cached of one turn should serve the next, in whatever state that is. A small
+machine therefore has one schema, and one system message with the texts of all states and all keys.
+A larger one is divided into regions: blocks of states in the order of the file. A turn then costs
+as much among a thousand states as among ten. All states of a region share a system message and a
+schema, except those with their own `reasoning`. What transitions name outside of the region is in
+the entries of those transitions.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
+from operator import attrgetter
 
 from llm_fsm._text import estimate
 from llm_fsm.definition.models import Definition, State, Transition
@@ -25,11 +27,13 @@ MOST_STATES = 24
 _BLOCK_STATES = 12
 """Most states of a region in a machine that has more than `MOST_STATES`.
 
-A provider's cache serves a conversation until it enters the next region, so a region of a few states costs more
-than it saves.
+A provider's cache serves a conversation until it enters the next region, so a region of a few
+states costs more than it saves.
 """
 _BLOCK_TOKENS = 1500
-"""Tokens of the texts of a region, about. Five long states fit, so that a region serves several turns."""
+"""Tokens of the texts of a region, about. Five long states fit, so that a region serves several
+turns.
+"""
 REGION_TOKENS = 800
 """Tokens of the texts, about, that global transitions add to every region."""
 _LINE = 4
@@ -42,9 +46,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Region:
     """States that have one system message.
 
-    `shown`: the states whose texts it has; targets of global transitions are among them. `keys`: those that it lists.
-    `named`: the states that the schema of a reply lets it name. `name`: the schema's own name, or "" if the schema
-    serves all states of the machine.
+    `shown`: the states whose texts it has; targets of global transitions are among them. `keys`:
+    those that it lists. `named`: the states that the schema of a reply lets it name. `name`: the
+    schema's own name, or "" if the schema serves all states of the machine.
     """
 
     states: tuple[str, ...]
@@ -54,7 +58,9 @@ class Region:
     name: str
 
 
-def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tuple[Region, ...]:
+def regions(
+    definition: Definition, keys: Sequence[str], *, whole: bool
+) -> tuple[Region, ...]:
     """Return the regions of a machine.
 
     Args:
@@ -67,9 +73,11 @@ def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tupl
     offered = _offered(definition)
     blocks = [tuple(definition.states)] if whole else _blocks(definition)
     every_named = tuple(_named(definition, definition.states))
-    found: list[Region] = []
+    all_regions: list[Region] = []
     for states in blocks:
-        listed = tuple(keys) if few_keys else _nearby(definition, states, frozenset(keys))
+        listed = (
+            tuple(keys) if few_keys else _nearby(definition, states, frozenset(keys))
+        )
         named = every_named if few_states else tuple(_named(definition, states))
         region = Region(
             states=states,
@@ -78,8 +86,8 @@ def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tupl
             named=named or states,
             name="" if few_keys and few_states else states[0],
         )
-        found.append(region)
-    return tuple(found)
+        all_regions.append(region)
+    return tuple(all_regions)
 
 
 def _blocks(definition: Definition) -> list[tuple[str, ...]]:
@@ -123,14 +131,17 @@ def _repeated(definition: Definition) -> dict[str, int]:
 def _offered(definition: Definition) -> tuple[str, ...]:
     """Return the targets of global transitions whose texts together are not too long.
 
-    The reply that names a digression answers it. So it has to know all that the state of the digression knows.
+    The reply that names a digression answers it. So it has to know all that the state of the
+    digression knows.
     """
-    found: dict[str, int] = {}
-    for transition in sorted(definition.global_transitions, key=lambda transition: transition.priority):
-        size = _tokens(definition.states[transition.target_state])
-        if sum(found.values()) + size <= REGION_TOKENS:
-            found.setdefault(transition.target_state, size)
-    return tuple(found)
+    sizes: dict[str, int] = {}
+    by_priority = attrgetter("priority")
+    for transition in sorted(definition.global_transitions, key=by_priority):
+        target = transition.target_state
+        size = _tokens(definition.states[target])
+        if sum(sizes.values()) + size <= REGION_TOKENS:
+            sizes.setdefault(target, size)
+    return tuple(sizes)
 
 
 def _tokens(state: State) -> int:
@@ -144,12 +155,16 @@ def _tokens(state: State) -> int:
     return _LINE + sum(map(estimate, texts))
 
 
-def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> tuple[str, ...]:
-    """Return the keys of some states, of their global transitions, and of the states directly behind them.
+def _nearby(
+    definition: Definition, states: Sequence[str], known: frozenset[str]
+) -> tuple[str, ...]:
+    """Return the keys of some states, of their global transitions, and of the states directly
+    behind them.
 
-    Further keys are added while there is room. First come lists and objects that a fixed reply shows, because users
-    correct what they see, and a value that the schema lacks can only be written as text. Then come the keys that are
-    collected behind global transitions, because a message that opens one may have them.
+    Further keys are added while there is room. First come lists and objects that a fixed reply
+    shows, because users correct what they see, and a value that the schema lacks can only be
+    written as text. Then come the keys that are collected behind global transitions, because a
+    message that opens one may have them.
     """
     needed: dict[str, None] = {}
     for state_id in states:
@@ -159,14 +174,15 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
     needed |= dict.fromkeys(demanded(definition.global_transitions))
     for state_id in states:
         for transition in definition.states[state_id].transitions:
-            needed |= dict.fromkeys(definition.states[transition.target_state].required_context_keys)
-    found: dict[str, None] = {}
+            target = definition.states[transition.target_state]
+            needed |= dict.fromkeys(target.required_context_keys)
+    listed: dict[str, None] = {}
     for name in needed:
-        found.setdefault(name if name in known else _whole(name))
+        listed.setdefault(name if name in known else _whole(name))
     for name in (*_shown_keys(definition, states), *_keys_behind_global(definition)):
-        if len(found) < MOST_KEYS:
-            found.setdefault(name)
-    return tuple(name for name in found if name in known)
+        if len(listed) < MOST_KEYS:
+            listed.setdefault(name)
+    return tuple(name for name in listed if name in known)
 
 
 def _whole(name: str) -> str:
@@ -182,7 +198,9 @@ def _keys_behind_global(definition: Definition) -> Iterator[str]:
 
 
 def _shown_keys(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """Yield the lists and objects that fixed replies of some states show. One too many does no harm."""
+    """Yield the lists and objects that fixed replies of some states show. One too many does no
+    harm.
+    """
     schemas = definition.key_schemas
     for state_id in states:
         for expression in _EXPRESSION.findall(definition.states[state_id].reply or ""):
@@ -206,7 +224,10 @@ def _named(definition: Definition, states: Iterable[str]) -> Iterator[str]:
     for state_id in states:
         if definition.kind_of(state_id) == "converse":
             named.add(state_id)
-            named.update(transition.target_state for transition in definition.states[state_id].transitions)
+            transitions = definition.states[state_id].transitions
+            named.update(transition.target_state for transition in transitions)
     if named:
-        named.update(transition.target_state for transition in definition.global_transitions)
+        named.update(
+            transition.target_state for transition in definition.global_transitions
+        )
     return (state_id for state_id in definition.states if state_id in named)

@@ -1,4 +1,6 @@
-"""The texts of prompts on a state: its line in <states>, and its summary in the prompts of other states."""
+"""The texts of prompts on a state: its line in <states>, and its summary in the prompts of other
+states.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ _BACK = "what was asked"
 """The name of the state to which the answer of a digression returns."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
-_BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
+_BREAK = re.compile(
+    r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)"
+)
 """Between two sentences or lines. A line that announces the next one belongs to it."""
 _ITEM = re.compile(r"(?!\*\*)[-*+•–·・(（]|\d|\w{1,3}[.)、]")
-"""The beginning of a line of a list, or of a remark on the line before. Two stars begin bold text."""
+"""The beginning of a line of a list, or of a remark on the line before. Two stars begin bold text.
+"""
 _HEADING = re.compile(r"#{1,6} |(\*\*|__)[^*_]+\1$")
 """A heading, or its beginning. The line that follows needs it."""
 _LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]|#{1,6} ")
@@ -47,7 +52,9 @@ TAGS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """Final states of a definition: those that end the conversation, and those that only answer a digression."""
+    """Final states of a definition: those that end the conversation, and those that only answer a
+    digression.
+    """
 
     ends: frozenset[str]
     answers: frozenset[str]
@@ -88,7 +95,11 @@ def state_words(state_id: str, state: State) -> StateWords:
 
 def instructions_of(state: State) -> str:
     """Return the instructions of a state, those of all kinds."""
-    kinds = (state.instructions, state.extraction_instructions, state.response_instructions)
+    kinds = (
+        state.instructions,
+        state.extraction_instructions,
+        state.response_instructions,
+    )
     return clean("\n".join(text for text in kinds if text))
 
 
@@ -97,10 +108,14 @@ def name_tokens(state_id: str) -> int:
     return estimate(state_id) + 2 * TAGS
 
 
-def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str) -> str:
-    """Return the line of a state in <states> as JSON: its texts, the rest of its summary, its transitions.
+def state_line(
+    words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str
+) -> str:
+    """Return the line of a state in <states> as JSON: its texts, the rest of its summary, its
+    transitions.
 
-    Tasks and subflows show only their purpose. A state that decides has branches in place of transitions.
+    Tasks and subflows show only their purpose. A state that decides has branches in place of
+    transitions.
 
     Args:
         words: The state's texts.
@@ -113,7 +128,11 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     if not works:
         texts["instructions"] = words.instructions
     parts: dict[str, Any] = {name: text for name, text in texts.items() if text}
-    parts |= {name: part for name, part in shown.items() if name not in ("purpose", "instructions")}
+    parts |= {
+        name: part
+        for name, part in shown.items()
+        if name not in ("purpose", "instructions")
+    }
     line = escaped(parts).removesuffix("}")
     if words.example:
         line += f',"example_dialogue":{words.example}'
@@ -124,15 +143,22 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     return line + "}"
 
 
-def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
+def states_text(
+    definition: Definition, state_ids: Iterable[str], endings: Endings
+) -> str:
     """Return the text of <states> for some states: a line for each that has texts.
 
     Instructions that several of them share get one line, with the ids of these states.
     """
-    words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
+    words = {
+        state_id: state_words(state_id, definition.states[state_id])
+        for state_id in state_ids
+    }
     kinds = {state_id: definition.kind_of(state_id) for state_id in words}
     speaking = [state_id for state_id in words if kinds[state_id] not in WORKS]
-    own, sharing = divided({state_id: words[state_id].instructions for state_id in speaking})
+    own, sharing = divided(
+        {state_id: words[state_id].instructions for state_id in speaking}
+    )
     lines: list[str] = []
     for state_id, texts in words.items():
         line = _state_line(
@@ -149,8 +175,12 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
     return "\n".join(lines)
 
 
-def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return each state's instructions without their shared ending, and the shared endings with their states."""
+def divided(
+    instructions: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return each state's instructions without their shared ending, and the shared endings with
+    their states.
+    """
     sharing = shared(instructions)
     endings: dict[str, str] = {}
     for text, states in sharing.items():
@@ -163,16 +193,19 @@ def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the endings that the instructions of several states share, or whole instructions, with those states.
+    """Return the endings that the instructions of several states share, or whole instructions, with
+    those states.
 
-    An ending begins with a sentence or a line that makes sense alone. It is long enough to save more than the line
-    with the names of its states costs.
+    An ending begins with a sentence or a line that makes sense alone. It is long enough to save
+    more than the line with the names of its states costs.
     """
     states_of: dict[str, list[str]] = {}
     last_chars = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
     for state_id, text in instructions.items():
         endings = [text]
-        if last_chars[text[-_SHARED_CHARS:]] > 1:  # else no other state can have one of its endings
+        if (
+            last_chars[text[-_SHARED_CHARS:]] > 1
+        ):  # else no other state can have one of its endings
             endings += _ends(text)
         for ending in endings:
             states_of.setdefault(ending, []).append(state_id)
@@ -201,7 +234,8 @@ def _ends(text: str) -> Iterator[str]:
         end = text[match.end() :]
         if _belongs_to(line, match.group()) or _is_cut(end):
             continue
-        if not _ITEM.match(end) and not end[0].islower():  # a small letter follows "e.g."
+        follows_abbreviation = end[0].islower()  # such as "e.g."
+        if not follows_abbreviation and not _ITEM.match(end):
             yield end
 
 
@@ -219,7 +253,9 @@ def _is_cut(text: str) -> bool:
     return any(sum(map(text.count, marks)) % 2 for marks in _PAIRS)
 
 
-def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
+def endings_of(
+    definition: Definition, *, asides: Iterable[str], called: bool
+) -> Endings:
     """Return the final states of a definition.
 
     A final state that only digressions reach ends the digression, and not the conversation.
@@ -227,7 +263,8 @@ def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -
     Args:
         definition: The definition.
         asides: States that return although no transition says so.
-        called: True if another definition calls this one, so that none of its states ends a conversation.
+        called: True if another definition calls this one, so that none of its states ends a
+            conversation.
     """
     ahead: dict[str, list[str]] = {}
     returning = set(asides)
@@ -246,7 +283,9 @@ def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -
     # A state that nothing leads to may be a start of tests or of the host, so it counts as one.
     starts.update(name for name in ahead if name not in behind_digressions)
     only_digressions = behind_digressions - reachable(ahead, starts)
-    final = frozenset(name for name in definition.states if definition.kind_of(name) == "final")
+    final = frozenset(
+        name for name in definition.states if definition.kind_of(name) == "final"
+    )
     ends = frozenset() if called else final - only_digressions
     return Endings(ends=ends, answers=final & only_digressions)
 
@@ -260,7 +299,9 @@ def _mark(state_id: str, endings: Endings) -> str:
     return ""
 
 
-def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, kind: str) -> str:
+def _state_line(
+    state: State, words: StateWords, instructions: str, *, mark: str, kind: str
+) -> str:
     fixed = "" if state.reply is None else _short(state.reply)
     text = _indented(_joined(_described(state, words, fixed), instructions))
     if kind == "decide" and text:
@@ -297,7 +338,9 @@ def _joined(text: str, instructions: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """Indent the lines of a text beneath its first one, and keep the indentation of lists within lists."""
+    """Indent the lines of a text beneath its first one, and keep the indentation of lists within
+    lists.
+    """
     lines = cleandoc(text).splitlines()
     return "\n  ".join(line.rstrip() for line in lines if line.strip())
 
@@ -318,12 +361,16 @@ def _short(text: str) -> str:
 
 
 def target_summary(
-    definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
+    definition: Definition,
+    state_id: str,
+    endings: Endings,
+    seen_from: str | None = None,
 ) -> dict[str, Any]:
-    """Return the summary of a state for the prompts of another one: its purpose, keys, instructions and fixed reply.
+    """Return the summary of a state for the prompts of another one: its purpose, keys, instructions
+    and fixed reply.
 
-    It leaves out instructions that the state `seen_from` has, too, keys that the purpose names, and a purpose that
-    the fixed reply says.
+    It leaves out instructions that the state `seen_from` has, too, keys that the purpose names, and
+    a purpose that the fixed reply says.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
@@ -337,7 +384,9 @@ def target_summary(
         instructions = _without_end_of(instructions, definition.states[seen_from])
     if state.reply is not None:
         shown["says_by_itself"] = _short(state.reply)
-        if "purpose" in shown and _names_all(shown["says_by_itself"], [shown["purpose"]]):
+        if "purpose" in shown and _names_all(
+            shown["says_by_itself"], [shown["purpose"]]
+        ):
             del shown["purpose"]
     elif works:
         shown["says_by_itself"] = True
@@ -368,11 +417,15 @@ def _without_end_of(instructions: str, here: State) -> str:
 def _names_all(text: str, words: Iterable[str]) -> bool:
     """Return true if a text has each of the words, as a whole and in any case of its letters."""
     spaced = f" {_NO_WORD.sub(' ', text.casefold())} "
-    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in spaced for word in words)
+    return all(
+        f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in spaced for word in words
+    )
 
 
 def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a target summary as one text if it has only purpose, instructions and keys; else as it is."""
+    """Return a target summary as one text if it has only purpose, instructions and keys; else as it
+    is.
+    """
     if not shown.keys() <= {"purpose", "instructions", "collects"}:
         return shown
     parts = [shown.get("purpose", "")]

@@ -1,7 +1,8 @@
 """The prompts of work: of a task, of the judge of its output, of the summariser.
 
-The texts are in `prompts/task.j2`, `judge.j2` and `summary.j2`. Each has a block for the system message and one for
-the user message. All that comes from people, models, tools and the context is escaped JSON.
+The texts are in `prompts/task.j2`, `judge.j2` and `summary.j2`. Each has a block for the system
+message and one for the user message. All that comes from people, models, tools and the context is
+escaped JSON.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.tool_results import shortened
 
 MAX_INPUT_CHARS = 100_000
-"""Characters of a task's input, as JSON, that a model reads. A longer one is shortened like a tool's result."""
+"""Characters of a task's input, as JSON, that a model reads. A longer one is shortened like a
+tool's result.
+"""
 MOST_NAMES = 24
 """Names of key results in the form of every judge's reply, if a machine has no more."""
 
 Messages = tuple[LLMMessage, ...]
 
 
-def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
+def _messages(
+    template: Template, system: Mapping[str, Any], user: Mapping[str, Any]
+) -> Messages:
     context = template.new_context({**system, **user})
 
     def block(name: str) -> str:
@@ -37,7 +42,9 @@ def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, 
 
 def _shown(machine: CompiledMachine, session: Session, state: CompiledState) -> str:
     scope = state.definition.context_scope
-    values = machine.keys.visible(session.context, None if scope is None else scope.read)
+    values = machine.keys.visible(
+        session.context, None if scope is None else scope.read
+    )
     return _json(values)
 
 
@@ -62,17 +69,23 @@ def buckets_of(session: Session) -> dict[str, Any]:
     return buckets
 
 
-def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) -> Messages:
-    """Return the prompt of an attempt: the task, its means, and the failures of the attempt before."""
+def task_messages(
+    machine: CompiledMachine, session: Session, *, tools: bool
+) -> Messages:
+    """Return the prompt of an attempt: the task, its means, and the failures so far."""
     plan = machine.states[session.state]
     definition, state = machine.definition, plan.definition
     criteria = []
     for check in plan.checks:
-        criteria.append({"name": clean(check.name), "description": clean(check.criterion)})
+        criteria.append(
+            {"name": clean(check.name), "description": clean(check.criterion)}
+        )
     labels = []
     for move in plan.moves:
         if move.on is not None and move.on != "default":
-            labels.append({"on": clean(move.on), "description": clean(move.description)})
+            labels.append(
+                {"on": clean(move.on), "description": clean(move.description)}
+            )
     system = {
         "name": clean(definition.name),
         "description": clean(definition.description),
@@ -114,12 +127,14 @@ def judge_messages(
 def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySchema:
     """Return the form of a judge's reply on these checks.
 
-    It is the same for all tasks, because providers cache a prompt from its beginning, and the schema comes first. If
-    the machine has many names, the form has only those of the checks.
+    It is the same for all tasks, because providers cache a prompt from its beginning, and the
+    schema comes first. If the machine has many names, the form has only those of the checks.
     """
     judged: dict[str, None] = {}
     for state in machine.states.values():
-        judged |= dict.fromkeys(check.name for check in state.checks if check.by == "judge")
+        judged |= dict.fromkeys(
+            check.name for check in state.checks if check.by == "judge"
+        )
     names = list(judged)
     if len(names) > MOST_NAMES:
         names = [check.name for check in checks]
@@ -136,7 +151,9 @@ def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySc
     return _schema("verdicts", {"verdicts": {"type": "array", "items": verdict}})
 
 
-def summary_messages(machine: CompiledMachine, session: Session, happened: Any) -> Messages:
+def summary_messages(
+    machine: CompiledMachine, session: Session, happened: Any
+) -> Messages:
     """Return the request for a summary of these events, on top of the summary before."""
     user = {
         "summary": _json(session.summary),
@@ -159,7 +176,10 @@ def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
 SUMMARY_SCHEMA = _schema(
     "summary",
     {
-        **{step: {"type": "string"} for step in ("observe", "orient", "decide", "act", "summary")},
+        **{
+            step: {"type": "string"}
+            for step in ("observe", "orient", "decide", "act", "summary")
+        },
         "todo_list": {"type": ["array", "null"], "items": {"type": "string"}},
     },
 )

@@ -1,9 +1,9 @@
 """From a model's text to a reply, or to one named fault.
 
-Strict JSON comes first, then the object inside fences, prose or a thinking block. Then come a reply that
-was cut off, and repair. Whatever comes in, the outcome is a `Reply` or a `ReplyError`. Its fault is one of
-`empty`, `too-long`, `not-json`, `not-object`, `too-deep`, `several-objects`, `duplicate-key`,
-`cut-off`, `no-target`, `no-message`.
+Strict JSON comes first, then the object inside fences, prose or a thinking block. Then come a reply
+that was cut off, and repair. Whatever comes in, the outcome is a `Reply` or a `ReplyError`. Its
+fault is one of `empty`, `too-long`, `not-json`, `not-object`, `too-deep`, `several-objects`,
+`duplicate-key`, `cut-off`, `no-target`, `no-message`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _HALF_ESCAPE = re.compile(
 )
 """Half a character at the end of a text."""
 _ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)",
+    re.DOTALL,
 )
 _TRANSITION = re.compile(r'"transition"\s*:\s*(?=\{)')
 _TARGET = re.compile(r"target_state[\"']?\s*:")
@@ -65,8 +66,8 @@ _ODD = ("{", "```", "<", "[", "◁")
 class Reply(NamedTuple):
     """One reply of the model.
 
-    `message` is empty if it sent no text. `update` is as sent, unchecked. `update_fault` says why a `context_update`
-    was not an object and so counts as empty.
+    `message` is empty if it sent no text. `update` is as sent, unchecked. `update_fault` says why a
+    `context_update` was not an object and so counts as empty.
     """
 
     target: str
@@ -76,7 +77,7 @@ class Reply(NamedTuple):
     update_fault: str | None = None
 
 
-# -- JSON ----------------------------------------------------------------------------------------------------------
+# -- JSON ------------------------------------------------------------------------------------------
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -87,7 +88,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in seen and seen[key] != value:
             name = json.dumps(key)
-            raise ReplyError("duplicate-key", f"the key {name} stands twice with two values")
+            raise ReplyError(
+                "duplicate-key", f"the key {name} stands twice with two values"
+            )
         seen[key] = value
     return values
 
@@ -96,9 +99,12 @@ def _whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) <= 20 else float("inf")
 
 
-# NaN, Infinity and numbers of thousands of digits are read as floats that no context accepts, so that
-# the one bad value is refused and the rest of the reply counts. Raw line breaks in strings are forgiven.
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, strict=False)
+# NaN, Infinity and numbers of thousands of digits are read as floats that no context accepts, so
+# that the one bad value is refused and the rest of the reply counts. Raw line breaks in strings are
+# forgiven.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_whole_number, strict=False
+)
 
 
 def decode(text: str) -> Any:
@@ -117,7 +123,8 @@ def decode(text: str) -> Any:
 
 
 def only_object(text: str) -> dict[str, Any] | None:
-    """Return the one object in a text that is whole; None if there is none, or another brace follows.
+    """Return the one object in a text that is whole; None if there is none, or another brace
+    follows.
 
     Raises:
         ReplyError: As `decode`.
@@ -163,7 +170,7 @@ def _object_in(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# -- The reply among objects ---------------------------------------------------------------------------------------
+# -- The reply among objects -----------------------------------------------------------------------
 
 
 def _names_target(value: Mapping[str, Any]) -> bool:
@@ -199,13 +206,17 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
     return replies[0]
 
 
-def _all_held(objects: Iterable[dict[str, Any]], depth: int = 0) -> list[dict[str, Any]]:
+def _all_held(
+    objects: Iterable[dict[str, Any]], depth: int = 0
+) -> list[dict[str, Any]]:
     held = (_held(item, depth) for item in objects)
     return [item for item in held if item is not None]
 
 
 def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
-    """Return the one reply in an object that is a written-out call of a tool, or a filled-in schema."""
+    """Return the one reply in an object that is a written-out call of a tool, or a filled-in
+    schema.
+    """
     if depth == _MAX_WRAPS or not _OWN_KEYS.isdisjoint(value):
         return None
     parts = map(_object_in, value.values())
@@ -225,14 +236,14 @@ def _several() -> ReplyError:
     return ReplyError("several-objects", reason)
 
 
-# -- Replies that end too early ------------------------------------------------------------------------------------
+# -- Replies that end too early --------------------------------------------------------------------
 
 
 def _endings(text: str) -> list[tuple[str, str]]:
     """Return a JSON text that stops too early, closed in each way that may be right.
 
-    Each comes with the end of the text that it leaves out. The list is empty if nothing is open. A text that ends in
-    the middle of an escape loses that. Raises ReplyError.
+    Each comes with the end of the text that it leaves out. The list is empty if nothing is open. A
+    text that ends in the middle of an escape loses that. Raises ReplyError.
     """
     closers, ended = "", True
     places: deque[tuple[int, str]] = deque(maxlen=_MAX_ENDINGS)
@@ -259,7 +270,7 @@ def _endings(text: str) -> list[tuple[str, str]]:
 
 
 def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
-    """Return the complete part of a reply that ends behind its transition; None if it is not JSON."""
+    """Return the complete part of a reply cut off behind its transition; None for other texts."""
     for ending, left_out in endings:
         try:
             whole = decode(ending)
@@ -273,7 +284,8 @@ def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
 def _uncut(value: Any) -> Any:
     """Return a reply that was not cut off in its transition.
 
-    A message that ends the transition may be cut off, because its other parts are then whole. Raises ReplyError.
+    A message that ends the transition may be cut off, because its other parts are then whole.
+    Raises ReplyError.
     """
     if _has_target(value):
         parts = list(value["transition"])
@@ -285,7 +297,9 @@ def _uncut(value: Any) -> Any:
 
 
 def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
-    """Return the reply in a text that closes it once too often before its message, and is else sound."""
+    """Return the reply in a text that closes it once too often before its message, and is else
+    sound.
+    """
     if not isinstance(error, json.JSONDecodeError):
         return None
     if error.msg != "Extra data" or text[error.pos] != ",":
@@ -296,7 +310,7 @@ def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
     return None
 
 
-# -- Repair --------------------------------------------------------------------------------------------------------
+# -- Repair ----------------------------------------------------------------------------------------
 
 
 def _repaired(text: str) -> Any:
@@ -306,8 +320,17 @@ def _repaired(text: str) -> Any:
     from json_repair import loads  # noqa: PLC0415 - only broken replies need it
 
     try:
-        value = loads(_ESCAPE.sub(_unescaped, quoted(text[start:])), skip_json_loads=True)
-    except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
+        value = loads(
+            _ESCAPE.sub(_unescaped, quoted(text[start:])), skip_json_loads=True
+        )
+    except (
+        RecursionError,
+        ValueError,
+        IndexError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ):
         return None
     if isinstance(value, list):
         value = _chosen([item for item in value if isinstance(item, dict)])
@@ -317,7 +340,9 @@ def _repaired(text: str) -> Any:
 
 
 def _with_its_transition(value: Any, text: str) -> Any:
-    """Return a repaired reply with its transition as sent, if that is sound: a repair changes no value."""
+    """Return a repaired reply with its transition as sent, if that is sound: a repair changes no
+    value.
+    """
     places = list(_TRANSITION.finditer(text))
     if len(places) != 1 or not isinstance(value, dict) or "transition" not in value:
         return value
@@ -344,7 +369,9 @@ def _in_quotes(match: re.Match[str]) -> str:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Return an escape as the character itself if both mean the same: json_repair does not know all."""
+    """Return an escape as the character itself if both mean the same: json_repair does not know
+    all.
+    """
     escape = match.group()
     if escape == r"\/":
         return "/"
@@ -354,13 +381,15 @@ def _unescaped(match: re.Match[str]) -> str:
     return escape if character in '"\\' or character < " " else character
 
 
-# -- The order of all this -----------------------------------------------------------------------------------------
+# -- The order of all this -------------------------------------------------------------------------
 
 
 def document(text: str) -> dict[str, Any]:
     """Return the JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
-        reason = f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
+        reason = (
+            f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
+        )
         raise ReplyError("too-long", reason)
     halved = may_be_halved(text)
     whole = joined(text) if halved else text
@@ -395,7 +424,9 @@ def _value(text: str) -> Any:
 
 
 def _value_in_prose(body: str) -> Any:
-    """Return the JSON value in a text with other words, or in one that is broken. Raises ReplyError."""
+    """Return the JSON value in a text with other words, or in one that is broken. Raises
+    ReplyError.
+    """
     for candidate in (*_FENCE.findall(body)[:_MAX_FENCES], body):
         chosen = _chosen(_objects(candidate))
         if chosen is not None:
@@ -413,11 +444,13 @@ def _value_in_prose(body: str) -> Any:
         return beginning
     repaired = _repaired(body)
     if repaired is None:
-        raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
+        raise ReplyError(
+            "not-json", "the reply is not valid JSON and could not be repaired"
+        )
     return _uncut(repaired) if endings else repaired
 
 
-# -- Messages ------------------------------------------------------------------------------------------------------
+# -- Messages --------------------------------------------------------------------------------------
 
 
 def _text(value: object) -> str:
@@ -475,7 +508,7 @@ def parse_words(text: str) -> str:
     return words
 
 
-# -- Replies -------------------------------------------------------------------------------------------------------
+# -- Replies ---------------------------------------------------------------------------------------
 
 
 def parse(text: str) -> Reply:
@@ -489,7 +522,9 @@ def parse(text: str) -> Reply:
         reply = _held(reply) or reply
         transition = _move(reply)
     if transition is None:
-        raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
+        raise ReplyError(
+            "no-target", 'the reply lacks "transition": {"target_state": "…"}'
+        )
     update, fault = transition.get("context_update"), None
     if not isinstance(update, dict):
         update, fault = _update(reply, transition)
@@ -515,7 +550,8 @@ def _update(
 ) -> tuple[Mapping[str, Any], str | None]:
     """Return the update of a reply, and its fault.
 
-    An update beside the transition counts only if it precedes the message, which is shown once the move was checked.
+    An update beside the transition counts only if it precedes the message, which is shown once the
+    move was checked.
     """
     update = transition.get("context_update")
     if update is None and transition is not reply:

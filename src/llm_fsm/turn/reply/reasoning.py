@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-_TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>", "[think]", "◁think▷")
+_TAGS = (
+    "<think>",
+    "<thinking>",
+    "<thought>",
+    "<reasoning>",
+    "<seed:think>",
+    "[think]",
+    "◁think▷",
+)
 _FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -40,8 +48,8 @@ def unthought(text: str) -> str:
 def after_thoughts(text: str) -> str:
     """Return the text behind a model's thoughts.
 
-    If the prompt had begun a thought, only its end is in the text. So everything before an end goes, up to the last
-    object.
+    If the prompt had begun a thought, only its end is in the text. So everything before an end
+    goes, up to the last object.
     """
     text = unthought(text)
     last_object = text.rfind("{")

@@ -1,8 +1,10 @@
-"""Read a reply while it arrives: its move as soon as that is complete, then its message piece by piece.
+"""Read a reply while it arrives: its move as soon as that is complete, then its message piece by
+piece.
 
-Only a reply in the form that was asked for is read ahead: a JSON object with `transition` before `message`. Prose, a
-code fence or a thinking block may precede the object. For all other replies the reader returns nothing, and
-`llm_fsm.turn.reply.parser` reads the whole at the end. The reader returns decoded text of `message`, never JSON.
+Only a reply in the form that was asked for is read ahead: a JSON object with `transition` before
+`message`. Prose, a code fence or a thinking block may precede the object. For all other replies the
+reader returns nothing, and `llm_fsm.turn.reply.parser` reads the whole at the end. The reader
+returns decoded text of `message`, never JSON.
 """
 
 from __future__ import annotations
@@ -34,14 +36,23 @@ _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _MARKS = ("<", "[", "◁")
 _ODD = ("{", "`", *_MARKS)
 """First characters of a reply, of a code fence and of the mark of a thought."""
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_ESCAPES = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
 
 
 class ReplyReader:
     """A reader that takes a reply in pieces of any size, in time proportional to its length.
 
-    `head`: once the move is complete, a whole reply with that move and no message. It is None until then, and stays
-    None if the reply has another form.
+    `head`: once the move is complete, a whole reply with that move and no message. It is None until
+    then, and stays None if the reply has another form.
     """
 
     __slots__ = (
@@ -65,8 +76,8 @@ class ReplyReader:
     def feed(self, piece: str) -> str:
         """Take the next piece, and return its part of the message.
 
-        The parts together are the message that `parser.parse` returns. Blanks at an end are held back until more
-        text follows, because the message is stripped.
+        The parts together are the message that `parser.parse` returns. Blanks at an end are held
+        back until more text follows, because the message is stripped.
         """
         self._text = self._text[self._at :] + piece
         self._at = 0
@@ -77,7 +88,9 @@ class ReplyReader:
         new = "".join(self._new)
         self._new.clear()
         is_over = self._step == self._over
-        if not is_over and (not new or new.isspace()):  # the held text still depends on what follows
+        if not is_over and (
+            not new or new.isspace()
+        ):  # the held text still depends on what follows
             self._held.append(new)
             return ""
         message = "".join((*self._held, new))
@@ -97,7 +110,8 @@ class ReplyReader:
     def _certain(self, part: str) -> str:
         """Return a part of the message without an end that depends on the text that follows.
 
-        At the beginning that may be a code fence or a thought, and anywhere half of a surrogate pair.
+        At the beginning that may be a code fence or a thought, and anywhere half of a surrogate
+        pair.
         """
         if not self._shown and part.startswith(_ODD):
             if _FENCE.fullmatch(part) or may_begin(part):
@@ -107,8 +121,8 @@ class ReplyReader:
             return _HIGH_END.sub("", part)
         return part
 
-    # Each step returns True when it has done its part, and False when it needs more text. Text before
-    # `_at` is dropped with the next piece.
+    # Each step returns True when it has done its part, and False when it needs more text. Text
+    # before `_at` is dropped with the next piece.
 
     def _over(self) -> bool:
         self._at = len(self._text)
@@ -175,7 +189,9 @@ class ReplyReader:
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
-        elif key == "context_update":  # beside the transition, so the head alone cannot be checked
+        elif (
+            key == "context_update"
+        ):  # beside the transition, so the head alone cannot be checked
             return self._give_up()
         self._depth = 0
         self._step = self._scalar if first not in '"{[' else self._brackets
