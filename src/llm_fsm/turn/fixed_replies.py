@@ -32,42 +32,38 @@ _EMOJI = re.compile(
     "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]"
     "\ufe0f?|\ufe0f\u20e3?)$"
 )
-"""Also a sign that U+FE0F makes one, a digit on its key, and a flag of a region, which ends in a
-tag.
-"""
+"""Also a sign that U+FE0F makes one, a digit on its key, and the flag of a region with its tags."""
 _STOPS = (
     (re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff][)\\]）」』】]*$"), "。"),
     (re.compile("[\u0900-\u09ff]$"), "।"),
     (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]$"), ""),
 )
-"""The full stops of scripts that have another one than Latin, or, as Thai and its neighbours, none.
-"""
+"""The full stops of scripts with another one than Latin. Thai and its neighbours have none."""
 
 
 def sentence(text: str) -> str:
-    """Return a text, its blanks made single, with the full stop of its script where it lacks an
-    end.
-    """
+    """Return a text with single blanks and, if it lacks an end, the full stop of its script."""
     stripped = " ".join(text.split())
     return ended(stripped) if stripped else ""
 
 
 def ended(text: str) -> str:
-    """Return a text as it is, with the full stop of its script where it lacks an end."""
-    return (
-        text
-        if is_ended(text)
-        else text
-        + next((stop for letters, stop in _STOPS if letters.search(text)), ".")
-    )
+    """Return a text and, if it lacks an end, the full stop of its script."""
+    if is_ended(text):
+        return text
+    for letters, stop in _STOPS:
+        if letters.search(text):
+            return text + stop
+    return text + "."
 
 
 def is_ended(text: str) -> bool:
-    """Return True where a text ends as a sentence does, also within quotes.
+    """Return True if a text ends as a sentence does, also within quotes.
 
     An emoji is such an end, too: nobody puts a stop after it.
     """
-    return text.rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
+    last = text.rstrip(_QUOTES)[-1:]
+    return last in ENDS or _EMOJI.search(text) is not None
 
 
 def own_question(
@@ -75,25 +71,33 @@ def own_question(
 ) -> str:
     """Return a plain sentence for a state that has no fixed reply.
 
-    It says the purpose and, unless that asks, the keys that are still needed. Where English words
-    would be foreign, the names themselves ask, unless the purpose has them all. Names of keys in
-    another script than the purpose's do not ask.
+    It has the purpose and, unless that asks, the keys that are still needed. If English words would
+    be foreign, the names of the keys ask, unless the purpose has them all. Names of keys in another
+    script than the purpose do not ask.
 
     Args:
         purpose: The state's purpose.
         wanted: The keys that are still needed, each with its schema.
-        english: False where English words would be foreign.
+        english: False if English words would be foreign.
     """
-    names = [
-        label(key, schema)
-        for key, schema in wanted.items()
-        if english or "title" in schema or not is_foreign(key, purpose)
-    ]
     parts = [sentence(purpose)] if purpose else []
-    if names and not asks(purpose):
-        listed = ", ".join(names)
-        if english:
-            parts.append(f"Still needed: {listed}.")
-        elif not all(name.casefold() in purpose.casefold() for name in names):
-            parts.append(f"{listed}?")
+    if not asks(purpose):
+        names: list[str] = []
+        for key, schema in wanted.items():
+            if english or "title" in schema or not is_foreign(key, purpose):
+                names.append(label(key, schema))
+        parts += _request(purpose, names, english=english)
     return " ".join(parts) or "Please go on."
+
+
+def _request(purpose: str, names: list[str], *, english: bool) -> list[str]:
+    """Return the sentence that asks for these names, if it is needed."""
+    listed = ", ".join(names)
+    if not names:
+        return []
+    if english:
+        return [f"Still needed: {listed}."]
+    folded = purpose.casefold()
+    if all(name.casefold() in folded for name in names):
+        return []
+    return [f"{listed}?"]

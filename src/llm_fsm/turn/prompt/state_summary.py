@@ -203,9 +203,8 @@ def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     last_chars = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
     for state_id, text in instructions.items():
         endings = [text]
-        if (
-            last_chars[text[-_SHARED_CHARS:]] > 1
-        ):  # else no other state can have one of its endings
+        is_alone = last_chars[text[-_SHARED_CHARS:]] == 1
+        if not is_alone:  # else no other state can have one of its endings
             endings += _ends(text)
         for ending in endings:
             states_of.setdefault(ending, []).append(state_id)

@@ -88,9 +88,8 @@ class ReplyReader:
         new = "".join(self._new)
         self._new.clear()
         is_over = self._step == self._over
-        if not is_over and (
-            not new or new.isspace()
-        ):  # the held text still depends on what follows
+        is_blank = not new or new.isspace()
+        if is_blank and not is_over:  # the held text still depends on what follows
             self._held.append(new)
             return ""
         message = "".join((*self._held, new))
@@ -189,9 +188,8 @@ class ReplyReader:
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
-        elif (
-            key == "context_update"
-        ):  # beside the transition, so the head alone cannot be checked
+        elif key == "context_update":
+            # It is beside the transition, so the head alone cannot be checked.
             return self._give_up()
         self._depth = 0
         self._step = self._scalar if first not in '"{[' else self._brackets
