@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from mcp import Client
 
 from llm_fsm import AsyncMachine, Delivery
 from llm_fsm.server import create_app
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
 from served import served
@@ -77,3 +79,27 @@ def test_the_server_sees_to_time_outs_and_to_sinks() -> None:
             time.sleep(0.05)
         assert client.get("/runs/r").json()["status"] == "passed"
     assert "TimedOut" in [delivery.event["type"] for delivery in told]
+
+
+class Short(MemoryStore):
+    """A store that finds no descriptor at first."""
+
+    failures = 2
+
+    async def due(self, *arguments: Any, **named: Any) -> Any:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await super().due(*arguments, **named)
+
+
+def test_the_server_sees_to_time_outs_again_after_an_error_of_any_kind() -> None:
+    store = Short()
+    app = create_app(AsyncMachine.from_dict(WAITS, model="offline", store=store), closes=True, due_seconds=0.1)
+    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        client.post("/runs", json={"definition": "waits", "id": "r"})
+        deadline = time.monotonic() + 30
+        while client.get("/runs/r").json()["state"] != "late" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert client.get("/runs/r").json()["status"] == "passed"
+    assert store.failures == 0
