@@ -32,6 +32,8 @@ from llm_fsm.server.run import config_of
 AT_ONCE = 256
 MODEL_SECONDS = 0.05
 STREAMS = 20
+PIECES = 200
+PIECE_SECONDS = 0.001
 
 
 class Model:
@@ -68,6 +70,40 @@ class Model:
         yield ModelReply(text=text)
 
 
+class Speaker:
+    """Answers with a message of PIECES pieces; `seconds` between two of them, or all at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    async def complete(self, _: LLMRequest) -> ModelReply:
+        """The reply as a whole."""
+        return ModelReply(text="".join(self._pieces()))
+
+    async def stream(self, _: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The reply in pieces."""
+        pieces = self._pieces()
+        for piece in pieces:
+            if self.seconds:
+                await asyncio.sleep(self.seconds)
+            yield piece
+        yield ModelReply(text="".join(pieces))
+
+    def _pieces(self) -> list[str]:
+        begin = '{"transition": {"target_state": "talk"}, "message": "'
+        return [begin, *(f"word{number:03d} " for number in range(PIECES)), '"}']
+
+
+def _talker() -> dict[str, Any]:
+    ways = [{"target_state": "bye", "description": "the user says goodbye"}]
+    talk = {"purpose": "Talk about anything.", "transitions": ways}
+    return {
+        "name": "talker",
+        "initial_state": "talk",
+        "states": {"talk": talk, "bye": {"purpose": "End.", "kind": "final", "reply": "Bye."}},
+    }
+
+
 class Said(BaseModel):
     """A message."""
 
@@ -85,11 +121,14 @@ def _echo() -> FastAPI:
 
 
 def _serve(pipe: Connection, kind: str, seconds: float) -> None:
-    """Serve, and answer what is asked through the pipe: cpu, first or turn."""
+    """Serve, and answer what is asked through the pipe: cpu, first, turn or stream."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     model = Model(seconds)
     if kind == "echo":
         config = uvicorn.Config(_echo(), port=0, access_log=False, log_config=None, http="httptools")
+    elif kind == "speaker":
+        speaks = AsyncMachine.from_dict(_talker(), model=Speaker(seconds))
+        config = config_of(create_app(speaks, due_seconds=None), port=0)
     else:
         config = config_of(create_app(AsyncMachine.from_dict(definition(), model=model), due_seconds=None), port=0)
     gc.collect()
@@ -104,6 +143,8 @@ def _serve(pipe: Connection, kind: str, seconds: float) -> None:
     while (asked := pipe.recv()) != "end":
         if asked == "turn":
             pipe.send(asyncio.run(_alone()))
+        elif asked == "stream":
+            pipe.send(asyncio.run(_streamed_alone(seconds)))
         else:
             pipe.send(time.process_time() if asked == "cpu" else list(model.first))
     server.should_exit = True
@@ -123,6 +164,19 @@ async def _alone() -> float:
     return statistics.fmean(sorted(found)[:30])
 
 
+async def _streamed_alone(seconds: float) -> float:
+    """CPU seconds of a streamed turn of a Speaker in this process, without a server: the least of some."""
+    found = []
+    async with AsyncMachine.from_dict(_talker(), model=Speaker(seconds)) as machine:
+        for _ in range(8):
+            chat = await machine.start(greet=False)
+            began = time.process_time()
+            async for _ in chat.stream("Tell me all."):
+                pass
+            found.append(time.process_time() - began)
+    return min(found)
+
+
 class Served:
     """A server in its own process, and how it is asked."""
 
@@ -131,7 +185,7 @@ class Served:
         self._pipe = pipe
 
     def ask(self, what: str) -> Any:
-        """CPU seconds so far (cpu), times (first), or the CPU seconds of a turn without a server (turn)."""
+        """CPU seconds so far (cpu), times (first), or those of a turn without a server (turn, stream)."""
         self._pipe.send(what)
         return self._pipe.recv()
 
@@ -246,6 +300,36 @@ def _first_byte() -> float:
         return statistics.median(at - first for at, first in zip(heard, server.ask("first"), strict=True)) * 1000
 
 
+def _streamed(rounds: int, door: str, seconds: float) -> float:
+    """CPU milliseconds of a streamed piece over a door, above those of the engine."""
+    wishes: dict[str, tuple[str, dict[str, Any]]] = {
+        "SSE": ("/conversations/{}/messages", {"text": "Tell me all."}),
+        "/v1": (
+            "/v1/chat/completions",
+            {"model": "talker", "stream": True, "messages": [{"role": "user", "content": "Tell me all."}]},
+        ),
+    }
+    path, wish = wishes[door]
+    headers = {"Accept": "text/event-stream"}
+    with _served("speaker", seconds) as server:
+
+        async def talk(client: aiohttp.ClientSession) -> float:
+            found = []
+            for _ in range(3 * rounds + 1):
+                async with client.post(
+                    f"{server.url}/conversations", json={"definition": "talker", "greet": False}
+                ) as answer:
+                    name = (await answer.json())["id"]
+                before = server.ask("cpu")
+                async with client.post(server.url + path.format(name), json=wish, headers=headers) as answer:
+                    told = await answer.read()
+                    assert b"word199" in told
+                found.append(server.ask("cpu") - before)
+            return min(found[1:])
+
+        return (_run(talk) - float(server.ask("stream"))) / PIECES * 1000
+
+
 def measure(rounds: int) -> list[Figure]:
     """All figures of the server."""
     rest, turn = _rest(rounds)
@@ -255,6 +339,11 @@ def measure(rounds: int) -> list[Figure]:
         Figure("the same, against 1.5 times a route that echoes and the turn", rest, round(1.5 * (echo + turn), 3)),
         Figure(f"turn among {AT_ONCE} conversations at once, one core", 1000 / _at_once(rounds), round(1000 / 300, 3)),
         Figure("first byte of a stream, after the model's first character", _first_byte(), 10),
+        *(
+            Figure(f"a piece of a stream over {door}, {how}, CPU above the engine", _streamed(rounds, door, gap), 0.1)
+            for door in ("SSE", "/v1")
+            for how, gap in (("each by itself", PIECE_SECONDS), ("all at once", 0.0))
+        ),
     ]
 
 

@@ -288,6 +288,29 @@ async def test_stream_gives_events_as_they_happen_and_then_the_turn() -> None:
     assert chat.state == "bye"
 
 
+async def test_a_stream_that_is_played_calls_a_function_with_the_same_events() -> None:
+    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)) as machine:
+        looped, played = [await machine.start(greet=False) for _ in range(2)]
+        events = [event async for event in looped.stream("Hi")]
+        stream, heard = played.stream("Hi"), []
+        turn = await stream.play(heard.append)
+        assert [type(event) for event in heard] == [type(event) for event in events]
+        assert (turn, turn.text) == (stream.turn, "Your name?")
+        with pytest.raises(RuntimeError, match="once"):
+            await stream.play(heard.append)
+
+
+async def test_a_function_that_fails_stops_the_stream_that_it_plays() -> None:
+    def refuse(event: ev.Event) -> None:
+        raise ValueError("not this one")
+
+    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "Your name?")] * 2)) as machine:
+        chat = await machine.start(greet=False)
+        with pytest.raises(ValueError, match="not this one"):
+            await chat.stream("Hi").play(refuse)
+        assert [turn.text for turn in await chat.turns()] == [""]
+
+
 async def test_stream_raises_what_send_would() -> None:
     chat = await scripted(ModelError("down")).start(greet=False)
     with pytest.raises(ModelError):

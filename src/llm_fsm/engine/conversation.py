@@ -152,10 +152,31 @@ class TurnStream:
         how = repr(self.turn) if self.turn is not None else "under way" if self._begun else "not begun"
         return f"<{type(self).__name__}: {how}>"
 
-    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+    async def play(self, observer: Callable[[Event], None]) -> Turn:
+        """Send the message, and call a function with each event as it happens.
+
+        It costs less than a loop over the stream, because no task is woken for each event.
+
+        Args:
+            observer: A plain function of an event. If it raises, the turn is not saved.
+
+        Returns:
+            The turn.
+
+        Raises:
+            RuntimeError: The stream was used before.
+        """
+        self._begin()
+        self.turn = await self._run(lambda _, event: observer(event))
+        return self.turn
+
+    def _begin(self) -> None:
         if self._begun:
             raise RuntimeError("a stream is gone through once, and this one was; `turn.events` has its events")
         self._begun = True
+
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        self._begin()
         waiting, came = self._waiting, asyncio.Event()
 
         def receive(_: str, event: Event) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from sse_starlette.sse import EventSourceResponse
+from sse_starlette.sse import EventSourceResponse, SendTimeoutError
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, ConversationNotFound
 from llm_fsm.records.explain import explain_turn
@@ -186,6 +187,14 @@ class _EventStream(EventSourceResponse):
         """Answer. Raises Problem 429, if other streams were faster."""
         with self._service.gauge.stream(self._caller):
             await super().__call__(scope, receive, send)
+
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        """Send one event. The event loop's own time limit is the cheapest one."""
+        try:
+            async with asyncio.timeout(self.send_timeout):
+                await send(message)
+        except TimeoutError as error:
+            raise SendTimeoutError from error
 
 
 class RestRoutes:

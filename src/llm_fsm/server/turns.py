@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from llm_fsm import ConversationConflict, Turn
 from llm_fsm.engine.conversation import TurnStream
-from llm_fsm.events import Event
+from llm_fsm.events import Event, MessageDelta
 from llm_fsm.session.turn_record import TurnRecord
 
 KEPT_SECONDS = 60.0
@@ -49,10 +49,7 @@ class LiveTurn:
     async def play(self, stream: TurnStream) -> None:
         """Run the turn to its end."""
         try:
-            async for event in stream:
-                self.events.append(event)
-                self._tell()
-            self.turn = stream.turn
+            self.turn = await stream.play(self._take)
         except asyncio.CancelledError:
             if self.stopped is None:
                 raise
@@ -60,7 +57,7 @@ class LiveTurn:
         except Exception as error:  # reported to all followers, and not lost in the task
             self.error = error
         finally:
-            self._tell()
+            self._news.set()
 
     def stop(self, error: Exception) -> None:
         """Stop the turn. Its followers get the error."""
@@ -68,22 +65,41 @@ class LiveTurn:
             self.stopped = error
             self.task.cancel()
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        self._news.set()
 
     async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """Yield the events from number `after` + 1 on, as they happen. Raises the error of the turn."""
+        """Yield the events from number `after` + 1 on, as they happen. Raises the error of the turn.
+
+        Pieces of text that are there at once come as one, with the number of the last. Nothing waits for more of them.
+        """
         number = after
         while True:
             while number < len(self.events):
-                number += 1
-                yield number, self.events[number - 1]
+                number, event = self._joined(number)
+                yield number, event
             if self.is_over or self.turn is not None or self.error is not None:
                 break
+            self._news.clear()  # those that wait already are woken all the same
             await self._news.wait()
         if self.error is not None:
             raise self.error
+
+    def _joined(self, number: int) -> tuple[int, Event]:
+        """Return the event after number `number`, joined with the text that follows it, and the last one's number."""
+        first = self.events[number]
+        number += 1
+        if not isinstance(first, MessageDelta) or not first.provisional:
+            return number, first
+        pieces = [first.text]
+        while number < len(self.events):
+            following = self.events[number]
+            if not isinstance(following, MessageDelta) or following.restart or not following.provisional:
+                break
+            pieces.append(following.text)
+            number += 1
+        return number, first if len(pieces) == 1 else MessageDelta(text="".join(pieces), restart=first.restart)
 
     async def settle(self, seconds: float | None = None) -> None:
         """Wait until the turn is over, for at most so many seconds."""
