@@ -6,7 +6,7 @@ leaves nothing but the journal. A committed turn is returned, and returned again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,16 +19,18 @@ from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.engine.idempotency import answered_before, merged_record, turn_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.recovery import Journalled, UnderWay, identity, interrupted, is_same, start_identity, under_way
-from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
-from llm_fsm.engine.validation import (
-    check_open,
-    checked_answer,
-    checked_message,
-    checked_update,
-    expected,
-    fitting,
+from llm_fsm.engine.recovery import (
+    KINDS,
+    Trigger,
+    UnderWay,
+    identity,
+    interrupted,
+    is_same,
+    start_identity,
+    under_way,
 )
+from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
+from llm_fsm.engine.validation import Request, checked_answer, checked_message, checked_trigger
 from llm_fsm.engine.versions import DefinitionVersions, Policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
 from llm_fsm.records.session_reader import SessionReader
@@ -46,6 +48,10 @@ from llm_fsm.turn.pipeline import Answer, Due, Opening, Resume, Update, UserMess
 from llm_fsm.turn.steps import apologise, begin
 
 
+class NothingDueError(Exception):
+    """Nothing is due in the conversation, or nobody here can play it."""
+
+
 class Engine:
     """Runs turns of one machine. It is cheap to make, and holds no conversation."""
 
@@ -56,7 +62,7 @@ class Engine:
         self.now = services.now
         self.versions = DefinitionVersions(services, program, policy)
         self._resumed = False
-        self._merger = Merger(services.merge_within, self._answer) if services.merge_within else None
+        self._merger = Merger(services.merge_within, self.take) if services.merge_within else None
 
     @property
     def program(self) -> CompiledMachine:
@@ -117,58 +123,22 @@ class Engine:
         return result
 
     async def send(
-        self, conversation_id: str, text: str | Choice, request_id: str | None, sink: Observer | None
+        self,
+        conversation_id: str,
+        text: str | Choice,
+        request_id: str | None,
+        sink: Observer | None,
     ) -> TurnResult:
         """Answer one message, or a choice. The same request id gives the recorded turn."""
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
-        user_message = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
-        checked_id(conversation_id, "conversation id")
-        if request_id is not None:
-            checked_id(request_id, "request id")
-        if self._merger is None or picked or await answered_before(self.store, conversation_id, request_id):
-            return await self._answer(conversation_id, user_message, sink)
-        return await self._merger.send(conversation_id, user_message, sink)
-
-    async def _answer(self, conversation_id: str, user_message: UserMessage, sink: Observer | None) -> TurnResult:
-        request_id = user_message.request_id
-        current = self.versions.current
-        host = current if current.is_ready else await self.prepare()
-        turn = TurnRunner(host, conversation_id, sink)
-        async with turn.lock():
-            loaded, recorded = await self._load(conversation_id, request_id)
-            if recorded is None and self._merger is not None:
-                recorded = await merged_record(self.store, conversation_id, request_id)
-            if recorded is not None:
-                return await self._again(turn, await turn_again(self.store, loaded.session, user_message, recorded))
-            deployment = host
-            if not host.is_next(loaded.session):
-                deployment, loaded = await self._ready(loaded, user_message.time, identity(user_message))
-            session = loaded.session
-            check_open(deployment.program, session)
-            turn.host = deployment
-            if deployment.journals:
-                began = await turn.open(identity(user_message), user_message.time, blank=loaded.blank)
-                user_message = replace(user_message, time=began)
-            try:
-                try:
-                    step = await turn.play(begin(deployment.program, session, user_message, deployment.capabilities))
-                    after, usage = step.session, step.usage
-                except LLMFSMError as error:
-                    words = await _words_for(deployment, error, session, turn, user_message.time)
-                    if words is None:
-                        raise
-                    after, happened = apologise(deployment.program, session, user_message, error, words)
-                    called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
-                    turn.events, usage = [happened[0], *called], Usage()
-                    turn.take(happened[1:])
-                result = await turn.commit("message", after, loaded, usage, request_id)
-            except LLMFSMError:
-                await turn.failed()
-                raise
-        if after.ended:
-            await run_end_handlers(deployment, result)
-        return result
+        trigger = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
+        merger = self._merger
+        if merger is None or picked:
+            return await self.take(conversation_id, trigger, sink)
+        if await answered_before(self.store, conversation_id, request_id):
+            return await self.take(conversation_id, trigger, sink)
+        return await merger.send(conversation_id, trigger, sink)
 
     async def run(
         self, conversation_id: str, sink: Observer | None, *, step: bool = False, given: Any = None
@@ -178,21 +148,7 @@ class Engine:
         A run that waits for an answer or a user, or is over, stays as it is. Its last turn is returned.
         `step`: play no further than past one task. `given`: the input of the current state; None keeps it.
         """
-        turn = TurnRunner(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
-        async with turn.lock():
-            trigger = Resume(time=self.now(), step=step, input=given)
-            loaded, _ = await self._load(conversation_id)
-            deployment, loaded = await self._ready(loaded, trigger.time, identity(trigger))
-            session = loaded.session
-            begun = session.previous_state is not None or bool(session.stack)
-            at = deployment.program.of(session) if begun and deployment.program.knows(session) else None
-            talks = at is not None and at.states[session.state].kind == "converse"
-            if session.ended or session.pause is not None or talks:
-                return TurnResult(record=await self._last(conversation_id), session=session)
-            check_open(deployment.program, session)
-            result = await self._play(turn, deployment, loaded, trigger)
-        await run_end_handlers(deployment, result)
-        return result
+        return await self.take(conversation_id, Resume(time=self.now(), step=step, input=given), sink)
 
     async def answer(
         self,
@@ -210,24 +166,13 @@ class Engine:
             ValueError: The answer does not fit.
             ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
         """
-        if request_id is not None:
-            checked_id(request_id, "request id")
         value = checked_answer(value)
-        turn = TurnRunner(
-            await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=self.program.alone
-        )
-        async with turn.lock():
-            given = Answer(value=value, time=self.now(), request_id=request_id, step=step)
-            loaded, recorded = await self._load(conversation_id, request_id)
-            if recorded is not None:
-                return await self._again(turn, await turn_again(self.store, loaded.session, given, recorded))
-            deployment, loaded = await self._ready(loaded, given.time, identity(given, loaded.session.pause))
-            pause = expected(deployment.program, loaded.session, pause_id)
-            result = await self._play(turn, deployment, loaded, replace(given, value=fitting(pause, value)))
-        await run_end_handlers(deployment, result)
-        return result
+        trigger = Answer(value=value, time=self.now(), request_id=request_id, step=step)
+        return await self.take(conversation_id, trigger, sink, pause_id=pause_id)
 
-    async def update(self, conversation_id: str, given: Update, sink: Observer | None = None) -> TurnResult:
+    async def update(
+        self, conversation_id: str, given: Update, sink: Observer | None = None
+    ) -> TurnResult:
         """Perform an update of the host between messages. The same request id gives the recorded turn.
 
         Raises:
@@ -235,24 +180,7 @@ class Engine:
             ConversationEnded: The conversation is over.
             ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
         """
-        if given.request_id is not None:
-            checked_id(given.request_id, "request id")
-        turn = TurnRunner(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
-        async with turn.lock():
-            loaded, recorded = await self._load(conversation_id, given.request_id)
-            if recorded is not None:
-                return await self._again(turn, await turn_again(self.store, loaded.session, given, recorded))
-            deployment, loaded = await self._ready(loaded, given.time, identity(given))
-            session = loaded.session
-            checked_update(deployment.program, session, given)
-            try:
-                result = await self._play(turn, deployment, loaded, given)
-            except LLMFSMError:
-                await turn.failed()
-                raise
-        if result.session.ended and not session.ended:
-            await run_end_handlers(deployment, result)
-        return result
+        return await self.take(conversation_id, given, sink)
 
     async def run_due(self, conversation_id: str, now: float) -> TurnResult | None:
         """Perform the time-outs and reminders of a conversation that are due at `now` (seconds since the epoch).
@@ -260,18 +188,83 @@ class Engine:
         Returns:
             The turn; None if nothing was due.
         """
-        await self.prepare()
-        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
-            stored = await self.store.load(conversation_id)
-            if stored is None:
-                return None
-            loaded, _ = await self._read(conversation_id, stored)
-            if not is_due(loaded.session, now):
-                return None
-            deployment = await self.versions.of(loaded.session)
-            if deployment is None or not deployment.program.knows(loaded.session):
-                return None
-            return await self._finished(deployment, loaded) or await self._fire(deployment, loaded, now)
+        try:
+            result = await self.take(conversation_id, Due(time=now))
+        except NothingDueError:
+            return None
+        return result
+
+    # -- the one entry
+
+    async def take(
+        self,
+        conversation_id: str,
+        trigger: Trigger,
+        sink: Observer | None = None,
+        *,
+        pause_id: str | None = None,
+    ) -> TurnResult:
+        """Take one trigger: lock, load, look for a recorded turn, make ready, check, play, commit.
+
+        Args:
+            conversation_id: The conversation. It exists.
+            trigger: The message, answer or update of a caller, a run to resume, or a time that is due.
+            sink: Receives the events of the turn as they happen.
+            pause_id: The pause that an answer is for; None: the current one.
+
+        Returns:
+            The turn. A known request id gives its recorded turn. A run that cannot go on gives its last one.
+
+        Raises:
+            NothingDueError: The trigger is a time at which nothing is due.
+        """
+        checked_id(conversation_id, "conversation id")
+        request_id = getattr(trigger, "request_id", None)
+        if request_id is not None:
+            checked_id(request_id, "request id")
+        host = await self.prepare()
+        turn = TurnRunner(host, conversation_id, sink, alone=_is_alone(trigger, host.program))
+        async with turn.lock():
+            if isinstance(trigger, Due):
+                return await self._due(conversation_id, trigger)
+            loaded, recorded = await self._load(conversation_id, request_id)
+            if recorded is None and self._merger is not None and isinstance(trigger, UserMessage):
+                recorded = await merged_record(self.store, conversation_id, request_id)
+            if recorded is not None and not isinstance(trigger, Resume):
+                known = await turn_again(self.store, loaded.session, trigger, recorded)
+                return await self._again(turn, known)
+            deployment, loaded = await self._ready(loaded, trigger)
+            before = loaded.session
+            taken = checked_trigger(deployment.program, before, trigger, pause_id)
+            if taken is None:
+                return TurnResult(record=await self._last(conversation_id), session=before)
+            try:
+                result = await self._play(turn, deployment, loaded, taken, apologises=True)
+            except LLMFSMError:
+                # The sender of a message or an update hears of the failure and decides what follows. A run and an
+                # answer that was accepted are resumed, so their journal must not say that nobody cares.
+                if isinstance(trigger, UserMessage | Update):
+                    await turn.failed()
+                raise
+        if result.session.ended and not before.ended:
+            await run_end_handlers(deployment, result)
+        return result
+
+    async def _due(self, conversation_id: str, trigger: Due) -> TurnResult:
+        """Take a time that is due, under the lock. An interrupted turn is finished instead; the time stays due."""
+        stored = await self.store.load(conversation_id)
+        if stored is None:
+            raise NothingDueError
+        loaded, _ = await self._read(conversation_id, stored)
+        if not is_due(loaded.session, trigger.time):
+            raise NothingDueError
+        deployment = await self.versions.of(loaded.session)
+        if deployment is None or not deployment.program.knows(loaded.session):
+            raise NothingDueError
+        finished = await self._finished(deployment, loaded)
+        if finished is not None:
+            return finished
+        return await self._fire(deployment, loaded, trigger)
 
     async def end(self, conversation_id: str) -> TurnResult:
         """Close a conversation for good. Closing it twice is the same as once."""
@@ -381,24 +374,27 @@ class Engine:
         return next(record for record in reversed(records) if record.kind != "migrate")
 
     async def _ready(
-        self, loaded: LoadedSession, now: float, turn: Mapping[str, Any]
+        self, loaded: LoadedSession, trigger: Request
     ) -> tuple[Deployment, LoadedSession]:
         """Find the deployment and the session for the next turn. Interrupted turns and due time-outs come first.
 
         If the next turn itself was interrupted, the session stays as it was.
         """
+        current = self.versions.current
+        if current.is_next(loaded.session):
+            return current, loaded
         deployment = await self.versions.of(loaded.session)
         if deployment is None:
             return await self._adopted(loaded)
         if deployment.journals:
             found = await under_way(self.store, loaded.session.conversation_id)
-            if found.first is not None and is_same(found.first, turn):
+            if found.first is not None and is_same(found.first, identity(trigger, loaded.session.pause)):
                 return deployment, loaded
             loaded = loaded._replace(blank=found.blank)
             loaded = _after_turn(loaded, await self._finished(deployment, loaded, found))
-        session = loaded.session
+        session, now = loaded.session, trigger.time
         if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
-            loaded = _after_turn(loaded, await self._fire(deployment, loaded, now))
+            loaded = _after_turn(loaded, await self._fire(deployment, loaded, Due(time=now)))
         if self.versions.policy.name == "migrate" and not loaded.session.ended:
             change = await self.versions.carried(loaded.session)
             if isinstance(change, ev.Migrated):
@@ -439,22 +435,43 @@ class Engine:
         await run_end_handlers(deployment, result)
         return result
 
-    async def _fire(self, deployment: Deployment, loaded: LoadedSession, now: float) -> TurnResult:
+    async def _fire(
+        self, deployment: Deployment, loaded: LoadedSession, trigger: Due
+    ) -> TurnResult:
         turn = TurnRunner(deployment, loaded.session.conversation_id, alone=True)
-        result = await self._play(turn, deployment, loaded, Due(time=now))
+        result = await self._play(turn, deployment, loaded, trigger)
         await run_end_handlers(deployment, result)
         return result
 
     async def _play(
-        self, turn: TurnRunner, deployment: Deployment, loaded: LoadedSession, trigger: Journalled
+        self,
+        turn: TurnRunner,
+        deployment: Deployment,
+        loaded: LoadedSession,
+        trigger: Trigger,
+        *,
+        apologises: bool = False,
     ) -> TurnResult:
-        """Play a turn from its beginning to its commit."""
+        """Play a turn from its beginning to its commit. `apologises`: ERROR handlers may answer a failed message."""
         turn.host, session = deployment, loaded.session
-        entry = identity(trigger, session.pause)
-        began = await turn.open(entry, trigger.time, blank=loaded.blank)
-        step = begin(deployment.program, session, replace(trigger, time=began), deployment.capabilities)
-        step = await turn.play(step)
-        return await turn.commit(entry["kind"], step.session, loaded, step.usage, entry.get("request_id"))
+        if deployment.journals:
+            entry = identity(trigger, session.pause)
+            began = await turn.open(entry, trigger.time, blank=loaded.blank)
+            trigger = replace(trigger, time=began)
+        try:
+            step = await turn.play(begin(deployment.program, session, trigger, deployment.capabilities))
+            after, usage = step.session, step.usage
+        except LLMFSMError as error:
+            if not apologises or not isinstance(trigger, UserMessage):
+                raise
+            words = await _words_for(deployment, error, session, turn, trigger.time)
+            if words is None:
+                raise
+            after, happened = apologise(deployment.program, session, trigger, error, words)
+            _replace_events(turn, happened)
+            usage = Usage()
+        request_id = getattr(trigger, "request_id", None)
+        return await turn.commit(KINDS[type(trigger)], after, loaded, usage, request_id)
 
 
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:
@@ -463,6 +480,28 @@ def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSessi
         return loaded
     session, version = result.session, loaded.version + 1
     return LoadedSession(session, version, pinned=session.definition, located=result.located)
+
+
+def _is_alone(trigger: Trigger, program: CompiledMachine) -> bool:
+    """Return true if no caller waits for the turn as a whole, so that its time-out applies to each effect."""
+    match trigger:
+        case Resume() | Due():
+            return True
+        case Answer():
+            return program.alone
+        case _:
+            return False
+
+
+def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
+    """Put an apology in the place of a failed turn's events.
+
+    Calls of tools stay on record, because their effects outside stay too. They come behind the message.
+    """
+    message, *rest = apology
+    called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
+    turn.events = [message, *called]
+    turn.take(rest)
 
 
 async def _words_for(

@@ -14,6 +14,7 @@ from llm_fsm.turn.output_mapping import agrees
 from llm_fsm.turn.pipeline import Answer, Update, UserMessage
 
 Requested = UserMessage | Answer | Update
+"""The requests that may have an id."""
 _NOUNS: Mapping[type[Requested], str] = {UserMessage: "message", Answer: "answer", Update: "update"}
 _ONE = {"message": "a message", "answer": "an answer", "update": "an update"}
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from llm_fsm.engine.journal import BEGUN, FAILED, acts
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.turn_record import Kind
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.pipeline import (
@@ -27,8 +28,17 @@ from llm_fsm.turn.pipeline import (
     initial_shared,
 )
 
-Journalled = UserMessage | Update | Resume | Answer | Due
-"""The inputs that begin a turn which its journal can resume."""
+Trigger = UserMessage | Update | Resume | Answer | Due
+"""The inputs that begin a turn of an existing conversation. The journal of the turn can resume each of them."""
+
+KINDS: Mapping[type[Trigger], Kind] = {
+    UserMessage: "message",
+    Update: "update",
+    Resume: "run",
+    Answer: "answer",
+    Due: "due",
+}
+"""The kind of the record of each trigger's turn. The journal's first entry has the same kind."""
 
 
 class UnderWay(NamedTuple):
@@ -61,7 +71,7 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     return UnderWay(first, must)
 
 
-def identity(trigger: Journalled, pause: Paused | None = None) -> dict[str, Any]:
+def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
     """Return the identity of a turn for the journal.
 
     Args:
@@ -110,7 +120,7 @@ def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
     return all(first.get(name) == value for name, value in turn.items())
 
 
-def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Journalled | None:
+def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Trigger | None:
     """Return what began the turn of a journal's first entry; None if its pause is over."""
     kind, time, request_id = first["kind"], first["time"], first.get("request_id")
     step = first.get("step_only", False)

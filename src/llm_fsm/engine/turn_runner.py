@@ -192,8 +192,10 @@ class TurnRunner:
         """
         if not self.host.journals:
             return at
-        self.journal = Journal(self.host.store, self.id)
-        return await self.journal.open(turn, at, acts=bool(self.host.capabilities.points), blank=blank)
+        journal = Journal(self.host.store, self.id)
+        began = await journal.open(turn, at, acts=bool(self.host.capabilities.points), blank=blank)
+        self.journal = journal  # a journal that could not be opened still belongs to the turn before
+        return began
 
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)

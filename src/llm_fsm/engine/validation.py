@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,10 +16,12 @@ from llm_fsm.session.messages import Message, Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.pipeline import Update
+from llm_fsm.turn.pipeline import Answer, Resume, Update, UserMessage
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
+Request = UserMessage | Answer | Update | Resume
+"""What a caller sends to a conversation."""
 _ENDED = {
     "final": "This conversation has ended; please start a new one.",
     "passed": "This run has finished; please start a new one.",
@@ -111,6 +114,51 @@ def checked_values(values: object) -> dict[str, Any]:
     except ValueFault as fault:
         raise ValueError(f"the context is not JSON: {fault}") from fault
     return found
+
+
+def checked_trigger(
+    program: CompiledMachine, session: Session, trigger: Request, pause_id: str | None
+) -> Request | None:
+    """Check that a conversation can take a trigger now.
+
+    Args:
+        program: The machine on which the conversation runs.
+        session: The conversation.
+        trigger: The message, answer, update or run.
+        pause_id: The pause that an answer is for; None: the current one.
+
+    Returns:
+        The trigger as it is played. None for a run that waits or is over, and stays as it is.
+
+    Raises:
+        ConversationEnded: The conversation is over.
+        ConversationConflict: It cannot take this trigger now.
+        ValueError: A value is refused.
+    """
+    match trigger:
+        case Answer(value=value):
+            pause = expected(program, session, pause_id)
+            return replace(trigger, value=fitting(pause, value))
+        case Update():
+            checked_update(program, session, trigger)
+        case Resume():
+            if session.ended or session.pause is not None or _talks(program, session):
+                return None
+            check_open(program, session)
+        case UserMessage():
+            check_open(program, session)
+    return trigger
+
+
+def _talks(program: CompiledMachine, session: Session) -> bool:
+    """Return true if a run has come to a state that waits for a user's message.
+
+    A run that has not begun has its first state still before it.
+    """
+    begun = session.previous_state is not None or bool(session.stack)
+    if not begun or not program.knows(session):
+        return False
+    return program.of(session).states[session.state].kind == "converse"
 
 
 def checked_update(program: CompiledMachine, session: Session, given: Update) -> None:
