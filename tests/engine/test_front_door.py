@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncConversation, AsyncMachine, Conversation, Machine, primitives
+from llm_fsm.definition.schema import docstrings
 from llm_fsm.documents import loader
 from llm_fsm.engine import machine as asynchronous
 from llm_fsm.engine import sync
 from llm_fsm.engine.handlers import registry
 from llm_fsm.engine.outbox import sinks
+from llm_fsm.engine.settings import DEFAULTS, MachineSettings
 from llm_fsm.llm import scripted
 from llm_fsm.testing import ScriptedLLM, reply
 from llm_fsm.tools import registry as tools
@@ -73,46 +75,46 @@ def contract(function: Callable[..., Any]) -> tuple[str, dict[str, list[str]]]:
     }
 
 
-def settings(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """Name of a keyword to its type and default."""
+def keywords(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """Name of a keyword to its type and default; settings are named `**settings`."""
     hints = typing.get_type_hints(function)
     parameters = inspect.signature(function).parameters.values()
-    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters)
-    return {one.name: (hints[one.name], one.default) for one in parameters if one.kind is one.KEYWORD_ONLY}
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    return {one.name: (hints[one.name], one.default) for one in parameters if one.kind in kinds}
 
 
 @pytest.mark.parametrize("cls", [AsyncMachine, Machine])
 def test_every_way_to_make_a_machine_has_the_same_typed_settings(cls: Any) -> None:
-    wanted = settings(AsyncMachine.__init__)
-    assert len(wanted) > 15
-    assert settings(cls.__init__) == settings(cls.from_dict) == wanted
-    assert settings(cls.from_file) == {name: wanted[name] for name in wanted if name != "file"}
+    wanted = keywords(AsyncMachine.__init__)
+    assert wanted["settings"][0] == typing.Unpack[MachineSettings]
+    assert keywords(cls.__init__) == keywords(cls.from_dict) == wanted
+    assert keywords(cls.from_file) == {"settings": wanted["settings"]}
 
 
 @pytest.mark.parametrize("name", ["on", "run", "step", "start", "run_due", "migrate", "answer"])
 def test_a_machine_takes_the_same_arguments_with_and_without_asyncio(name: str) -> None:
-    assert settings(getattr(Machine, name)) == settings(getattr(AsyncMachine, name))
+    assert keywords(getattr(Machine, name)) == keywords(getattr(AsyncMachine, name))
 
 
 @pytest.mark.parametrize(("function", "twin"), TWINS)
-def test_a_method_is_described_alike_with_and_without_asyncio(
+def test_an_async_method_points_to_the_twin_that_describes_it(
     function: Callable[..., Any], twin: Callable[..., Any]
 ) -> None:
-    summary, sections = contract(function)
-    assert (summary.replace("AsyncMachine", "Machine"), sections) == contract(twin)
+    awaited = ", awaited" if inspect.iscoroutinefunction(twin) else ""
+    assert (twin.__doc__ or "").startswith(f"As `{function.__qualname__}`{awaited}.")
     assert len(TWINS) > 25
 
 
-@pytest.mark.parametrize("function", [function for twins in TWINS for function in twins.values])
-def test_a_public_method_describes_its_arguments_and_result(function: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("function", [twins.values[0] for twins in TWINS])
+def test_a_public_method_describes_its_arguments_and_result(function: Any) -> None:
     signature = inspect.signature(function)
-    described = contract(function)[1]["Args"]
-    if "The other arguments are the settings" in (function.__doc__ or ""):
-        assert described == [next(iter(signature.parameters))]
-    else:
-        assert described == [name for name in signature.parameters if name != "self"]
+    assert contract(function)[1]["Args"] == [name for name in signature.parameters if name != "self"]
     if signature.return_annotation not in (None, "None"):
         assert "Returns:\n" in (function.__doc__ or "")
+
+
+def test_each_setting_is_described_where_it_is_declared() -> None:
+    assert set(docstrings(MachineSettings)) == set(DEFAULTS)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -145,7 +147,8 @@ def len_of(text: str) -> int:
 def test_an_unknown_setting_is_refused_in_the_name_of_what_was_called(cls: Any) -> None:
     called = [cls, cls.from_dict, cls.from_file]
     for function, named in zip(called, ["__init__", "from_dict", "from_file"], strict=True):
-        with pytest.raises(TypeError, match=rf"^{cls.__name__}\.{named}\(\) got an unexpected keyword argument 'modl'"):
+        says = rf"^{cls.__name__}\.{named}\(\) got an unexpected keyword argument 'modl'; did you mean 'model'"
+        with pytest.raises(TypeError, match=says):
             function({}, modl="offline")
 
 

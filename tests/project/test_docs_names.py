@@ -23,6 +23,7 @@ from llm_fsm.engine.handlers.registry import Handler, HandlerBuilder, Occasion, 
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
 from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
+from llm_fsm.engine.settings import DEFAULTS, MachineSettings
 from llm_fsm.engine.sync import Conversation, Machine
 from llm_fsm.errors import Finding
 from llm_fsm.session import events, messages
@@ -95,8 +96,9 @@ def test_every_error_is_told_of() -> None:
 
 def test_every_setting_of_a_machine_is_told_of_with_what_stands_for_it() -> None:
     shown = [(row[0].strip("`"), row[1].strip("`")) for row in tables("| setting | without | is |")]
-    parameters = list(inspect.signature(AsyncMachine).parameters.values())[1:]
-    assert shown == [(one.name, repr(one.default).replace("'", '"')) for one in parameters]
+    settings = {**DEFAULTS, "file": None}
+    assert shown == [(name, repr(value).replace("'", '"')) for name, value in settings.items()]
+    assert list(MachineSettings.__annotations__) == list(DEFAULTS)
 
 
 def test_every_method_is_told_of_with_its_parameters() -> None:

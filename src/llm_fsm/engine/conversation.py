@@ -257,11 +257,7 @@ class AsyncConversation:
         return found
 
     def data(self) -> dict[str, Any]:
-        """Return the values that conditions read.
-
-        Returns:
-            The context and the system names, by name.
-        """
+        """As `Conversation.data`."""
         found: dict[str, Any] = copied(self._session.data())
         return found
 
@@ -317,30 +313,7 @@ class AsyncConversation:
         self.choices = await self._engine.choices(self._session)
 
     async def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
-        """Send one message, and return the answer.
-
-        After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
-        HandlerError at END_CONVERSATION comes after the turn is stored. If a store's server is gone for good, the
-        result is unknown. With a `request_id`, the message is then answered once.
-
-        Args:
-            text: The message, or one of the `choices` of the turn before. A choice whose value is certain needs no
-                model call.
-            request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded turn.
-
-        Returns:
-            The turn, with the answer in `text`.
-
-        Raises:
-            ValueError: The message is empty or too long, or the request id is wrong.
-            ConversationEnded: The conversation is over.
-            ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The request id belongs to another message, the definition changed, or the run waits
-                for an answer.
-            ModelError: The model failed.
-            HandlerError: A handler failed and stopped the turn.
-            StoreError: The store failed.
-        """
+        """As `Conversation.send`, awaited."""
         result = await self._send(text, request_id, None)
         if result.again:
             return await self._taken(result)
@@ -364,16 +337,7 @@ class AsyncConversation:
         return turn_of(result)
 
     def stream(self, text: str | Choice, *, request_id: str | None = None) -> TurnStream:
-        """Send one message, and return the events of its turn as they happen.
-
-        Args:
-            text: The message, or one of the `choices` of the turn before.
-            request_id: Your id of the message. The same id gives the recorded turn and its events.
-
-        Returns:
-            The stream. Iterating over it sends the message, and raises the errors of `send`. Its `turn` is set after
-            the last event.
-        """
+        """As `Conversation.stream`."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
             return await self._taken(await self._send(text, request_id, sink))
@@ -381,38 +345,13 @@ class AsyncConversation:
         return TurnStream(run)
 
     async def answer(self, value: object, *, pause: str | None = None, request_id: str | None = None) -> Turn:
-        """Answer the pause of the run, and continue the run.
-
-        Args:
-            value: The answer, a JSON value that fits the schema of `paused`.
-            pause: The id of the pause; None: the one of the last turn made here, or of `refresh`.
-            request_id: Your id of the answer. The same id gives the recorded turn.
-
-        Returns:
-            The turn.
-
-        Raises:
-            ValueError: The answer does not fit the schema of `paused`.
-            ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
-            ModelError: The model failed. Nothing has changed, and you may answer again.
-            StoreError: The store failed.
-        """
+        """As `Conversation.answer`, awaited. `pause` None is the one of the last turn made here, or of `refresh`."""
         return await self._answer(value, pause, request_id, None)
 
     def stream_answer(
         self, value: object, *, pause: str | None = None, request_id: str | None = None
     ) -> TurnStream:
-        """Answer the pause of the run, and return the events as they happen.
-
-        Args:
-            value: The answer, a JSON value that fits the schema of `paused`.
-            pause: As for `answer`.
-            request_id: Your id of the answer. The same id gives the recorded turn and its events.
-
-        Returns:
-            The stream. Iterating over it gives the answer, and raises the errors of `answer`.
-        """
+        """As `Conversation.stream_answer`."""
         return TurnStream(lambda sink: self._answer(value, pause, request_id, sink))
 
     async def _answer(
@@ -448,73 +387,21 @@ class AsyncConversation:
     async def update(
         self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
     ) -> Turn:
-        """Change a conversation between messages, for example from a webhook or for an operator.
-
-        Automatic transitions, deciding states and tasks run as after a message. The text of the turn holds only fixed
-        replies, because nobody asked anything.
-
-        Args:
-            context: Values by key; None deletes a key. Their source is `host`.
-            state: Id of the state to move to. Digressions and flows are left.
-            request_id: Your id of the update. The same id gives the recorded turn.
-
-        Returns:
-            The turn.
-
-        Raises:
-            ValueError: A value is refused, there is no such state, or nothing is to be changed.
-            ConversationEnded: The conversation is over.
-            ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
-        """
+        """As `Conversation.update`, awaited."""
         if not context and state is None:
             raise ValueError("an update has a context, a state, or both")
         given = Update(time=self._engine.now(), context=checked_values(context), state=state, request_id=request_id)
         return await self._taken(await self._engine.update(self.id, given))
 
     async def say(self, text: str, *, request_id: str | None = None) -> Turn:
-        """Say something to the user between messages, also after the end.
-
-        Args:
-            text: The message to the user. It is not changed.
-            request_id: Your id of the message. The same id gives the recorded turn.
-
-        Returns:
-            The turn.
-
-        Raises:
-            ValueError: The text is empty or too long.
-            ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The request id belongs to something else.
-        """
+        """As `Conversation.say`, awaited."""
         given = Update(time=self._engine.now(), text=checked_message(text), request_id=request_id)
         return await self._taken(await self._engine.update(self.id, given))
 
     async def end(self) -> None:
-        """Close the conversation for good.
-
-        An interrupted turn that had acted is finished first.
-
-        Raises:
-            ConversationNotFound: The conversation was deleted.
-            ModelError: The model failed while the interrupted turn was finished. The conversation is then unchanged.
-            HandlerError: A handler failed.
-            StoreError: The store failed.
-        """
+        """As `Conversation.end`, awaited."""
         self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
-        """Undo the last turn.
-
-        The undo is an event on record. Effects of the turn's tools and handlers outside stay.
-
-        An interrupted turn that had acted is finished first, and is the last one. A conversation that had ended
-        continues. Its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
-        stays used: the same message gets the recorded answer.
-
-        Raises:
-            ConversationConflict: There is no turn, or the turn cannot be undone because its definition is unknown.
-            ConversationNotFound: The conversation was deleted.
-            StoreError: The store failed.
-        """
+        """As `Conversation.undo`, awaited."""
         self._saw(await self._engine.undo(self.id))

@@ -14,16 +14,17 @@ from typing import Any, NamedTuple, Self, Unpack
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
-from llm_fsm.documents.subflows import Registered, gather
+from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.engine.deployment import Services
 from llm_fsm.engine.engine import Engine
-from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, create_handler
+from llm_fsm.engine.handlers.registry import Function, Handler, create_handler
 from llm_fsm.engine.listing import Filter, query_of
 from llm_fsm.engine.observers import Observer, observed
 from llm_fsm.engine.outbox.dispatcher import OutboxDispatcher
-from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
+from llm_fsm.engine.outbox.sinks import sinks_of
+from llm_fsm.engine.settings import MachineSettings, check_names, complete
 from llm_fsm.engine.validation import checked_history, checked_list, checked_timezone
 from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
@@ -37,7 +38,6 @@ from llm_fsm.stores.base import (
     Listed,
     ListQuery,
     Order,
-    Store,
     checked_id,
     checked_metadata,
     every_line,
@@ -49,10 +49,10 @@ from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.pipeline import Opening
 
-TIMEOUT = 120.0
 DELETED_AT_ONCE = 500
 """Lines of a listing that are read before their conversations are deleted."""
 
@@ -73,33 +73,8 @@ class AsyncMachine:
 
     Args:
         definition: The definition.
-        model: "provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
-            LLM_FSM_MODEL, or the model that the definition names.
-        base_url: The URL of an OpenAI-compatible server. The machine calls it directly.
-        api_key: The key of that server, or of the model's provider. No other host receives it.
-        store: A URL (see `llm_fsm.stores.registry`) or a store. None is "memory".
-        tools: Functions, or a ToolRegistry.
-        functions: Functions for `execute` and for checks of key results.
-        mcp: MCP servers by alias.
-        handlers: Handlers made by `create_handler`.
-        sinks: Functions and webhook URLs that receive events, at least once and in order; see
-            `llm_fsm.engine.outbox.sinks`.
-        fallbacks: Models to call in this order if the one before fails for good.
-        timeout: Seconds for a whole turn. In a run without a user, it applies to each model call. None: no limit.
-        merge_within: Seconds. One turn answers all messages of a conversation that arrive within this time, and each
-            sender gets that turn. Every message waits this long for its answer. None: each message gets its own turn.
-        error_mode: "raise" stops the turn if a handler fails; "continue" goes on.
-        summaries: False turns off summaries of states and of the history.
-        summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
-            "background"}, and returns text or {"summary", "todo_list"}.
-        clock: A function that returns seconds since the epoch.
-        on_change: The policy for conversations of another version of the definition. "pin" finishes them on their
-            version, "reject" refuses them, and "migrate" moves them to this version. A map {"states": {old: new},
-            "keys": {old: new, or None to drop}} also migrates them.
-        flows: Definitions by the names that subflows call.
         file: The file that paths in subflows are relative to; see `from_file`.
-        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if the
-            provider caches prompts.
+        settings: See `llm_fsm.engine.settings.MachineSettings`.
 
     Raises:
         DefinitionError: The definition cannot be used.
@@ -121,109 +96,46 @@ class AsyncMachine:
         self,
         definition: Definition,
         *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
         file: str | Path | None = None,
-        prompt: str = "state",
+        **settings: Unpack[MachineSettings],
     ) -> None:
+        check_names(settings, "AsyncMachine.__init__")
         if not isinstance(definition, Definition):
             raise TypeError("a machine is made of a Definition; from_dict takes a dict, from_file a path")
-        if error_mode not in ("continue", "raise"):
-            raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
-        if prompt not in ("state", "whole"):
-            raise ValueError(f"prompt is 'state' or 'whole', not {prompt!r}")
-        if model is None and not os.environ.get("LLM_FSM_MODEL"):
-            model = definition.model.name
+        chosen = complete(settings)
         self.definition = definition
-        called = gather(definition, file=file, registered=flows)
-        self.program = compile_flows(called, shipped_prompts(whole=prompt == "whole"), pattern_piece)
-        models = (model, *checked_list(fallbacks, "fallbacks"))
-        self.llm = resolve_models(models, base_url=base_url, api_key=api_key, environ=os.environ)
-        self.store = resolve_store(store)
-        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(checked_list(tools, "tools"))
+        self.program = _compiled(definition, file, chosen)
+        self.llm = _resolved_model(definition, chosen)
+        self.store = resolve_store(chosen["store"])
+        self.tools = _registered_tools(chosen["tools"])
         self.functions = Functions()
-        self._now = time.time if clock is None else clock
-        for function in checked_list(functions, "functions"):
+        for function in checked_list(chosen["functions"], "functions"):
             self.functions.register(function)
-        self._toolbox = Toolbox(self.tools, McpServers(mcp or {}))
+        self._toolbox = Toolbox(self.tools, McpServers(chosen["mcp"] or {}))
+        self._now = chosen["clock"] or time.time
+        sinks = sinks_of((*checked_list(chosen["sinks"], "sinks"),))
         services = Services(
             llm=lambda: self.llm,
             store=self.store,
-            timeout=timeout,
-            merge_within=merge_within,
-            error_mode=error_mode,
+            timeout=chosen["timeout"],
+            merge_within=chosen["merge_within"],
+            error_mode=chosen["error_mode"],
             toolbox=self._toolbox,
             functions=self.functions,
-            summaries=summaries,
-            summarizer=summarizer,
+            summaries=chosen["summaries"],
+            summarizer=chosen["summarizer"],
             now=self._now,
-            dispatcher=OutboxDispatcher(
-                self.store, sinks_of((*checked_list(sinks, "sinks"),)), storable(definition.name)
-            ),
+            dispatcher=OutboxDispatcher(self.store, sinks, storable(definition.name)),
         )
-        self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
-        for handler in checked_list(handlers, "handlers"):
+        policy = read_policy(chosen["on_change"])
+        self._engine = Engine(program=self.program, services=services, policy=policy)
+        for handler in checked_list(chosen["handlers"], "handlers"):
             self.add_handler(handler)
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
-        prompt: str = "state",
-    ) -> Self:
-        """Make a machine from a definition file.
-
-        The other arguments are the settings of `AsyncMachine`, which its docstring describes.
-
-        Args:
-            path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are relative to it.
-
-        Returns:
-            The machine.
-
-        Raises:
-            DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
-            ConfigurationError: The model, the store or the key cannot be used.
-            ValueError: A setting has a wrong value.
-            TypeError: A setting is unknown or has a wrong type.
-        """
-        settings = dict(locals())
-        del settings["cls"], settings["path"]
+    def from_file(cls, path: str | Path, **settings: Unpack[MachineSettings]) -> Self:
+        """As `Machine.from_file`."""
+        check_names(settings, "AsyncMachine.from_file")
         return cls(load(path), file=path, **settings)
 
     @classmethod
@@ -231,46 +143,12 @@ class AsyncMachine:
         cls,
         document: Mapping[str, Any],
         *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
         file: str | Path | None = None,
-        prompt: str = "state",
+        **settings: Unpack[MachineSettings],
     ) -> Self:
-        """Make a machine from a definition as JSON data.
-
-        The other arguments are the settings of `AsyncMachine`, which its docstring describes.
-
-        Args:
-            document: The definition as a mapping, as `json.load` returns it.
-
-        Returns:
-            The machine.
-
-        Raises:
-            DefinitionError: The definition cannot be used. The error has all findings.
-            ConfigurationError: The model, the store or the key cannot be used.
-            ValueError: A setting has a wrong value.
-            TypeError: A setting is unknown or has a wrong type.
-        """
-        settings = dict(locals())
-        del settings["cls"], settings["document"]
-        return cls(load_dict(document).definition, **settings)
+        """As `Machine.from_dict`."""
+        check_names(settings, "AsyncMachine.from_dict")
+        return cls(load_dict(document).definition, file=file, **settings)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.definition!r}>"
@@ -290,33 +168,7 @@ class AsyncMachine:
         timezone: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> AsyncConversation:
-        """Begin a conversation, and greet the user unless `greet` is False.
-
-        Args:
-            context: The first values of the context, by key.
-            conversation_id: An id of 1 to 200 characters; None makes a new one.
-            greet: False begins without a message to the user.
-            state: Id of the state to begin in; None is the initial state.
-            background: The purpose of the work; see `llm_fsm.session.memory.Background`.
-            on_event: A plain function of (conversation id, event). It receives the greeting's events as they happen,
-                and its text as `MessageDelta`.
-            history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
-                and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
-            timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
-            metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user": "ada"}. They never
-                change, and neither prompts nor conditions see them. At most 16 keys of 1 to 64 letters, digits, `_`,
-                `-` and `.`, with texts of 1 to 512 characters.
-
-        Returns:
-            The conversation. Its `greeting` is the first message to the user.
-
-        Raises:
-            ConversationConflict: The id exists.
-            ValueError: The id, the context, the state, the history, the time zone or the metadata is wrong.
-            ConfigurationError: A tool or function that the definition names is missing.
-            ModelError: The model failed. As after any error, nothing is stored.
-            TypeError: `on_event` is async. An error that it raises is raised.
-        """
+        """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
             conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
             time=self._now(),
@@ -333,20 +185,7 @@ class AsyncMachine:
         return AsyncConversation(self._engine, result.session, result.record.text, result.choices)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
-        """Resume a conversation, in any process, at any time.
-
-        Due time-outs happen first.
-
-        Args:
-            conversation_id: Its id.
-
-        Returns:
-            The conversation.
-
-        Raises:
-            ConversationNotFound: There is no conversation with this id.
-            UnreadableError: A part of it is damaged.
-        """
+        """As `Machine.resume`, awaited."""
         await self._engine.resume_deliveries()
         session = await self._engine.load(conversation_id)
         if session.pause is not None and await self._engine.run_due(conversation_id, self._now()) is not None:
@@ -368,27 +207,7 @@ class AsyncMachine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Run a machine without a user as far as possible.
-
-        Args:
-            input: The input of the first task, any JSON value.
-            context: The first values of the context, by key.
-            conversation_id: The id of the run; None makes a new one. An id that exists resumes that run, after a crash
-                too, and repeats no finished work. A run that waits or is over stays as it is.
-            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
-            state: Id of the state to begin in; None is the initial state.
-            shared: Values that states share.
-            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
-
-        Returns:
-            The turn. Its `outcome` says how the run ended, or that it is paused.
-
-        Raises:
-            ConversationConflict: The run with this id began with another input.
-            ConfigurationError: A tool or function that the definition names is missing.
-            ModelError: The model failed. Run the same id again to resume.
-            ValueError: The input or another value is wrong.
-        """
+        """As `Machine.run`, awaited."""
         start = _Start(input, context, background, state, shared, memory)
         return await self._run(start, conversation_id, None)
 
@@ -403,40 +222,12 @@ class AsyncMachine:
         shared: Mapping[str, Any] | None = None,
         memory: Mapping[str, str] | None = None,
     ) -> Turn:
-        """Run one task, and stop before the next state.
-
-        The run is saved there. Call `step` with the id of a run to take its next step.
-
-        Args:
-            input: The input of the task, any JSON value. None takes the output of the task before.
-            context: The first values of the context, by key.
-            conversation_id: The id of the run; None makes a new one.
-            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
-            state: Id of the state to begin in; None is the initial state.
-            shared: Values that states share.
-            memory: First texts of the working memory, as {bucket number: text}, such as {"0": "…"}.
-
-        Returns:
-            The turn.
-
-        Raises:
-            ConversationConflict: Another caller began the same run with another input.
-            ConfigurationError: A tool or function that the definition names is missing.
-            ModelError: The model failed. Take the same step again to resume.
-            ValueError: The input or another value is wrong.
-        """
+        """As `Machine.step`, awaited."""
         start = _Start(input, context, background, state, shared, memory)
         return await self._run(start, conversation_id, None, step=True)
 
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
-        """Return the outputs of all tasks that passed.
-
-        Args:
-            conversation_id: The id of the run.
-
-        Returns:
-            Pairs of state id and output, oldest first. They are empty for an unknown id.
-        """
+        """As `Machine.outputs`, awaited."""
         records = await self._engine.records(conversation_id)
         passed = (event for record in records for event in record.events if isinstance(event, TaskPassed))
         return tuple((event.state, event.output) for event in passed)
@@ -448,17 +239,7 @@ class AsyncMachine:
         conversation_id: str | None = None,
         background: Mapping[str, Any] | None = None,
     ) -> TurnStream:
-        """Run a machine without a user, as a stream of events.
-
-        Args:
-            input: The input of the first task, any JSON value.
-            context: The first values of the context, by key.
-            conversation_id: The id of the run, as for `run`.
-            background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
-
-        Returns:
-            The stream. Iterating over it runs the machine, and raises the errors of `run`.
-        """
+        """As `Machine.run_stream`."""
         start = _Start(input, context, background)
         return TurnStream(lambda sink: self._run(start, conversation_id, sink))
 
@@ -517,75 +298,21 @@ class AsyncMachine:
         request_id: str | None = None,
         step: bool = False,
     ) -> Turn:
-        """Answer the pause of a run, and continue the run.
-
-        Args:
-            conversation_id: The id of the run.
-            value: The answer, a JSON value that fits the schema of `paused`.
-            pause: The id of the pause; None takes the current one.
-            request_id: Your id of the answer. The same id gives the recorded turn.
-            step: True runs only the task that waits, and stops before the next state.
-
-        Returns:
-            The turn.
-
-        Raises:
-            ValueError: The answer does not fit the schema of the pause.
-            ConversationNotFound: There is no conversation with this id.
-            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
-            ModelError: The model failed. Nothing has changed, and you may answer again.
-        """
+        """As `Machine.answer`, awaited."""
         return turn_of(
             await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id, step=step)
         )
 
     async def export(self, conversation_id: str) -> str:
-        """Export a conversation as one JSON text.
-
-        Args:
-            conversation_id: Its id.
-
-        Returns:
-            The JSON, with secrets; `take_in` reads it.
-
-        Raises:
-            ConversationNotFound: There is no conversation with this id.
-            UnreadableError: A part of it is damaged.
-        """
+        """As `Machine.export`, awaited."""
         return await export(self.store, conversation_id)
 
     async def take_in(self, text: str, conversation_id: str | None = None) -> str:
-        """Import a conversation that `export` wrote.
-
-        Args:
-            text: The exported JSON.
-            conversation_id: A new id; None keeps its own.
-
-        Returns:
-            The id of the conversation in this store.
-
-        Raises:
-            ValueError: The text is no exported conversation. The message says why.
-            ConversationConflict: The id exists.
-            StoreError: A newer version exported it.
-        """
+        """As `Machine.take_in`, awaited."""
         return await import_conversation(self.store, text, conversation_id)
 
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
-        """Fire every time-out and reminder of this machine's conversations that is due.
-
-        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also sends undelivered
-        events to sinks, in the background.
-
-        Args:
-            now: Seconds since the epoch; None is the current time.
-
-        Returns:
-            The turns. A turn that fails stays due and does not delay others.
-
-        Raises:
-            LLMFSMError: The first error of a turn that failed, after all others have run.
-        """
+        """As `Machine.run_due`, awaited."""
         await self._engine.resume_deliveries(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
@@ -619,21 +346,7 @@ class AsyncMachine:
         order: Order = "id",
         **wanted: Unpack[Filter],
     ) -> Sequence[Listed]:
-        """List conversations of the store.
-
-        Args:
-            after: Start after this id, or after this line; None starts at the first conversation. An order by time
-                needs the line.
-            limit: At most this many conversations. To read on, pass the last line as `after`.
-            order: "id", or "updated" for the time of the last turn. "-updated" begins with the newest.
-            wanted: Filters that all match: `metadata`, `updated_since`, `updated_before`, `definition`, `state`,
-                `ended`; see `llm_fsm.engine.listing.Filter`.
-
-        Returns:
-            One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
-
-        Raises:
-            ValueError: A filter or the order has a wrong value.
+        """As `Machine.conversations`, awaited.
 
         Example:
             >>> import asyncio
@@ -647,33 +360,11 @@ class AsyncMachine:
         return await self.store.list(query_of(wanted, after=after, limit=limit, order=order))
 
     async def count(self, **wanted: Unpack[Filter]) -> int:
-        """Count conversations of the store.
-
-        Args:
-            wanted: Filters, as of `conversations`. Without any, all are counted.
-
-        Returns:
-            Their number.
-
-        Raises:
-            ValueError: A filter has a wrong value.
-        """
+        """As `Machine.count`, awaited."""
         return await self.store.count(query_of(wanted))
 
     async def delete_matching(self, **wanted: Unpack[Filter]) -> int:
-        """Delete everything about all conversations that match, for example those of one person.
-
-        Conversations that begin meanwhile are deleted, too.
-
-        Args:
-            wanted: Filters, as of `conversations`; at least one.
-
-        Returns:
-            The number of deleted conversations.
-
-        Raises:
-            ValueError: There is no filter, or a filter has a wrong value.
-        """
+        """As `Machine.delete_matching`, awaited."""
         query = query_of(wanted, limit=DELETED_AT_ONCE)
         if query == ListQuery(limit=DELETED_AT_ONCE):
             raise ValueError("say which conversations to delete: give a filter, such as metadata=")
@@ -685,57 +376,21 @@ class AsyncMachine:
         return deleted
 
     async def definition_of(self, conversation_id: str) -> Definition:
-        """Return the definition that a conversation runs on.
-
-        Args:
-            conversation_id: Its id.
-
-        Returns:
-            The definition; the machine's own if the store does not have the conversation's.
-
-        Raises:
-            ConversationNotFound: There is no conversation with this id.
-        """
+        """As `Machine.definition_of`, awaited."""
         engine = self._engine
         found = await engine.versions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
-        """Move a conversation to this machine's definition, by the map of `on_change`.
-
-        Args:
-            conversation_id: Its id.
-            dry_run: True only plans the migration, and changes nothing.
-
-        Returns:
-            The event. A sentence if the conversation stays on its own definition: it says why. None if the conversation
-            is over or runs on this definition already.
-
-        Raises:
-            ConversationNotFound: There is no conversation with this id.
-        """
+        """As `Machine.migrate`, awaited."""
         return await self._engine.migrate(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
-        """Delete everything about a conversation.
-
-        Args:
-            conversation_id: Its id.
-
-        Returns:
-            True if there was such a conversation.
-
-        Raises:
-            ValueError: The id is not a possible one.
-        """
+        """As `Machine.delete`, awaited."""
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
-        """Close all connections and files.
-
-        Events that sinks have not received yet are sent first, if the sinks take them at once. Others stay in the
-        store. Closing twice does nothing.
-        """
+        """As `Machine.close`, awaited. There is no thread to end."""
         async with AsyncExitStack() as last:  # closes all, the last first, whatever is raised
             last.push_async_callback(self.store.close)
             last.push_async_callback(self._toolbox.aclose)
@@ -754,15 +409,7 @@ class AsyncMachine:
     # -- the host's own code
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler made by `create_handler`.
-
-        Args:
-            handler: The handler. It runs from the next turn on.
-
-        Raises:
-            ConfigurationError: It names an unknown state.
-            ValueError: It is no handler.
-        """
+        """As `Machine.add_handler`."""
         self._engine.add_handler(handler)
 
     def on(
@@ -774,23 +421,7 @@ class AsyncMachine:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorate a function that runs as a handler at these points.
-
-        Args:
-            points: Names of points; see `llm_fsm.turn.effects.Point`.
-            state: Ids of states in which it runs; None: all.
-            target: Ids of target states of moves for which it runs; None: all.
-            priority: Handlers with a lower number run first.
-            critical: True stops the turn if the function fails.
-            timeout: Seconds that the function may take; None: the time of the turn.
-
-        Returns:
-            A decorator that registers the function and returns it.
-
-        Raises:
-            ValueError: A point is unknown, or the time-out is not above 0.
-            ConfigurationError: A state is unknown.
-        """
+        """As `Machine.on`."""
 
         def register(function: Function) -> Function:
             builder = create_handler(getattr(function, "__name__", repr(function))).at(*points)
@@ -809,35 +440,43 @@ class AsyncMachine:
         return register
 
     def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Register a function as a tool, for definitions that name it.
-
-        Args:
-            function: The function; None returns a decorator.
-            options: The options of `llm_fsm.tools.registry.make_tool`, such as `name` and `timeout`.
-
-        Returns:
-            The function, or a decorator that registers one.
-
-        Raises:
-            ValueError: Another tool has the name, or the function cannot be a tool.
-        """
+        """As `Machine.tool`."""
         return (
             self.tools.register(**options) if function is None else self.tools.register(function, **options)
         )
 
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a check of a key result; see `llm_fsm.tools.task_functions`.
-
-        Args:
-            function: The function; None returns a decorator.
-            name: The name in definitions; None takes the function's own.
-
-        Returns:
-            The function, or a decorator that registers one.
-
-        Raises:
-            ValueError: Another function has the name.
-        """
+        """As `Machine.function`."""
         if function is None:
             return partial(self.functions.register, name=name)
         return self.functions.register(function, name)
+
+
+def _compiled(
+    definition: Definition, file: str | Path | None, settings: MachineSettings
+) -> CompiledMachine:
+    """Compile a definition with everything that its subflows call."""
+    called = gather(definition, file=file, registered=settings["flows"])
+    prompts = shipped_prompts(whole=settings["prompt"] == "whole")
+    return compile_flows(called, prompts, pattern_piece)
+
+
+def _resolved_model(definition: Definition, settings: MachineSettings) -> LLM:
+    """Resolve the model and its fallbacks. An explicit model comes before the environment and the definition."""
+    model = settings["model"]
+    if model is None and not os.environ.get("LLM_FSM_MODEL"):
+        model = definition.model.name
+    fallbacks = checked_list(settings["fallbacks"], "fallbacks")
+    return resolve_models(
+        (model, *fallbacks),
+        base_url=settings["base_url"],
+        api_key=settings["api_key"],
+        environ=os.environ,
+    )
+
+
+def _registered_tools(tools: ToolRegistry | Iterable[Callable[..., Any]]) -> ToolRegistry:
+    """Return the caller's registry, or make one of functions."""
+    if isinstance(tools, ToolRegistry):
+        return tools
+    return ToolRegistry(checked_list(tools, "tools"))

@@ -15,19 +15,16 @@ from typing import Any, Self, Unpack
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
-from llm_fsm.documents.subflows import Registered
 from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
-from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler
+from llm_fsm.engine.handlers.registry import Function, Handler
 from llm_fsm.engine.listing import Filter
-from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.observers import Observer
-from llm_fsm.engine.outbox.sinks import Deliver, Sink
 from llm_fsm.engine.portal import Portal
-from llm_fsm.llm.base import LLM
+from llm_fsm.engine.settings import MachineSettings, check_names
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
-from llm_fsm.stores.base import Listed, Order, Store
-from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.stores.base import Listed, Order
 from llm_fsm.turn.choices import Choice
 from llm_fsm.turn.effects import Point
 
@@ -341,33 +338,8 @@ class Machine:
 
     Args:
         definition: The definition.
-        model: "provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
-            LLM_FSM_MODEL, or the model that the definition names.
-        base_url: The URL of an OpenAI-compatible server. The machine calls it directly.
-        api_key: The key of that server, or of the model's provider. No other host receives it.
-        store: A URL (see `llm_fsm.stores.registry`) or a store. None is "memory".
-        tools: Functions, or a ToolRegistry.
-        functions: Functions for `execute` and for checks of key results.
-        mcp: MCP servers by alias.
-        handlers: Handlers made by `create_handler`.
-        sinks: Functions and webhook URLs that receive events, at least once and in order; see
-            `llm_fsm.engine.outbox.sinks`.
-        fallbacks: Models to call in this order if the one before fails for good.
-        timeout: Seconds for a whole turn. In a run without a user, it applies to each model call. None: no limit.
-        merge_within: Seconds. One turn answers all messages of a conversation that arrive within this time, and each
-            sender gets that turn. Every message waits this long for its answer. None: each message gets its own turn.
-        error_mode: "raise" stops the turn if a handler fails; "continue" goes on.
-        summaries: False turns off summaries of states and of the history.
-        summarizer: A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
-            "background"}, and returns text or {"summary", "todo_list"}.
-        clock: A function that returns seconds since the epoch.
-        on_change: The policy for conversations of another version of the definition. "pin" finishes them on their
-            version, "reject" refuses them, and "migrate" moves them to this version. A map {"states": {old: new},
-            "keys": {old: new, or None to drop}} also migrates them.
-        flows: Definitions by the names that subflows call.
         file: The file that paths in subflows are relative to; see `from_file`.
-        prompt: "whole" shows the model all states in every turn, in a system message that never changes. Use it if the
-            provider caches prompts.
+        settings: See `llm_fsm.engine.settings.MachineSettings`.
 
     Raises:
         DefinitionError: The definition cannot be used.
@@ -390,64 +362,21 @@ class Machine:
         self,
         definition: Definition,
         *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
         file: str | Path | None = None,
-        prompt: str = "state",
+        **settings: Unpack[MachineSettings],
     ) -> None:
-        settings = dict(locals())
-        del settings["self"]
-        self._machine = AsyncMachine(**settings)
+        check_names(settings, "Machine.__init__")
+        self._machine = AsyncMachine(definition, file=file, **settings)
         self._portal = Portal()
         self._closing = weakref.finalize(self, _close, self._machine, self._portal)
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
-        prompt: str = "state",
-    ) -> Self:
+    def from_file(cls, path: str | Path, **settings: Unpack[MachineSettings]) -> Self:
         """Make a machine from a definition file.
-
-        The other arguments are the settings of `Machine`, which its docstring describes.
 
         Args:
             path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are relative to it.
+            settings: See `llm_fsm.engine.settings.MachineSettings`.
 
         Returns:
             The machine.
@@ -464,8 +393,7 @@ class Machine:
             'Which size?'
             >>> machine.close()
         """
-        settings = dict(locals())
-        del settings["cls"], settings["path"]
+        check_names(settings, "Machine.from_file")
         return cls(load(path), file=path, **settings)
 
     @classmethod
@@ -473,33 +401,15 @@ class Machine:
         cls,
         document: Mapping[str, Any],
         *,
-        model: str | LLM | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        store: str | Store | None = None,
-        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
-        functions: Iterable[Callable[..., Any]] = (),
-        mcp: Mapping[str, Mapping[str, Any]] | None = None,
-        handlers: Sequence[Handler] = (),
-        sinks: Sequence[Sink | Deliver | str] = (),
-        fallbacks: Sequence[str | LLM] = (),
-        timeout: float | None = TIMEOUT,
-        merge_within: float | None = None,
-        error_mode: ErrorMode = "continue",
-        summaries: bool = True,
-        summarizer: Callable[[Any], Any] | None = None,
-        clock: Callable[[], float] | None = None,
-        on_change: str | Mapping[str, Any] = "pin",
-        flows: Mapping[str, Registered] | None = None,
         file: str | Path | None = None,
-        prompt: str = "state",
+        **settings: Unpack[MachineSettings],
     ) -> Self:
         """Make a machine from a definition as JSON data.
 
-        The other arguments are the settings of `Machine`, which its docstring describes.
-
         Args:
             document: The definition as a mapping, as `json.load` returns it.
+            file: The file that paths in subflows are relative to; None: they name no files.
+            settings: See `llm_fsm.engine.settings.MachineSettings`.
 
         Returns:
             The machine.
@@ -518,9 +428,8 @@ class Machine:
             'Hello!'
             >>> machine.close()
         """
-        settings = dict(locals())
-        del settings["cls"], settings["document"]
-        return cls(load_dict(document).definition, **settings)
+        check_names(settings, "Machine.from_dict")
+        return cls(load_dict(document).definition, file=file, **settings)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.definition!r}>"

@@ -14,7 +14,8 @@ from typing import Any
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.engine.conversation import AsyncConversation
-from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMMessage, LLMRequest

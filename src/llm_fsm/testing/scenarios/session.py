@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
-from llm_fsm.engine.machine import TIMEOUT
+from llm_fsm.engine.settings import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
