@@ -24,7 +24,7 @@ def said(fixed: str, schema: dict[str, Any], value: Any, **options: Any) -> str:
     ("fixed", "text"),
     [
         ("{{ k }}", "groß"),
-        ("{{ k|upper }} {{ k }}! {{ '%s'|format(k) }}", "GROSS groß! groß"),
+        ("{{ k|upper }} {{ k|title }} {{ k }}! {{ '%s'|format(k) }}", "GROSS Groß groß! groß"),
         ("{% if k == 'l' %}yes{% endif %}{% if k in ['l'] %}!{% endif %}", "yes!"),
     ],
 )

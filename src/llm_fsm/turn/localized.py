@@ -28,21 +28,6 @@ class _Text(str):
     def __str__(self) -> str:
         return self.words
 
-    def __format__(self, spec: str) -> str:
-        return format(self.words, spec)
-
-    def upper(self) -> str:
-        return self.words.upper()
-
-    def lower(self) -> str:
-        return self.words.lower()
-
-    def title(self) -> str:
-        return self.words.title()
-
-    def capitalize(self) -> str:
-        return self.words.capitalize()
-
 
 class _Number(int):
     """A whole number, or true or false, that shows as words."""
@@ -51,9 +36,6 @@ class _Number(int):
 
     def __str__(self) -> str:
         return self.words
-
-    def __format__(self, spec: str) -> str:
-        return format(self.words, spec)
 
 
 def has_words(schema: Mapping[str, Any], language: str) -> bool:
