@@ -61,7 +61,7 @@ class Cases(pytest.File):
         stash = self.config.stash
         try:
             self.loaded = loader.read_suite(_relative(self.path))
-            make = import_module("llm_fsm.testing.scenarios.session").Session
+            make = import_module("llm_fsm.testing.scenarios.session").CaseSession
             self.session_ = make(self.loaded, stash.get(OPTIONS, None), stash.get(HOST, None))
         except problems.SuiteError as error:
             raise self.CollectError("\n".join(visible(str(fault)) for fault in error.faults)) from error
