@@ -115,3 +115,25 @@ def test_logs_are_json_lines_with_conversation_and_request_and_nothing_that_was_
     assert {line["conversation_id"] for line in of_turn if line["event"] != "request"} == {"c"}
     (asked,) = [line for line in of_turn if line["event"] == "request"]
     assert (asked["method"], asked["status"]) == ("POST", 200)
+
+
+def test_a_fault_is_a_json_line_with_the_id_of_its_request(capsys: pytest.CaptureFixture[str]) -> None:
+    from loguru import logger
+
+    store = Away()
+    stop = log_json("INFO")
+    try:
+        app = create_app(machine(store=store), due_seconds=None)
+        with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+            store.is_away = True
+            answer = client.get("/conversations/c")
+            store.is_away = False
+    finally:
+        stop()
+        logger.remove()
+        logger.configure(patcher=lambda _: None)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (fault,) = [line for line in lines if line.get("event") == "fault"]
+    assert fault["request_id"] == answer.headers["x-request-id"]
+    assert "the database is away" in fault["message"]
+    assert "database" not in answer.text
