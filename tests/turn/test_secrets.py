@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -88,6 +89,7 @@ PARCEL: dict[str, Any] = {
         {"pin": "4711", "note": "4 7 1 1"},
         {"pin": "4711", "note": 4711},
         {"pin": "4711", "note": {"parts": ["a", {"no. 4711": True}]}},
+        {"pin": 4711, "note": "4711"},
         {"pin": "4711", "_extra": {"said": "PIN 4711"}},
         {"card": {"number": "8822 0815"}, "note": "88220815, or 8822-0815"},
         {"pin": 'a"4711\\', "note": 'a"4711\\'},
@@ -111,3 +113,36 @@ def test_a_secret_stands_in_no_later_prompt_or_reply_whatever_else_holds_it(
     for text in (prompt, said):
         assert not any(form in text for form in ("4711", "4 7 1 1", "0815"))
     assert said.startswith("Noted:")
+
+
+@pytest.mark.parametrize("way", ["replaced", "refused", "removed", "replaced by the program"])
+def test_a_secret_that_no_key_holds_any_more_stands_in_no_later_prompt_or_reply(way: str) -> None:
+    document = json.loads(json.dumps(PARCEL))
+    document["context_schema"]["properties"]["pin"]["pattern"] = "^[0-9]{4}$"
+    first = "47110" if way == "refused" else "4711"
+    further = {"replaced": {"pin": "1290"}, "removed": {"pin": None}}.get(way, {})
+    model = ScriptedLLM(
+        [
+            reply("help", "Thank you.", pin=first, note=f"PIN {first}"),
+            reply("help", "Yes?", **further),
+            reply("help", "Yes?"),
+            reply("help", "Yes?"),
+            reply("end", ""),
+        ]
+    )
+    with Machine.from_dict(document, model=model) as machine:
+        chat = machine.start(greet=False)
+        chat.send(f"my PIN is {first}")
+        if way == "replaced by the program":
+            chat.update({"pin": "1290"})
+        for text in ("well", "hello?", "are you there?"):
+            chat.send(text)
+        prompt = "".join(message.content for message in model.requests[-1].messages[1:])
+        assert "4711" not in prompt
+        assert "4711" not in chat.send("bye").text
+        assert replay_is_same(machine, chat.id)
+
+
+def replay_is_same(machine: Machine, name: str) -> bool:
+    """An exported conversation is read again and is whole."""
+    return machine.take_in(machine.export(name), "copy") == "copy"

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from llm_fsm._text import visible
 from llm_fsm.cli.terminal import escape
 from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import DOTS, redacted
+from llm_fsm.session.redaction import DOTS, blotted
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 from llm_fsm.turn.compiled import CompiledMachine
@@ -24,7 +24,7 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
     Values that secret keys ever had are redacted out of what was said.
     """
     secrets = secrets_in([event for record in records for event in record.events], is_secret)
-    return [redacted(secrets, _turn(record)) for _, record in without_undone(records)]
+    return [blotted(secrets, _turn(record)) for _, record in without_undone(records)]
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:

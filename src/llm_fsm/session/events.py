@@ -286,6 +286,15 @@ class MemorySet(Event, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
 
 
+class SecretsGiven(Event, frozen=True, kw_only=True):
+    """A turn was given `texts` for secret keys that do not hold them now: refused, replaced or removed.
+
+    Nothing shows them later. They are in the event itself, so whoever passes events on blots them out.
+    """
+
+    texts: tuple[str, ...]
+
+
 class SharedSet(Event, frozen=True, kw_only=True):
     """Values changed that states share beside the context."""
 

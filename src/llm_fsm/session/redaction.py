@@ -210,6 +210,8 @@ def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
 def shown_event(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
     """Return the JSON form of an event for others, with dots in place of the value of each secret key."""
     document: dict[str, Any] = plain(event)
+    if isinstance(event, events.SecretsGiven):
+        return {**document, "texts": [DOTS] * len(event.texts)}
     if isinstance(event, _OF_CONTEXTS):
         return {name: _masked(value, is_secret, within=name in _CONTEXTS) for name, value in document.items()}
     return document

@@ -201,6 +201,10 @@ def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterab
     return new
 
 
+def _secrets_given(session: Session, event: ev.SecretsGiven) -> Session:
+    return replace(session, secrets=tuple(dict.fromkeys((*session.secrets, *event.texts))))
+
+
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
     return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
 
@@ -421,8 +425,9 @@ def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
     return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 
-def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
-    return session_from_dict(event.session)
+def _turn_undone(session: Session, event: ev.TurnUndone) -> Session:
+    before = session_from_dict(event.session)
+    return replace(before, secrets=session.secrets)  # what was given stays secret
 
 
 CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
@@ -442,6 +447,7 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.RunResumed: _run_resumed,
     ev.ToolReturned: _tool_returned,
     ev.MemorySet: _memory_set,
+    ev.SecretsGiven: _secrets_given,
     ev.SharedSet: _shared_set,
     ev.AttemptBegun: _attempt_begun,
     ev.AttemptFailed: _attempt_failed,

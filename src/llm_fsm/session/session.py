@@ -209,6 +209,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Results of tools in the last turns: turn, name, result. Of a long result only the beginning is kept."""
     timezone: str = ""
     """The user's time zone as an IANA name; "" is that of the definition."""
+    secrets: tuple[str, ...] = ()
+    """Values that were given for secret keys, and that no key holds now. Nothing shows them."""
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
     refusals: Mapping[str, tuple[int, int]] = {}

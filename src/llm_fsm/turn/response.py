@@ -58,7 +58,7 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
 
 def fixed_words(machine: CompiledMachine, fixed: FixedReply, session: Session) -> str:
     """Return a fixed reply with the values of a conversation. Raises WordingError."""
-    secrets = machine.keys.secret_values(session.context)
+    secrets = (*session.secrets, *machine.keys.secret_values(session.context))
     known = machine.keys.visible(session.context)
     visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
     return fixed.render(machine.in_words(visible) | redacted(secrets, session.system_names()))

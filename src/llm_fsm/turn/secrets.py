@@ -16,6 +16,7 @@ def secrets_in(
     events: Iterable[ev.Event],
     is_secret: Callable[[str], bool],
     contexts: Iterable[Mapping[str, Any]] = (),
+    earlier: Iterable[str] = (),
 ) -> tuple[str, ...]:
     """Return the values that events and contexts give to secret keys, as texts, longest first.
 
@@ -24,8 +25,13 @@ def secrets_in(
             refused.
         is_secret: Tells secret keys from others.
         contexts: Further contexts.
+        earlier: Values that were given before, such as `Session.secrets`.
     """
-    secrets: list[Any] = []
+    secrets: list[Any] = [*earlier]
+    events = tuple(events)
+    for event in events:
+        if isinstance(event, ev.SecretsGiven):
+            secrets += event.texts
     for values in (*contexts, *_all_values(events)):
         secrets += [value for key, value in values.items() if is_secret(key)]
     return tuple(text for text in texts_in(secrets) if text != DOTS)

@@ -120,6 +120,7 @@ def _next(turn: TurnState, run: Run, result: Result | None) -> Step:
         effect: Effect | None = next(run) if result is None else run.send(result)
     except StopIteration:
         effect = None
+        turn.record_secrets()
     return Step(turn.session, tuple(turn.events[before:]), effect, turn.usage, turn, run)
 
 
@@ -137,4 +138,5 @@ def apologise(
     if settings.strategy == "window" and (dropped := surplus(turn.session.window, settings)):
         turn.emit(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
     pipeline.watch_silence(turn)
+    turn.record_secrets()
     return turn.session, tuple(turn.events)

@@ -17,7 +17,7 @@ from msgspec import structs
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
-from llm_fsm.session.redaction import redacted, texts_in
+from llm_fsm.session.redaction import DOTS, redacted, texts_in
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -241,9 +241,24 @@ class TurnState:
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""
         known = self.machine.keys.secret_values(self.session.context)
-        if not (self.left_secrets or self.given_secrets):
+        if not (self.left_secrets or self.given_secrets or self.session.secrets):
             return known
-        return tuple(sorted({*known, *self.left_secrets, *self.given_secrets}, key=len, reverse=True))
+        found = {*known, *self.left_secrets, *self.given_secrets, *self.session.secrets}
+        return tuple(sorted(found, key=len, reverse=True))
+
+    def record_secrets(self) -> None:
+        """Record the values of secret keys that this turn leaves behind, so that no later one shows them."""
+        given = self.given_secrets - self.left_secrets  # a flow that was left keeps nothing in the session
+        if not given:
+            return
+        session = self.session
+        contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
+        held: set[str] = {*session.secrets, DOTS}
+        for context in contexts:
+            held.update(texts_in(value for key, value in context.items() if self.root.is_secret(key)))
+        lost = given - held
+        if lost:
+            self.emit(ev.SecretsGiven(texts=tuple(sorted(lost))))
 
     def redacted(self, messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
         """Return messages without the values of secrets, in plain text and in JSON."""

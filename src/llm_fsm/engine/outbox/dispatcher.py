@@ -70,7 +70,7 @@ def outgoing(
 
 
 def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> tuple[str, ...]:
-    return secrets_in(record.events, program.is_secret, (session.context, session.root_context()))
+    return secrets_in(record.events, program.is_secret, (session.context, session.root_context()), session.secrets)
 
 
 class OutboxDispatcher:
