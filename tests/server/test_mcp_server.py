@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 
 import ten_turns
@@ -20,14 +21,14 @@ from paths import ROOT
 from served import served
 
 
-def talk(machine: AsyncMachine, use: Callable[[Any], Awaitable[Any]]) -> Any:
+def talk(machine: AsyncMachine, use: Callable[[Any], Awaitable[Any]], **options: Any) -> Any:
     """What a client of a server over HTTP finds."""
 
     async def connect(url: str) -> Any:
         async with Client(f"{url}/mcp") as client:
             return await use(client)
 
-    with served(create_app(machine, closes=True, due_seconds=None)) as url:
+    with served(create_app(machine, closes=True, due_seconds=None, **options)) as url:
         return asyncio.run(connect(url))
 
 
@@ -102,7 +103,69 @@ def test_an_assistant_checks_explains_plays_and_draws_a_definition() -> None:
         assert [one["passed"] for one in played["results"]] == [True, False]
         assert "not JSON" in await fault(client, "play_test", definition=json.dumps(GREETER), test="{")
 
-    talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
+
+
+NAMED_MODELS = ["scripted:{file}", "replay:{file}", "gpt-4o", "openai/gpt-4o", "ollama/x", "litellm:a/b", "offline"]
+
+
+def naming(model: str) -> list[dict[str, Any]]:
+    """Tests that name a model in every way."""
+    steps = [{"say": "hi"}]
+    return [
+        {"model": model, "steps": steps},
+        {"model": model, "cases": [{"name": "a", "steps": steps}]},
+        {"cases": [{"name": "a", "model": model, "steps": steps}]},
+        {"cases": [{"name": "a", "model": "{{m}}", "table": [{"m": model}], "steps": steps}]},
+        {"model": model, "cases": [{"name": "a", "steps": [{"say": "hi", "reply": "hello"}]}]},
+    ]
+
+
+def resolved_none(told: str) -> bool:
+    return "names no model" in told and "SECRET" not in told
+
+
+@pytest.mark.parametrize("model", NAMED_MODELS)
+def test_a_test_from_an_assistant_names_no_model_and_none_is_resolved(model: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps(["SECRET"]))
+
+    async def use(client: Any) -> None:
+        for test in naming(model.format(file=kept)):
+            told = await fault(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+            assert resolved_none(told)
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
+
+
+def test_an_assistant_on_standard_input_resolves_no_model_either(tmp_path: Path) -> None:
+    (tmp_path / "kept.json").write_text(json.dumps(["SECRET"]))
+    (tmp_path / "greeter.json").write_text(json.dumps(GREETER))
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "llm_fsm", "mcp", "greeter.json", "--model", "offline", "--db", "memory"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=str(tmp_path),
+    )
+
+    async def connect() -> None:
+        async with Client(command) as client:
+            for test in naming("scripted:kept.json"):
+                told = await fault(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
+                assert resolved_none(told)
+
+    asyncio.run(connect())
+
+
+def test_tools_for_authors_are_off_until_they_are_switched_on() -> None:
+    names = {"validate_definition", "explain_rule", "render_prompt", "play_test", "draw"}
+
+    async def use(client: Any) -> set[str]:
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    machine = AsyncMachine.from_dict(GREETER, model="offline")
+    assert not names & talk(machine, use)
+    assert names <= talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
 
 
 def test_definitions_the_format_and_the_guide_are_resources() -> None:

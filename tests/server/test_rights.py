@@ -128,7 +128,7 @@ def door(tmp_path: Path, *, sees_all: str = "", refunds: int = 1, **rights: Coll
     file = tmp_path / "tokens.json"
     tokens = {name: add_token(file, name, rights=held, own=name != sees_all) for name, held in rights.items()}
     known = Tokens.from_file(file)
-    app = create_app(machines(refunds), closes=True, due_seconds=None, tokens=known, hosts=None)
+    app = create_app(machines(refunds), closes=True, due_seconds=None, tokens=known, hosts=None, workbench=True)
     with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         yield Door(url, client, tokens)
 
@@ -296,6 +296,22 @@ def test_only_metrics_reads_figures_and_only_talk_begins(tmp_path: Path) -> None
         for method, path in (("GET", "/definitions"), ("GET", "/conversations"), ("GET", "/v1/models")):
             assert at.ask("metrics", method, path).status_code == 403
         assert at.begin("metrics").status_code == 403
+
+
+def test_only_author_uses_the_tools_for_authors(tmp_path: Path) -> None:
+    definition = json.dumps(SHOP)
+    given: list[tuple[str, dict[str, Any]]] = [
+        ("validate_definition", {"definition": definition}),
+        ("explain_rule", {"rule": "dead-end"}),
+        ("render_prompt", {"definition": "shop"}),
+        ("play_test", {"definition": definition, "test": json.dumps({"steps": [{"say": "a", "reply": "talk"}]})}),
+        ("draw", {"definition": definition}),
+    ]
+    with door(tmp_path, less=all_but("author"), author=["author", "talk"]) as at:
+        for tool, arguments in given:
+            done, told = at.tool("less", tool, **arguments)
+            assert (done, "the right author" in told) == (False, True)
+            assert "the right author" not in at.tool("author", tool, **arguments)[1]
 
 
 def test_a_user_may_edit_a_message_of_their_own_transcript(tmp_path: Path) -> None:

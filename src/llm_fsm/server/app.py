@@ -50,6 +50,7 @@ def create_app(
     *,
     tokens: Tokens | None = None,
     anonymous: Collection[Right] | None = None,
+    workbench: bool = False,
     cors: Collection[str] = (),
     hosts: Collection[str] | None = (),
     limits: Limits | None = None,
@@ -67,6 +68,7 @@ def create_app(
         tokens: The tokens that may use it; None: no token is needed.
         anonymous: Rights of callers if there are no tokens; None: all rights for callers on this machine, and `talk`
             for others.
+        workbench: True serves the tools for authors over MCP, for tokens with the right `author`.
         cors: Origins, such as `https://example.org`, whose pages may call it; empty: none.
         hosts: Names that the Host header may have besides addresses and `localhost`; None: any.
         limits: Limits for one client; see `Limits`.
@@ -95,7 +97,9 @@ def create_app(
     service = Service(Machines(machines), limits)
     feed = Feed(service.machines, service.secrecy)
     metrics = Metrics(service)
-    mcp: Any = import_module("llm_fsm.server.mcp_server").Door(service) if find_spec("mcp") else None
+    mcp: Any = None
+    if find_spec("mcp"):
+        mcp = import_module("llm_fsm.server.mcp_server").Door(service, workbench=workbench)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

@@ -24,6 +24,7 @@ from llm_fsm.server import views, workbench
 from llm_fsm.server.feed import Feed
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
+from llm_fsm.server.rights import check
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import ANYBODY, Caller
 
@@ -32,8 +33,11 @@ LONGEST_WAIT = 60.0
 """Seconds that a tool waits for turns."""
 _INSTRUCTIONS = (
     "Conversations with machines that are written as JSON files: list_definitions, then start_conversation, "
-    "send_message, and answer where something is `paused`. To write such a file: read the resources "
-    "llm-fsm://guide and llm-fsm://format, then validate_definition, play_test and draw."
+    "send_message, and answer where something is `paused`."
+)
+_INSTRUCTIONS_FOR_AUTHORS = (
+    " To write such a file: read the resources llm-fsm://guide and llm-fsm://format, then validate_definition, "
+    "play_test and draw. A test has its replies inside, and names no model."
 )
 
 
@@ -73,12 +77,14 @@ def _root_logger_kept() -> Iterator[None]:
         root.removeHandler(silent)
 
 
-def mcp_server(service: Service) -> MCPServer[Any]:
-    """Make the server over a service."""
+def mcp_server(service: Service, *, workbench: bool = False) -> MCPServer[Any]:
+    """Make the server over a service. `workbench`: also with the tools for authors."""
+    instructions = _INSTRUCTIONS + _INSTRUCTIONS_FOR_AUTHORS if workbench else _INSTRUCTIONS
     with _root_logger_kept():
-        server: MCPServer[Any] = MCPServer("llm-fsm", version=__version__, instructions=_INSTRUCTIONS)
+        server: MCPServer[Any] = MCPServer("llm-fsm", version=__version__, instructions=instructions)
     _add_conversations(server, service)
-    _add_workbench(server, service)
+    if workbench:
+        _add_workbench(server, service)
     _add_resources(server, service)
     return server
 
@@ -198,6 +204,7 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
     tool = _tools(server)
 
     async def work(ctx: Context[Any, Any], job: str, *arguments: Any) -> Any:
+        check(_caller(ctx), "author", "use the tools for authors")
         return await service.pool.run(_caller(ctx), job, *arguments)
 
     def served(ctx: Context[Any, Any], definition: str) -> AsyncMachine | None:
@@ -213,8 +220,9 @@ def _add_workbench(server: MCPServer[Any], service: Service) -> None:
         return {"ok": not any(one["level"] == "error" for one in found), "findings": found}
 
     @tool
-    async def explain_rule(rule: str) -> str:
+    async def explain_rule(ctx: Context[Any, Any], rule: str) -> str:
         """Explain a rule of the checker by its code or name: why it is bad, an example, the fix."""
+        check(_caller(ctx), "author", "use the tools for authors")
         return workbench.rule_page(rule)
 
     @tool
@@ -268,14 +276,15 @@ def _add_resources(server: MCPServer[Any], service: Service) -> None:
 class Door:
     """`/mcp` as an ASGI application, which works while `opened` is entered."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, workbench: bool) -> None:
         self._service = service
+        self._workbench = workbench
         self._app: Any = None
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
         """Take requests. The SDK's manager can only run once, so each call makes a new one."""
-        server = mcp_server(self._service)
+        server = mcp_server(self._service, workbench=self._workbench)
         unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # the guard has checked it already
         self._app = server.streamable_http_app(stateless_http=True, transport_security=unguarded)
         async with server.session_manager.run():

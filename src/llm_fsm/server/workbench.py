@@ -1,6 +1,7 @@
 """Tools for assistants that write definitions: findings, rules, prompts, played tests, pictures.
 
-Definitions come as JSON text. Nothing that they name is read from disk, and no code of theirs is run.
+Definitions come as JSON text. Nothing that they name is read from disk, resolved or called, and no code of theirs is
+run. A test has its replies inside.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.lint.docs import page_of
-from llm_fsm.testing import play_suite
 from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.scenarios.session import PlayOptions, play_file
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.steps import request_for
 
@@ -93,7 +94,7 @@ def prompt(
 
 
 def played(definition: str, test: str) -> list[dict[str, Any]]:
-    """Play conversation tests, with their own replies, on a definition. Raises ValueError, SuiteError."""
+    """Play conversation tests, with their own replies, on a definition. Raises ValueError."""
     try:
         suite = json.loads(test)
     except (ValueError, RecursionError) as error:
@@ -106,7 +107,7 @@ def played(definition: str, test: str) -> list[dict[str, Any]]:
         path = Path(folder, "case.test.json")
         path.write_text(json.dumps({**suite, "definition": NAME}), encoding="utf-8")
         try:
-            results = play_suite(path)
+            results = play_file(path, PlayOptions(author="stranger")).results
         except SuiteError as error:
             raise ValueError(_without(folder, str(error))) from error
     return [

@@ -157,6 +157,21 @@ def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path, a
     assert "Hm?" in answers[0].text
 
 
+def test_anybody_at_an_open_address_may_only_talk(tmp_path: Path, flow: Path) -> None:
+    options = ("--host", "0.0.0.0", "--no-auth", "--model", "offline", "--db", "memory", "--workbench")
+    with serving(tmp_path, flow.name, *options) as (_, client):
+        wish = {"definition": "greeter", "greet": False}
+        place = client.post("/conversations", json=wish).json()["id"]
+        assert client.post("/conversations", json={**wish, "state": "bye"}).status_code == 403
+        assert client.post(f"/conversations/{place}/undo").status_code == 403
+        assert client.delete(f"/conversations/{place}").status_code == 403
+        assert client.get("/conversations").status_code == 403
+        assert client.get("/metrics").status_code == 403
+    with serving(tmp_path, flow.name, "--model", "offline", "--db", "memory") as (_, client):
+        assert client.post("/conversations", json={**wish, "id": "c"}).status_code == 201
+        assert client.delete("/conversations/c").status_code == 204
+
+
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["serve", *arguments])
     found = capsys.readouterr()

@@ -67,7 +67,7 @@ async def _serve(fleet: Fleet) -> None:
     made = service.Service(machines.Machines(fleet.machines()), limits.Limits())
     try:
         async with upkeep.upkeep(made, 5.0, fleet.changed):
-            await import_module("llm_fsm.server.mcp_server").mcp_server(made).run_stdio_async()
+            await import_module("llm_fsm.server.mcp_server").mcp_server(made, workbench=True).run_stdio_async()
             await made.turns.drain(limits.Limits().shutdown_seconds)
     finally:
         await made.pool.close()

@@ -51,6 +51,7 @@ class ServeOptions:
     cors: tuple[str, ...]
     hosts: tuple[str, ...]
     token_file: str | None
+    workbench: bool
     rate: int | None
     reload: bool
     workers: int
@@ -74,7 +75,8 @@ class ServeOptions:
 )
 @click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
 @click.option("--add-token", metavar="NAME", help="Make a token, write its hash to --token-file, print it, and end.")
-@click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address use the server.")
+@click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
+@click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
 @click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
 @click.option("--reload", is_flag=True, help="Load a file again when it changes.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
@@ -101,7 +103,7 @@ def serve(
     """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
 
     PATH is a definition file, a folder of them, or the name of a shipped definition; without it all shipped ones are
-    served. Any address but that of this machine needs tokens. --tools runs the Python file that it names: name only
+    served. Any address but that of this machine needs tokens, or --no-auth, which lets anybody talk. --tools runs the Python file that it names: name only
     your own.
 
     Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
@@ -242,6 +244,8 @@ def _application(wanted: ServeOptions) -> Any:
     return server.create_app(
         fleet.machines(),
         tokens=tokens,
+        anonymous=None if _is_loopback(wanted.host) else ["talk"],
+        workbench=wanted.workbench,
         cors=wanted.cors,
         hosts=None if tokens is not None and not wanted.hosts else wanted.hosts,
         limits=_limits(wanted),

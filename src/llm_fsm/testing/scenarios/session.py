@@ -17,6 +17,7 @@ from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.events import Event
 from llm_fsm.testing.coverage import KINDS, Coverage, coverage_of, ways
+from llm_fsm.testing.scenarios.authors import Author, model_fault
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import LoadedCases, Play, read_suite
@@ -43,6 +44,7 @@ class PlayOptions:
         times: The number of runs of each case with a live model.
         threshold: The share of these runs that must pass, from 0 to 1.
         cover: True measures coverage.
+        author: The author of the file, who may not be trusted to name models; see `authors`.
     """
 
     mode: Mode = "scripted"
@@ -52,6 +54,7 @@ class PlayOptions:
     times: int = 1
     threshold: float = 1.0
     cover: bool = False
+    author: Author = "operator"
 
     @property
     def asks(self) -> bool:
@@ -169,7 +172,7 @@ def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], M
     if cassette is None and replays:
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
-    own, named = Scripted(tasks_of(loaded.flows)), _models(loaded)
+    own, named = Scripted(tasks_of(loaded.flows)), _models(loaded, options.author)
     recording = None if cassette is None else Replayed(cassette, _sha256(loaded), options.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
@@ -183,25 +186,41 @@ def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], M
     return choose
 
 
-def _models(loaded: LoadedCases) -> dict[str, Model]:
+def _models(loaded: LoadedCases, author: Author) -> dict[str, Model]:
     """Make the models that the cases of a file name.
 
     Raises:
-        SuiteError: A model does not exist.
+        SuiteError: A model does not exist, or the author may name none. In that case none is resolved.
     """
     found: dict[str, Model] = {}
-    faults = []
-    for play in loaded.plays:
-        name = play.setup["model"]
+    refused: list[Fault] = []
+    for play, name in _naming(loaded):
+        reason = model_fault(author, name)
+        if reason is not None:
+            refused.append(_model_fault(loaded, play, reason))
+    if refused:
+        raise SuiteError(in_order(refused))
+    faults: list[Fault] = []
+    for play, name in _naming(loaded):
         try:
-            if name is not None and name not in found:
+            if name not in found:
                 found[name] = Plain(resolve(name, environ=os.environ))
         except ConfigurationError as error:
-            inner = f"{play.pointer}/model" if "model" in play.case.model_fields_set else "/model"
-            faults.append(loaded.text.fault(str(error), inner))
+            faults.append(_model_fault(loaded, play, str(error)))
     if faults:
         raise SuiteError(in_order(faults))
     return found
+
+
+def _naming(loaded: LoadedCases) -> Sequence[tuple[Play, str]]:
+    """Return the cases that name a model, each with the name."""
+    return [(play, play.setup["model"]) for play in loaded.plays if play.setup["model"] is not None]
+
+
+def _model_fault(loaded: LoadedCases, play: Play, reason: str) -> Fault:
+    """Return the fault of the model that a case, or the file for it, names."""
+    inner = f"{play.pointer}/model" if "model" in play.case.model_fields_set else "/model"
+    return loaded.text.fault(reason, inner)
 
 
 def _is_scripted(play: Play) -> bool:
