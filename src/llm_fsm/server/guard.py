@@ -80,7 +80,7 @@ class RequestGuard:
             await send(message)
 
         try:
-            caller = self._admit(scope)
+            caller = await self._admit(scope)
             PREFIX.set(caller.prefix)
             if scope["method"] not in _READING:
                 self.enter(caller)
@@ -97,7 +97,7 @@ class RequestGuard:
         for told in self.answered:
             told(scope, status, time.monotonic() - since)
 
-    def _admit(self, scope: Scope) -> Caller:
+    async def _admit(self, scope: Scope) -> Caller:
         """Check the headers and find the caller. Raises Problem 400, 401, 403 and 415."""
         headers: dict[bytes, bytes] = {}
         for name, value in scope["headers"]:
@@ -118,15 +118,15 @@ class RequestGuard:
             return NOBODY
         if self.tokens is None:
             return self.anonymous or _without_token(scope, host, headers)
-        return self._caller(headers.get(b"authorization", b""))
+        return await self._caller(self.tokens, headers.get(b"authorization", b""))
 
-    def _caller(self, header: bytes) -> Caller:
+    async def _caller(self, tokens: Tokens, header: bytes) -> Caller:
         scheme, _, given = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not given.strip():
             raise Problem("unauthorized", "send a token of this server as Authorization: Bearer …")
-        caller = None if self.tokens is None else self.tokens.caller(given.strip())
+        caller = await tokens.authenticate(given.strip())
         if caller is None:
-            raise Problem("unauthorized", "this token is not known here")
+            raise Problem("unauthorized", "this token is not known here, or has ended")
         return caller
 
     def _check_host(self, host: str) -> None:

@@ -47,6 +47,9 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+WORKER_SECONDS = 60
+"""Seconds for a worker to begin, or to answer its supervisor. With fewer, a busy machine kills workers that begin."""
+
 
 def config_of(
     app: object, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, workers: int = 1
@@ -67,5 +70,6 @@ def config_of(
         backlog=ACCEPTED,
         timeout_keep_alive=int(limits.idle_seconds),
         timeout_graceful_shutdown=int(limits.shutdown_seconds) + 1,
+        timeout_worker_healthcheck=WORKER_SECONDS,
         h11_max_incomplete_event_size=None,
     )

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jwt
 import pytest
 
 from llm_fsm import Machine
 from llm_fsm.cli import main
+from llm_fsm.server.tokens import add_token
 from llm_fsm.testing import serve_scripted
 from machines import GREETER
 from paths import ROOT
@@ -187,6 +189,14 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         (["--add-token", "ada"], 2, "needs --token-file"),
         (["--token-file", "none.json", "--model", "offline"], 2, "no such file"),
         (["--no-auth", "--token-file", "x"], 2, "contradict"),
+        (["--no-auth", "--jwt-secret-file", "x"], 2, "contradict"),
+        (["--rights", "talk"], 2, "belong to --add-token"),
+        (["--add-token", "ada", "--token-file", "t.json", "--rights", "talk,fly"], 2, "'fly' is no right"),
+        (["--add-token", "ada", "--token-file", "t.json", "--expires", "soon"], 2, "is no date"),
+        (["--jwt-audience", "x"], 2, "need --jwt-jwks or --jwt-secret-file"),
+        (["--jwt-secret-file", "none", "--jwt-claim", "name"], 2, "PART=CLAIM"),
+        (["--jwt-secret-file", "none", "--model", "offline"], 2, "No such file"),
+        (["--jwt-jwks", "http://id.example/keys", "--model", "offline"], 2, "https://"),
     ],
 )
 def test_wrong_usage_is_a_sentence(
@@ -229,3 +239,29 @@ def test_more_connections_than_descriptors_do_not_end_the_process(tmp_path: Path
         begun = client.post("/conversations", json={"definition": "greeter", "greet": False})
         assert begun.status_code == 201
         assert process.poll() is None
+
+
+def test_a_token_is_made_with_rights_and_an_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tokens.json"
+    options = ("--rights", "talk,seed", "--all-conversations", "--expires", "2999-01-31")
+    assert run(capsys, "--add-token", "ada", "--token-file", str(file), *options)[0] == 0
+    (kept,) = json.loads(file.read_text())["tokens"]
+    assert sorted(kept["rights"]) == ["seed", "talk"]
+    assert (kept["own"], kept["expires"][:10]) == (False, "2999-01-31")
+
+
+def test_every_worker_takes_changed_tokens_and_json_web_tokens(tmp_path: Path, flow: Path) -> None:
+    file, secret = tmp_path / "tokens.json", tmp_path / "secret"
+    file.write_text('{"tokens": []}')
+    secret.write_text("s" * 32)
+    options = ("--token-file", str(file), "--jwt-secret-file", str(secret), "--workers", "2", "--db", "sqlite:///bots.db")
+    with serving(tmp_path, flow.name, "--model", "offline", *options) as (_, client):
+        claims = {"sub": "ada", "aud": "llm-fsm", "exp": time.time() + 60}
+        signed = jwt.encode(claims, "s" * 32, algorithm="HS256")
+        made = add_token(file, "web")
+        time.sleep(2)
+        for token, status in ((signed, 200), (made, 200), ("no", 401)):
+            for _ in range(8):  # each by a connection of its own, which any worker takes
+                headers = {"Authorization": f"Bearer {token}"}
+                answer = httpx.get(f"{client.base_url}/definitions", headers=headers, trust_env=False)
+                assert answer.status_code == status

@@ -8,8 +8,10 @@ import ipaddress
 import json
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -37,6 +39,7 @@ from llm_fsm.stores.memory import MemoryStore
 
 _SETTINGS = "LLM_FSM_SERVE"
 """The variable in which workers find their settings."""
+_JWT_OPTIONS = ("jwks", "secret_file", "audience", "issuer", "claim")
 _NEEDED = ("fastapi", "uvicorn", "sse_starlette", "httptools", "prometheus_client", "ag_ui")
 
 
@@ -51,6 +54,7 @@ class ServeOptions:
     cors: tuple[str, ...]
     hosts: tuple[str, ...]
     token_file: str | None
+    jwt: dict[str, Any] | None
     workbench: bool
     rate: int | None
     reload: bool
@@ -75,6 +79,14 @@ class ServeOptions:
 )
 @click.option("--token-file", metavar="FILE", help="Who may use the server; --add-token makes it.")
 @click.option("--add-token", metavar="NAME", help="Make a token, write its hash to --token-file, print it, and end.")
+@click.option("--rights", metavar="RIGHT,…", help="What the token may do, such as talk,seed; talk without it.")
+@click.option("--all-conversations", is_flag=True, help="Let the token of --add-token see those of others, too.")
+@click.option("--expires", metavar="DATE", help="When the token of --add-token ends, such as 2027-01-31.")
+@click.option("--jwt-jwks", metavar="FILE|URL", help="Take JSON Web Tokens that these public keys verify.")
+@click.option("--jwt-secret-file", metavar="FILE", help="Take JSON Web Tokens that this shared secret verifies.")
+@click.option("--jwt-audience", metavar="NAME", help="The audience that they must name; llm-fsm without it.")
+@click.option("--jwt-issuer", metavar="NAME", help="The issuer that they must name.")
+@click.option("--jwt-claim", metavar="PART=CLAIM", multiple=True, help="The claim that holds the name, rights or own.")
 @click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
 @click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
 @click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
@@ -96,6 +108,9 @@ def serve(
     tools: tuple[str, ...],
     mcp: str | None,
     add_token: str | None,
+    rights: str | None,
+    all_conversations: bool,
+    expires: str | None,
     no_auth: bool,
     token_file: str | None,
     **options: Any,
@@ -103,24 +118,29 @@ def serve(
     """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
 
     PATH is a definition file, a folder of them, or the name of a shipped definition; without it all shipped ones are
-    served. Any address but that of this machine needs tokens, or --no-auth, which lets anybody talk. --tools runs the Python file that it names: name only
-    your own.
+    served. Any address but that of this machine needs tokens, or --no-auth, which lets anybody talk. --tools runs the
+    Python file that it names: name only your own.
 
     Exit codes: 0 ended, 1 a definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.
     """
     _check_installed()
     if add_token is not None:
-        _add_token(ctx, add_token, token_file)
+        _add_token(ctx, add_token, token_file, rights, expires, own=not all_conversations)
         return
-    if no_auth and token_file is not None:
-        raise click.UsageError("--no-auth and --token-file contradict each other: give one of them", ctx)
-    if token_file is None and not no_auth and not _is_loopback(options["host"]):
+    if rights is not None or expires is not None or all_conversations:
+        raise click.UsageError("--rights, --expires and --all-conversations belong to --add-token NAME", ctx)
+    jwt = _jwt(ctx, {name: options.pop(f"jwt_{name}") for name in _JWT_OPTIONS})
+    if no_auth and (token_file is not None or jwt is not None):
+        other = "--token-file" if token_file is not None else "JSON Web Tokens"
+        raise click.UsageError(f"--no-auth and {other} contradict each other: give one of them", ctx)
+    if token_file is None and jwt is None and not no_auth and not _is_loopback(options["host"]):
         raise click.UsageError(
             f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth", ctx
         )
     wanted = ServeOptions(
         brought=Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp),
         token_file=token_file,
+        jwt=jwt,
         verbose=ctx.ensure_object(Settings).verbose,
         **options,
     )
@@ -135,15 +155,60 @@ def _check_installed() -> None:
         raise Failure(f"serving needs {', '.join(missing)}: pip install 'llm-fsm[server]'", exits.USAGE)
 
 
-def _add_token(ctx: click.Context, name: str, file: str | None) -> None:
+def _add_token(
+    ctx: click.Context, name: str, file: str | None, rights: str | None, expires: str | None, *, own: bool
+) -> None:
     if file is None:
         raise click.UsageError("--add-token NAME needs --token-file FILE", ctx)
+    tokens: Any = import_module("llm_fsm.server.tokens")
     try:
-        made = import_module("llm_fsm.server.tokens").add_token(file, name)
+        made = tokens.add_token(file, name, rights=_rights(ctx, rights), own=own, expires=_moment(ctx, expires))
     except ConfigurationError as error:
         raise Failure(str(error), exits.USAGE) from error
     console.out(made)
     console.note(f"{file}: the token {name!r} was added; it is shown this once")
+
+
+def _rights(ctx: click.Context, given: str | None) -> frozenset[str] | None:
+    """Return the rights of an option; None for none. Raises UsageError for an unknown one."""
+    if given is None:
+        return None
+    known = import_module("llm_fsm.server.tokens").ALL_RIGHTS
+    rights = frozenset(given.replace(",", " ").split())
+    unknown = sorted(rights - known)
+    if unknown or not rights:
+        wrong = unknown[0] if unknown else given
+        raise click.UsageError(f"--rights: {wrong!r} is no right; there are {', '.join(sorted(known))}", ctx)
+    return rights
+
+
+def _moment(ctx: click.Context, given: str | None) -> datetime | None:
+    """Return the moment of an option, in UTC if it names no zone. Raises UsageError."""
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise click.UsageError(f"--expires: {given!r} is no date, such as 2027-01-31", ctx) from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _jwt(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the settings of JSON Web Tokens; None if there shall be none. Raises UsageError, Failure."""
+    if given["jwks"] is None and given["secret_file"] is None:
+        if any(given.values()):
+            raise click.UsageError("JSON Web Tokens need --jwt-jwks or --jwt-secret-file", ctx)
+        return None
+    if find_spec("jwt") is None:
+        raise Failure("JSON Web Tokens need PyJWT: pip install 'llm-fsm[jwt]'", exits.USAGE)
+    claims: dict[str, str] = {}
+    for pair in given["claim"]:
+        part, _, claim = pair.partition("=")
+        if not part or not claim:
+            raise click.UsageError("--jwt-claim is PART=CLAIM, such as name=email", ctx)
+        claims[part] = claim
+    settings = {name: value for name, value in given.items() if name != "claim" and value is not None}
+    return {**settings, "claims": claims}
 
 
 def _is_loopback(host: str) -> bool:
@@ -230,11 +295,23 @@ def _limits(wanted: ServeOptions) -> Any:
     return import_module("llm_fsm.server.limits").Limits(messages_per_minute=wanted.rate)
 
 
+def _tokens(wanted: ServeOptions) -> Any:
+    """The tokens that the server accepts; None: it needs none. Raises ConfigurationError."""
+    tokens: Any = import_module("llm_fsm.server.tokens").Tokens
+    issuer = None
+    if wanted.jwt is not None:
+        jwt: Any = import_module("llm_fsm.server.json_web_tokens")
+        issuer = jwt.JsonWebTokens(jwt.Settings(**wanted.jwt))
+    if wanted.token_file is not None:
+        return tokens.from_file(wanted.token_file, issuer=issuer)
+    return None if issuer is None else tokens(issuer=issuer)
+
+
 def _application(wanted: ServeOptions) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
     server: Any = import_module("llm_fsm.server")
     try:
-        tokens = None if wanted.token_file is None else server.Tokens.from_file(wanted.token_file)
+        tokens = _tokens(wanted)
     except ConfigurationError as error:
         raise Failure(str(error), exits.USAGE) from error
     store = open_store(wanted.db)
