@@ -113,7 +113,7 @@ class Door:
         async def call() -> tuple[bool, str]:
             headers = {"Authorization": f"Bearer {self.tokens[name]}"}
             async with (
-                httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+                httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
                 Client(streamable_http_client(f"{self.url}/mcp", http_client=http)) as client,
             ):
                 result: Any = await client.call_tool(tool, arguments)
