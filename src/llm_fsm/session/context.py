@@ -12,6 +12,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +22,7 @@ from llm_fsm.definition.json_schema.validator import Shape, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
+from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import normalised
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
@@ -32,6 +34,7 @@ from llm_fsm.session.values import (
     joined,
     nulls,
     only_nulls,
+    part_schema,
     paths,
     reserved,
     reserved_fault,
@@ -193,6 +196,10 @@ class _Update:
     refused: list[ContextRefused]
     dropped: set[str] = field(default_factory=set)
 
+    def list_schema(self, name: str) -> Mapping[str, Any]:
+        """Return the schema of a key or of a part of an object; {} if it has none."""
+        return part_schema(self.keys.offered, name)
+
     def let_go(self, name: str) -> None:
         """Remove a fact under `_extra`, or a part of an object by its dotted name."""
         key, _, path = name.partition(".")
@@ -328,6 +335,7 @@ def accept_reply(
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
+    update = with_items(update, context, sorted_.list_schema, partial(sorted_.refuse, told=True))
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():

@@ -17,6 +17,7 @@ from typing import Any
 
 from llm_fsm._json import in_unicode
 from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.session.list_items import ADD, REMOVE, first_property, is_list
 from llm_fsm.session.messages import ReplyForm, ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -152,7 +153,7 @@ def reply_schema(
 
 
 def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    properties = {key: value_schema(schema, "object") for key, schema in keys.items()}
+    properties = dict(_writable(keys, "object"))
     clear = {"type": "array", "items": _TEXT}
     return {
         "type": "object",
@@ -172,9 +173,28 @@ def _as_list(keys: Mapping[str, Mapping[str, Any]], *, declared: bool) -> dict[s
     return {"type": "array", "items": {"anyOf": items}}
 
 
-def _values(keys: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _writable(
+    keys: Mapping[str, Mapping[str, Any]], form: ReplyForm
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names that a reply may write, with their schemas: each key, and the changes of a list by its items."""
     for key, schema in keys.items():
-        yield key, value_schema(schema, "list")
+        yield key, value_schema(schema, form)
+        if is_list(schema):
+            yield f"{ADD}{key}", value_schema({"type": "array", "items": schema.get("items")}, form)
+            yield f"{REMOVE}{key}", {"type": "array", "items": _item_name(schema, form)}
+
+
+def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
+    """Return the schema of what names an item of a list: its first property, or the item itself."""
+    items = schema.get("items")
+    if not isinstance(items, Mapping):
+        return _any(null=False)
+    first = first_property(schema)
+    return value_schema(sub_schema(items["properties"], first) if first else items, form)
+
+
+def _values(keys: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from _writable(keys, "list")
     yield "_clear", dict(_TEXT)
     yield "_extra", dict(_PAIR)
 

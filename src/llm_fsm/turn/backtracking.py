@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
+from llm_fsm.session.list_items import key_of
 from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -188,7 +189,7 @@ def apart(
     for key, value in {**extra, **update}.items():
         if value is None or key.startswith("_"):
             continue
-        places = (number for number in session.callers() if holds(root, session, number, key))
+        places = (number for number in session.callers() if holds(root, session, number, key_of(key)))
         place = next(places, None)
         if place is not None:
             found.setdefault(place, {})[key] = value
@@ -201,7 +202,7 @@ def divided(mine: Keys, theirs: Keys, update: Mapping[str, Any]) -> tuple[Mappin
     found = {
         key: value
         for key, value in {**_extra(update), **update}.items()
-        if key in theirs.offered and key not in mine.offered and key not in mine.sources
+        if key_of(key) in theirs.offered and key_of(key) not in mine.offered and key_of(key) not in mine.sources
     }
     return _without(update, found.keys()), found
 

@@ -349,6 +349,9 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
                 Flow(definition=pieces(name)), prompts, _Caller()
             )
     main = _compiled(flows.root, prompts, _Caller(pieces=patterns))
+    answers: dict[str, Mapping[str, Any]] = {}
+    for flow in (*flows.called.values(), flows.root):
+        answers |= compile_keys(flow.definition, ()).offered
     above = _Caller(
         called=True,
         persona=root.persona,
@@ -357,6 +360,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMac
         pieces=patterns,
         aside=flows.digress,
         tells=_tells_at_once([main.states[move.target] for move in main.asides]),
+        answers=answers,
     )
     called = {
         name: _compiled(flow, prompts, above) for name, flow in flows.called.items()
@@ -425,6 +429,7 @@ class _Caller:
         pieces: All compiled patterns.
         aside: Digressions of other definitions may be shown, and the places that they left.
         tells: Any reply may answer the digressions of the started definition.
+        answers: The keys of all definitions, with their schemas. A reply in a called one may correct them.
     """
 
     called: bool = False
@@ -434,6 +439,7 @@ class _Caller:
     pieces: Mapping[str, CompiledMachine] = field(default_factory=dict)
     aside: bool = False
     tells: bool = False
+    answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def _of_patterns(
@@ -628,12 +634,17 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
     for region in parts.regions:
         region_of |= dict.fromkeys(region.states, region)
 
+    earlier: dict[str, Mapping[str, Any]] = {}
+    if "correct" in parts.names:  # then a reply may change answers of the definitions that wait
+        own = keys.offered.keys() | keys.sources.keys()
+        earlier = {key: schema for key, schema in parts.above.answers.items() if key not in own}
+
     @cache
     def schema_of(region: Region, reasoning: str, form: ReplyForm) -> ReplySchema:
         schema = reply_schema(
             name=region.name,
             targets=region.named,
-            keys={key: keys.offered[key] for key in region.keys},
+            keys={key: keys.offered[key] for key in region.keys} | earlier,
             reasoning=reasoning,
             form=form,
             declared=keys.declared,

@@ -48,7 +48,7 @@ def turn_request(
         asked.sizes,
         state.prompt_words,
         shown,
-        missing=lacking(session, state),
+        missing=_to_collect(turn),
         speaks=state.fixed is not None,
         words_only=words_only,
         greeting=greeting,
@@ -61,6 +61,20 @@ def turn_request(
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,
     )
+
+
+def _to_collect(turn: TurnState) -> tuple[str, ...]:
+    """Return the names of what the state still collects. Of an object it names the parts that are needed."""
+    names: list[str] = []
+    for key in lacking(turn.session, turn.state):
+        schema = turn.machine.keys.offered.get(key, {})
+        properties, required = schema.get("properties"), schema.get("required")
+        parts = required if isinstance(required, list) and isinstance(properties, Mapping) else ()
+        begun = turn.session.begun.get(key)
+        known = begun if isinstance(begun, Mapping) else {}
+        absent = [f"{key}.{part}" for part in parts if part not in known]
+        names += absent or [key]
+    return tuple(names)
 
 
 def _sections(

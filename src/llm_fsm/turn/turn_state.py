@@ -16,6 +16,7 @@ from msgspec import structs
 
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
+from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
 from llm_fsm.session.redaction import DOTS, redacted, texts_in
 from llm_fsm.session.reducer import CHANGES
@@ -236,7 +237,8 @@ class TurnState:
         """Remember values of secret keys, so that what this turn leaves behind does not show them."""
         keys = self.machine.keys
         if keys.secrets:
-            self.given_secrets |= {*texts_in(value for name, value in values.items() if keys.is_secret(name))}
+            secret = (value for name, value in values.items() if keys.is_secret(key_of(name)))
+            self.given_secrets |= {*texts_in(secret)}
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now, given in this turn or left with a flow, longest first."""

@@ -22,6 +22,7 @@ from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys, has
+from llm_fsm.session.list_items import first_property, is_list
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplyForm
 from llm_fsm.session.session import Exchange
 from llm_fsm.session.values import declared
@@ -224,13 +225,15 @@ class SystemParts:
 
 def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: SystemParts) -> str:
     """Return the system message of some states, without the day."""
+    a_list = next((key for key, schema in keys.offered.items() if is_list(schema)), "")
     return prompts.system.render(
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
         keys=said.keys,
         declared=keys.declared,
-        nested=any(map(is_whole, keys.offered.values())),
+        list=clean(a_list),
+        list_part=clean(first_property(keys.offered.get(a_list, {}))),
         part=clean(next(declared(keys.offered), "")),
         states=said.states,
         examples=said.examples,
