@@ -34,7 +34,7 @@ def first_property(schema: Mapping[str, Any]) -> str:
 def is_list(schema: Mapping[str, Any]) -> bool:
     """Return true if a schema takes lists."""
     kind = schema.get("type")
-    return kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return kind == "array" or (isinstance(kind, list) and "array" in kind) or (kind is None and "items" in schema)
 
 
 def with_items(

@@ -237,7 +237,7 @@ def test_a_list_that_is_read_out_stands_in_the_schema_of_that_state_among_many_k
     asked = talk(made, "m", reply("check"), context={"debts": ["a"], "goods": ["b"], "day": 1}).requests[0]
     assert asked.schema is not None
     update = json.loads(asked.schema.text)["properties"]["transition"]["properties"]["context_update"]["properties"]
-    assert list(update) == ["debts", "_extra", "_clear"]
+    assert list(update) == ["debts", "+debts", "-debts", "_extra", "_clear"]
     assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["debts"]
     shown = asked.messages[1].content
     assert lines(shown, "further_context_keys") == ['goods = ["b"] (array, items {"type":"string"})', "day = 1"]

@@ -442,14 +442,27 @@ def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, r
     assert list(json.loads(example)) == list(request.schema.schema["properties"])
 
 
+GUEST = {"type": "object", "properties": {"called": {"type": "string"}, "age": {"type": "integer"}}}
+
+
 @pytest.mark.parametrize(
     ("schema", "told"),
-    [({"type": "string"}, False), ({"type": ["object", "null"]}, True), ({"items": {"type": "integer"}}, True)],
+    [
+        ({"type": "string"}, ""),
+        ({"type": ["object", "null"]}, ""),
+        ({"items": {"type": "integer"}}, '"+k": [items] adds items, and "-k" removes those that are named.'),
+        (
+            {"type": "array", "items": GUEST},
+            '"+k": [items] adds items or replaces those with the same called, and "-k" removes those that are named by '
+            "their called.",
+        ),
+    ],
 )
-def test_a_reply_is_told_to_send_lists_and_objects_as_a_whole(schema: dict[str, Any], told: bool) -> None:
+def test_a_machine_with_a_list_shows_how_it_is_changed_by_its_items(schema: dict[str, Any], told: str) -> None:
     made = program(GREETER, context_schema={"properties": {"name": {"type": "string"}, "k": schema}})
     system = talk(made, "m", reply("hello")).requests[0].messages[0].content
-    assert ("send a list with all its items" in system) is told
+    assert told in system
+    assert ("Change a list by its items" in system) is bool(told)
 
 
 def test_words_of_the_author_survive_half_surrogates() -> None:
