@@ -142,6 +142,8 @@ def test_the_sentence_for_authors_names_every_filter_and_test() -> None:
         ("{{ rows|sum('price') }}", 'item 1 has nothing as "price"'),
         ("{{ '%d'|format(name) }}", "a real number is required"),
         ("{{ [1, 'a']|sort }}", "not supported"),
+        ("{{ n|round(-999999999999) }}", "a number is rounded to 0 to 15 places"),
+        ("{{ n|round(16) }}", "a number is rounded to 0 to 15 places"),
         ("{% for a in many %}{{ long }}{% endfor %}", f"longer than {MAX_CHARS:,} characters"),
         ("{% for a in many %}{% for b in many %}{% endfor %}{% endfor %}", "at most 10,000 items"),
         ("{% for a in many %}{{ many|join|length }}{% endfor %}", "at most 10,000 items"),

@@ -46,6 +46,8 @@ _COUNT = " items"
 """The key of the context under which a rendering counts items. No name of a reply has a blank."""
 _LONGEST_SEPARATOR = 100
 """Characters of a separator, which is repeated for each item of a list."""
+_MOST_PLACES = 15
+"""Places that a number is rounded to. A float has no more."""
 _LOOP = frozenset({"index", "index0", "revindex", "first", "last", "length"})
 """Parts of `loop` that a reply can read."""
 _PLACE = re.compile(r"%(?:%|[-+ 0#]*\d{0,2}(?:\.\d{1,2})?[sdifFeEgGxXo])")
@@ -210,6 +212,8 @@ def _last(value: Any) -> Any:
 
 
 def _round(value: Any, precision: int = 0) -> Any:
+    if not 0 <= precision <= _MOST_PLACES:  # Python would compute 10 to the power of a negative one
+        raise WordingError(f"a number is rounded to 0 to {_MOST_PLACES} places, not {precision}")
     return round(value, precision)
 
 

@@ -445,8 +445,9 @@ class _Caller:
 def _of_patterns(
     definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]
 ) -> Iterator[Move]:
-    """Yield the moves to a definition's own states for patterns, except where it has global ones
-    there.
+    """Yield the moves to states of the definition that take the place of patterns.
+
+    A global transition to such a state is enough by itself.
     """
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:

@@ -157,7 +157,7 @@ class CompiledMachine:
     alone: bool = False
     """True if no state converses, so that there is no user."""
     english: bool
-    """True where English words of the program are not foreign among the definition's own."""
+    """True if English words of the program are not foreign among the definition's own."""
     works: bool = False
     """True if a turn may do more than talk: tasks, tools, waiting."""
     waits: bool = False

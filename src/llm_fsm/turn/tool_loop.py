@@ -129,7 +129,7 @@ class Loop:
         return document
 
     def take_up(self, document: Mapping[str, Any]) -> Loop:
-        """Resume where a loop of the same kind stopped."""
+        """Resume a stopped loop of the same kind from its JSON."""
         fault = "a paused loop cannot be read: "
         messages = read(
             document["messages"], tuple[LLMMessage, ...], fault + "messages"
