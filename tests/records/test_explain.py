@@ -205,6 +205,19 @@ def test_what_was_set_and_refused_is_told_without_secrets() -> None:
     ]
 
 
+def test_no_note_tells_a_secret_that_another_key_or_the_message_repeats() -> None:
+    events = [
+        ev.UserSaid(text="it is 4 7 1 1", time=1.0),
+        said('{"pin": "4711", "name": "PIN 4711"}'),
+        PICK_B,
+        ev.ContextSet(source="model", values={"pin": "4711", "name": "PIN 4711", "_extra": {"n": 4711}}),
+        ev.BotSaid(text="thanks"),
+    ]
+    found = explain(menu(to("b")), session(), events)
+    assert found.user == f"it is {DOTS}"
+    assert "4711" not in str(found.notes)
+
+
 def test_a_state_that_the_definition_lost_has_no_candidates() -> None:
     assert candidates(menu(to("b")), session("gone"), said(), ev.MovePicked(target="gone")) == ()
 

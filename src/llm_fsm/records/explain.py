@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from llm_fsm.conditions.coercion import look_up
@@ -16,7 +16,7 @@ from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import Keys, has
-from llm_fsm.session.redaction import DOTS
+from llm_fsm.session.redaction import DOTS, is_foreign_name, redacted, texts_in
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, without_undone
@@ -229,7 +229,7 @@ class _Account:
             turn=self.session.turn,
             state=before.state or self.session.state,
             arrived=self.session.state,
-            user=self.user,
+            user=None if self.user is None else redacted(texts_in(self.secrets), self.user),
             notes=tuple(self.masked(item) for item in self.notes),
             fallback=self.fallback,
             outcome=self.session.outcome,
@@ -283,16 +283,20 @@ class _Account:
         keys = (self.program.at(self.session) or self.program).keys
         for key, value in event.values.items():
             if keys.is_secret(key):
-                self.secrets.add(_text(value))
+                self.secrets |= {_text(value), *texts_in([value])}
         values = {key: DOTS if keys.is_secret(key) else value for key, value in event.values.items()}
         self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
 
     def masked(self, noted: Noted) -> Noted:
-        """Mask a raw reply, which may repeat a secret of the user."""
+        """Mask a raw reply and values of other keys, which may repeat a secret of the user."""
+        secrets = sorted(self.secrets - {""}, key=len, reverse=True)
+        found = texts_in(secrets)
+        if isinstance(noted, Changed):
+            return replace(noted, values=redacted(found, noted.values, foreign=is_foreign_name))
         if not isinstance(noted, Replied):
             return noted
-        text = noted.text
-        for secret in sorted(self.secrets - {""}, key=len, reverse=True):
+        text: str = redacted(found, noted.text)
+        for secret in secrets:
             text = text.replace(secret, DOTS)
         return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
 
@@ -346,9 +350,12 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
 def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
     """Return the secrets of the current definition and of its callers."""
     contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
-    return {
-        _text(value) for context in contexts for key, value in context.items() if program.is_secret(key)
-    }
+    found = set(session.secrets)
+    for context in contexts:
+        for key, value in context.items():
+            if program.is_secret(key):
+                found |= {_text(value), *texts_in([value])}
+    return found
 
 
 def _text(value: object) -> str:
