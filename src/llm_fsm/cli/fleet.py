@@ -15,6 +15,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import NoDefinitionError, definition_paths, definitions
 from llm_fsm.documents.loader import load
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.outbox.sinks import Sink, sink
 from llm_fsm.errors import LLMFSMError, told
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
@@ -30,6 +31,9 @@ class Brought:
     base_url: str | None = None
     tools: tuple[str, ...] = ()
     mcp: str | None = None
+    sinks: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
+    webhook_secret_file: str | None = None
 
 
 @dataclass
@@ -43,6 +47,7 @@ class Fleet:
     def __post_init__(self) -> None:
         self._host = host.host_of(self.brought.tools)
         self._servers = host.servers_of(self.brought.mcp)
+        self._sinks = [*host.sinks_in(self.brought.sinks), *_webhooks(self.brought)]
 
     def machines(self) -> list[AsyncMachine]:
         """All of them. Raises Failure, DefinitionError and ConfigurationError.
@@ -108,6 +113,7 @@ class Fleet:
             store=self.store,
             tools=self._host.tools,
             mcp=self._servers,
+            sinks=self._sinks,
             file=path,
         )
         for name, function in self._host.functions.items():
@@ -119,6 +125,14 @@ class Fleet:
         if name is None and not os.environ.get("LLM_FSM_MODEL"):
             name = definition.model.name
         return resolve(name, base_url=self.brought.base_url, environ=os.environ)
+
+
+def _webhooks(brought: Brought) -> list[Sink]:
+    """Return a sink for each address. Raises Failure, and ConfigurationError for a wrong address or secret."""
+    secret = os.environ.get("LLM_FSM_WEBHOOK_SECRET")
+    if brought.webhook_secret_file is not None:
+        secret = host.text_of(Path(brought.webhook_secret_file)).strip()
+    return [sink(url, secret=secret) for url in brought.webhooks]
 
 
 def _is_pattern(given: str) -> bool:

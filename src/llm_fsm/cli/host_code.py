@@ -55,12 +55,37 @@ def host_of(files: Iterable[str]) -> HostTools:
     return host
 
 
-def _imported(path: Path, name: str) -> ModuleType:
+def sinks_in(files: Iterable[str]) -> list[Any]:
+    """Run the host's own Python files, and return what they list as SINKS. Raises Failure."""
+    found: list[Any] = []
+    for number, name in enumerate(files):
+        listed = getattr(_imported(Path(name), f"llm_fsm_sinks_{number}", "--sink"), "SINKS", None)
+        if not isinstance(listed, list | tuple) or not listed:
+            raise Failure(f"{name}: it has no SINKS; write SINKS = [function, …]")
+        found += listed
+    return found
+
+
+def channels_in(files: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """Run the host's own Python files, and return their functions `routes` by the files' names. Raises Failure."""
+    found: dict[str, Callable[..., Any]] = {}
+    for number, file in enumerate(files):
+        name = Path(file).stem
+        routes = getattr(_imported(Path(file), f"llm_fsm_channel_{number}", "--mount"), "routes", None)
+        if not callable(routes):
+            raise Failure(f"{file}: it has no function routes(service), which returns an APIRouter")
+        if not name.isidentifier() or name in found:
+            raise Failure(f"{file}: the name of the file is part of an address: give it letters that no other one has")
+        found[name] = routes
+    return found
+
+
+def _imported(path: Path, name: str, option: str = "--tools") -> ModuleType:
     if not path.is_file():
-        raise Failure(f"{path}: there is no such file; --tools names a Python file of your own")
+        raise Failure(f"{path}: there is no such file; {option} names a Python file of your own")
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise Failure(f"{path}: --tools names a Python file, which ends in .py")
+        raise Failure(f"{path}: {option} names a Python file, which ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where type hints are looked up
     try:

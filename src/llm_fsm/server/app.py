@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -22,7 +22,7 @@ from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.between import between
 from llm_fsm.server.feed import Feed
-from llm_fsm.server.guard import Answered, RequestGuard
+from llm_fsm.server.guard import CHANNELS, Answered, RequestGuard
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
@@ -37,6 +37,10 @@ from llm_fsm.server.upkeep import upkeep
 _ABOUT = """Conversations and runs of machines that are written as JSON files.
 
 Errors are problem documents (RFC 9457). A request that may be sent twice carries an `Idempotency-Key`."""
+
+
+Channel = Callable[[Service], APIRouter]
+"""A function that returns the routes of a channel, such as a messenger, over a service."""
 
 
 class Application(FastAPI):
@@ -58,6 +62,7 @@ def create_app(
     closes: bool = False,
     changed: Callable[[], Iterable[AsyncMachine]] | None = None,
     answered: Sequence[Answered] = (),
+    channels: Mapping[str, Channel] | None = None,
 ) -> Application:
     """Make an ASGI application that serves machines.
 
@@ -77,6 +82,8 @@ def create_app(
         changed: A function that returns the machines whose files are new or changed. It is called twice a second, in a
             thread. New conversations begin with these machines. Running conversations finish on the definition that
             they began with.
+        channels: Functions that return the routes of a channel over the service, by name. They are served below
+            `/channels/NAME`, need no token, and must check who sends.
         answered: A function that receives each answer, for logs; see `llm_fsm.server.guard`.
 
     Returns:
@@ -133,6 +140,8 @@ def create_app(
     app.include_router(listings(service))
     app.include_router(between(service, feed))
     app.include_router(OpenAI(service).router)
+    for name, routes in (channels or {}).items():
+        app.include_router(routes(service), prefix=f"{CHANNELS}{name}")
     app.include_router(AgUi(service, feed).router)
     app.include_router(health.router(service), include_in_schema=False)
     app.include_router(metrics.router, include_in_schema=False)

@@ -18,6 +18,8 @@ from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """Paths that need no token: pages and documents without private data."""
+CHANNELS = "/channels/"
+"""The beginning of paths of mounted channels. Their senders have no tokens, and sign in ways of their own."""
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -109,6 +111,8 @@ class RequestGuard:
         if scope["method"] not in _READING:
             self._check_origin(headers.get(b"origin", b"").decode("latin-1").lower(), host)
         path = path_of(scope)
+        if path.startswith(CHANNELS):
+            return NOBODY
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
         if has_body and scope["method"] in _BODIES:
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()

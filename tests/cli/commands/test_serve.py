@@ -265,3 +265,60 @@ def test_every_worker_takes_changed_tokens_and_json_web_tokens(tmp_path: Path, f
                 headers = {"Authorization": f"Bearer {token}"}
                 answer = httpx.get(f"{client.base_url}/definitions", headers=headers, trust_env=False)
                 assert answer.status_code == status
+
+
+def test_sinks_webhooks_and_channels_come_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(GREETER), "utf-8")
+    told = tmp_path / "told.jsonl"
+    source = f"""
+def note(delivery):
+    with open({str(told)!r}, "a", encoding="utf-8") as file:
+        file.write(delivery.event["type"] + "\\n")
+
+SINKS = [note]
+"""
+    (tmp_path / "notes.py").write_text(source, "utf-8")
+    channel = """
+from fastapi import APIRouter
+
+def routes(service):
+    router = APIRouter()
+
+    @router.get("")
+    async def hello():
+        return {"definitions": len(service.machines.every())}
+
+    return router
+"""
+    (tmp_path / "echo.py").write_text(channel, "utf-8")
+    arguments = ("flow.json", "--model", "offline", "--db", "memory", "--sink", "notes.py", "--mount", "echo.py")
+    with serving(tmp_path, *arguments) as (_, client):
+        assert client.get("/channels/echo").json() == {"definitions": 1}
+        client.post("/conversations", json={"definition": "greeter"})
+        deadline = time.monotonic() + 30
+        while not told.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert told.read_text("utf-8").splitlines()[0] == "Started"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--sink", "nothing.py"), "--sink names a Python file"),
+        (("--sink", "empty.py"), "it has no SINKS"),
+        (("--mount", "empty.py"), "it has no function routes(service)"),
+        (("--mount", "broken.py"), "broken.py:1: it could not be run: KeyError"),
+        (("--webhook", "nowhere"), "http:// or https:// address"),
+        (("--webhook", "http://localhost/x", "--webhook-secret-file", "nothing"), "nothing: no such file"),
+        (("--webhook", "http://localhost/x", "--webhook-secret-file", "empty.py"), "the secret of a webhook is empty"),
+    ],
+)
+def test_wrong_sinks_webhooks_and_channels_are_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("flow.json").write_text(json.dumps(GREETER), "utf-8")
+    Path("empty.py").write_text("", "utf-8")
+    Path("broken.py").write_text("import os; os.environ['NOT_SET_ANYWHERE']", "utf-8")
+    assert main(["serve", "flow.json", "--model", "offline", "--db", "memory", "--port", "0", *arguments]) != 0
+    assert said in capsys.readouterr().err

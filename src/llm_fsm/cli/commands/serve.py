@@ -22,6 +22,7 @@ import click
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.fleet import Brought, Fleet
+from llm_fsm.cli.host_code import channels_in
 from llm_fsm.cli.options import (
     Settings,
     base_url_option,
@@ -57,6 +58,7 @@ class ServeOptions:
     jwt: dict[str, Any] | None
     workbench: bool
     rate: int | None
+    mounts: tuple[str, ...]
     reload: bool
     workers: int
     otel: bool
@@ -90,6 +92,10 @@ class ServeOptions:
 @click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
 @click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
 @click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
+@click.option("--webhook", "webhooks", metavar="URL", multiple=True, help="Post every event here, signed and in order.")
+@click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
+@click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
+@click.option("--mount", "mounts", metavar="FILE", multiple=True, help="A Python file with the routes of a channel.")
 @click.option("--reload", is_flag=True, help="Load a file again when it changes.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes.")
 @click.option("--otel", is_flag=True, help="Export traces and metrics by OTLP, as the OTEL_… variables say.")
@@ -113,6 +119,9 @@ def serve(
     expires: str | None,
     no_auth: bool,
     token_file: str | None,
+    webhooks: tuple[str, ...],
+    webhook_secret_file: str | None,
+    sinks: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Serve definitions: a chat page, REST, the OpenAI form, AG-UI and MCP.
@@ -138,7 +147,16 @@ def serve(
             f"{options['host']} can be reached from elsewhere: give a --token-file, or write --no-auth", ctx
         )
     wanted = ServeOptions(
-        brought=Brought(paths=paths, model=model, base_url=base_url, tools=tools, mcp=mcp),
+        brought=Brought(
+            paths=paths,
+            model=model,
+            base_url=base_url,
+            tools=tools,
+            mcp=mcp,
+            sinks=sinks,
+            webhooks=webhooks,
+            webhook_secret_file=webhook_secret_file,
+        ),
         token_file=token_file,
         jwt=jwt,
         verbose=ctx.ensure_object(Settings).verbose,
@@ -327,6 +345,7 @@ def _application(wanted: ServeOptions) -> Any:
         hosts=None if tokens is not None and not wanted.hosts else wanted.hosts,
         limits=_limits(wanted),
         closes=True,
+        channels=channels_in(wanted.mounts),
         changed=fleet.changed if wanted.reload else None,
         answered=[import_module("llm_fsm.server.logs").log_answer] if wanted.log == "json" else [],
     )

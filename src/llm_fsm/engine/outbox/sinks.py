@@ -125,6 +125,7 @@ def sink(
     events: Collection[str] | None = None,
     timeout: float = 30.0,
     headers: Mapping[str, str] | None = None,
+    secret: str | None = None,
 ) -> Sink:
     """Make a sink from a function or a webhook URL.
 
@@ -133,6 +134,7 @@ def sink(
         name: The name in the store. None takes the function's name, or the URL without query and credentials.
         events: Types of events that it wants, such as `StateEntered`; None: all.
         headers: Further headers of a webhook.
+        secret: The secret with which a webhook signs (see `webhook`); None: it does not sign.
         timeout: Seconds for one delivery.
 
     Returns:
@@ -149,11 +151,11 @@ def sink(
     deliver: Deliver
     if isinstance(target, str):
         module: Any = import_module("llm_fsm.engine.outbox.webhook")
-        deliver = module.Webhook(target, headers=headers or {})
+        deliver = module.Webhook(target, headers=headers or {}, secret=secret)
         called = name or _USER.sub("", target.partition("?")[0])
     else:
-        if headers:
-            raise ConfigurationError("headers= are for a sink that is an address, not for a function")
+        if headers or secret is not None:
+            raise ConfigurationError("headers= and secret= are for a sink that is an address, not for a function")
         deliver, called = target, name or str(getattr(target, "__name__", ""))
     if not callable(deliver) or not called or called == "<lambda>":
         raise ConfigurationError("a sink is a function with a name, or an address; or give it one with name=")

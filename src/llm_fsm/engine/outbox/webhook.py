@@ -1,5 +1,8 @@
 """A sink that posts each event as JSON to a URL, with the event's key in the header `Idempotency-Key`.
 
+With a secret it signs as Standard Webhooks do (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp` and
+`webhook-signature`, which is "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body".
+
 A status of 200 to 299 means that it was taken. Any other status is retried later, redirects included. The environment
 names the proxy.
 """
@@ -7,6 +10,12 @@ names the proxy.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -32,18 +41,20 @@ class Webhook:
     Args:
         url: An http:// or https:// URL.
         headers: Further headers, such as a token.
+        secret: The secret for signatures; None: none. After "whsec_" it is base64.
 
     Raises:
         ConfigurationError: The URL or a header is wrong.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, *, headers: Mapping[str, str], secret: str | None = None) -> None:
         if not is_address(url):
             raise ConfigurationError(f"a sink is a function or an http:// or https:// address, not {url!r}")
         self._url = url.strip()
         parts = urlsplit(self._url)
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
-        self._headers = {"User-Agent": "llm-fsm", **headers}
+        self._headers = {"User-Agent": "llm-fsm", "Content-Type": "application/json", **headers}
+        self._secret = None if secret is None else secret_of(secret)
         self._options: dict[str, Any] = {"allow_redirects": False}
         if (proxy := proxy_for(URL(self._url))) is not None:
             self._options["proxy"] = proxy
@@ -58,8 +69,11 @@ class Webhook:
             RefusedError: The status was not 200 to 299.
             aiohttp.ClientError: The URL could not be reached.
         """
+        body = json.dumps(asdict(delivery)).encode()
         headers = {**self._headers, "Idempotency-Key": delivery.key}
-        async with self._session().post(self._url, json=asdict(delivery), headers=headers, **self._options) as response:
+        if self._secret is not None:
+            headers |= signed(self._secret, delivery.key, int(time.time()), body)
+        async with self._session().post(self._url, data=body, headers=headers, **self._options) as response:
             if not 200 <= response.status < 300:
                 raise RefusedError(f"{self._where} answered {response.status}")
 
@@ -76,3 +90,43 @@ class Webhook:
             session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())  # a proxy would see its headers
             self._sessions[loop] = session
         return session
+
+
+def secret_of(text: str) -> bytes:
+    """Read a secret: base64 after `whsec_`, or else the text itself.
+
+    Args:
+        text: The secret.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        ConfigurationError: It is empty, or no base64.
+    """
+    begin, mark, rest = text.partition("whsec_")
+    try:
+        found = base64.b64decode(rest, validate=True) if mark and not begin else text.encode()
+    except (binascii.Error, ValueError) as error:
+        raise ConfigurationError("the secret of a webhook is base64 after whsec_, or any other text") from error
+    if not found:
+        raise ConfigurationError("the secret of a webhook is empty")
+    return found
+
+
+def signed(secret: bytes, key: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers that sign a body (Standard Webhooks).
+
+    Args:
+        secret: The secret.
+        key: The id of the event. It has no dots in the signed text: its SHA-256 stands for it.
+        timestamp: Seconds since the epoch.
+        body: The body.
+
+    Returns:
+        The three headers.
+    """
+    name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"  # a key holds the caller's id, which may have dots
+    digest = hmac.new(secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    signature = f"v1,{base64.b64encode(digest).decode()}"
+    return {"webhook-id": name, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
