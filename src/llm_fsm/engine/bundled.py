@@ -13,7 +13,10 @@ from llm_fsm.turn.prompt.render import Prompts, compile_prompts
 
 def prompt_sources() -> Mapping[str, str]:
     """Map each prompt file's name, without its ending, to its text."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(travelling("prompts").glob("*.j2"))}
+    return {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in sorted(travelling("prompts").glob("*.j2"))
+    }
 
 
 @cache

@@ -17,7 +17,15 @@ from llm_fsm.engine.turn_runner import TurnResult
 from llm_fsm.engine.validation import checked_message, checked_values
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.deadlines import due_rows
-from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, Updated, UserSaid
+from llm_fsm.session.events import (
+    Answered,
+    Event,
+    FlowPushed,
+    FlowReturned,
+    StateEntered,
+    Updated,
+    UserSaid,
+)
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
@@ -44,12 +52,13 @@ class Turn:
         usage: Model calls, tokens, time and cost.
         events: All events of the turn.
         output: The output of the last task, or the last answer to a state that waits.
-        outcome: The result of the run: passed (or a final state was reached), paused, exhausted, limited, failed
-            (stuck, given up, or no answer in time), cancelled, handover, closed (by `end`, or by silence), or the
-            `outcome` of the final state. "" while the conversation goes on.
+        outcome: The result of the run: passed (or a final state was reached), paused, exhausted,
+            limited, failed (stuck, given up, or no answer in time), cancelled, handover, closed (by
+            `end`, or by silence), or the `outcome` of the final state. "" while the conversation
+            goes on.
         conversation_id: Id of the conversation.
-        choices: The choices that the user has now, for buttons; `send` takes one of them. Turns that are read from
-            the record have none.
+        choices: The choices that the user has now, for buttons; `send` takes one of them. Turns
+            that are read from the record have none.
     """
 
     text: str
@@ -76,7 +85,11 @@ class Turn:
 
     def __repr__(self) -> str:
         """Show number, state and text, but no value of the context, which may be secret."""
-        how = f", {self.outcome or 'ended'}" if self.ended or self.paused is not None else ""
+        how = (
+            f", {self.outcome or 'ended'}"
+            if self.ended or self.paused is not None
+            else ""
+        )
         return f"<{type(self).__name__} {self.number} in state {self.state!r}{how}: {cut(self.text, _SHOWN)!r}>"
 
 
@@ -126,17 +139,21 @@ def turn_of(result: TurnResult) -> Turn:
         usage=record.usage,
         events=record.events,
         output=session.input,
-        outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", session.outcome or ""),
+        outcome="paused"
+        if session.pause is not None
+        else _OUTCOMES.get(session.outcome or "", session.outcome or ""),
         conversation_id=session.conversation_id,
         choices=result.choices,
     )
 
 
 class TurnStream:
-    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is set.
+    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is
+    set.
 
-    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels the turn, unless it
-    is saved already; `refresh` shows which. You can iterate over a stream once, because it is one message.
+    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels
+    the turn, unless it is saved already; `refresh` shows which. You can iterate over a stream once,
+    because it is one message.
 
     Raises:
         RuntimeError: You iterate a second time.
@@ -149,7 +166,13 @@ class TurnStream:
         self.turn: Turn | None = None
 
     def __repr__(self) -> str:
-        how = repr(self.turn) if self.turn is not None else "under way" if self._begun else "not begun"
+        how = (
+            repr(self.turn)
+            if self.turn is not None
+            else "under way"
+            if self._begun
+            else "not begun"
+        )
         return f"<{type(self).__name__}: {how}>"
 
     async def play(self, observer: Callable[[Event], None]) -> Turn:
@@ -172,7 +195,9 @@ class TurnStream:
 
     def _begin(self) -> None:
         if self._begun:
-            raise RuntimeError("a stream is gone through once, and this one was; `turn.events` has its events")
+            raise RuntimeError(
+                "a stream is gone through once, and this one was; `turn.events` has its events"
+            )
         self._begun = True
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
@@ -211,7 +236,11 @@ class AsyncConversation:
     __slots__ = ("__weakref__", "_engine", "_session", "choices", "greeting")
 
     def __init__(
-        self, engine: Engine, session: Session, greeting: str, choices: tuple[Choice, ...] = ()
+        self,
+        engine: Engine,
+        session: Session,
+        greeting: str,
+        choices: tuple[Choice, ...] = (),
     ) -> None:
         self._engine = engine
         self._session = session
@@ -224,7 +253,13 @@ class AsyncConversation:
 
     def _described(self, kind: str) -> str:
         """Return the `repr` of this conversation, with the name of a class."""
-        how = ", ended" if self.ended else ", waits for an answer" if self.paused is not None else ""
+        how = (
+            ", ended"
+            if self.ended
+            else ", waits for an answer"
+            if self.paused is not None
+            else ""
+        )
         return f"<{kind} {self.id!r} in state {self.state!r}{how}>"
 
     @property
@@ -239,7 +274,8 @@ class AsyncConversation:
 
     @property
     def due(self) -> float | None:
-        """Time of the next time-out or reminder, in seconds since the epoch; None: there is none."""
+        """Time of the next time-out or reminder, in seconds since the epoch; None: there is
+        none."""
         return min((at for at, _ in due_rows(self._session)), default=None)
 
     @property
@@ -263,7 +299,8 @@ class AsyncConversation:
 
     @property
     def ahead(self) -> Ahead:
-        """The content of the next prompt: open moves, missing keys, and keys that the model sees."""
+        """The content of the next prompt: open moves, missing keys, and keys that the model
+        sees."""
         return ahead(self._engine.program, self._session)
 
     @property
@@ -273,7 +310,8 @@ class AsyncConversation:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The working memory as JSON: bucket number to text, and `background`, without empty ones."""
+        """The working memory as JSON: bucket number to text, and `background`, without empty
+        ones."""
         return dict(self._session.memory)
 
     @property
@@ -301,7 +339,9 @@ class AsyncConversation:
             The turns, oldest first, with their events. The context of each is the current one.
         """
         records, session = await self._engine.records(self.id), self._session
-        return tuple(turn_of(TurnResult(record=record, session=session)) for record in records)
+        return tuple(
+            turn_of(TurnResult(record=record, session=session)) for record in records
+        )
 
     async def refresh(self) -> None:
         """Load changes that other processes made.
@@ -321,7 +361,10 @@ class AsyncConversation:
         return turn_of(result)
 
     def _send(
-        self, text: str | Choice, request_id: str | None, sink: Callable[[str, Event], None] | None
+        self,
+        text: str | Choice,
+        request_id: str | None,
+        sink: Callable[[str, Event], None] | None,
     ) -> Coroutine[Any, Any, TurnResult]:
         return self._engine.send(self.id, text, request_id, sink)
 
@@ -336,7 +379,9 @@ class AsyncConversation:
             self._saw(result)
         return turn_of(result)
 
-    def stream(self, text: str | Choice, *, request_id: str | None = None) -> TurnStream:
+    def stream(
+        self, text: str | Choice, *, request_id: str | None = None
+    ) -> TurnStream:
         """As `Conversation.stream`."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
@@ -344,8 +389,11 @@ class AsyncConversation:
 
         return TurnStream(run)
 
-    async def answer(self, value: object, *, pause: str | None = None, request_id: str | None = None) -> Turn:
-        """As `Conversation.answer`, awaited. `pause` None is the one of the last turn made here, or of `refresh`."""
+    async def answer(
+        self, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> Turn:
+        """As `Conversation.answer`, awaited. `pause` None is the one of the last turn made here, or
+        of `refresh`."""
         return await self._answer(value, pause, request_id, None)
 
     def stream_answer(
@@ -365,11 +413,7 @@ class AsyncConversation:
             pause = await self._seen_pause()
         try:
             result = await self._engine.answer(
-                self.id,
-                value,
-                pause_id=pause,
-                request_id=request_id,
-                sink=sink,
+                self.id, value, pause_id=pause, request_id=request_id, sink=sink
             )
         except ConversationConflict:
             await self.refresh()
@@ -385,17 +429,28 @@ class AsyncConversation:
         return None if seen is None else seen.id
 
     async def update(
-        self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
+        self,
+        context: Mapping[str, Any] | None = None,
+        state: str | None = None,
+        *,
+        request_id: str | None = None,
     ) -> Turn:
         """As `Conversation.update`, awaited."""
         if not context and state is None:
             raise ValueError("an update has a context, a state, or both")
-        given = Update(time=self._engine.now(), context=checked_values(context), state=state, request_id=request_id)
+        given = Update(
+            time=self._engine.now(),
+            context=checked_values(context),
+            state=state,
+            request_id=request_id,
+        )
         return await self._taken(await self._engine.update(self.id, given))
 
     async def say(self, text: str, *, request_id: str | None = None) -> Turn:
         """As `Conversation.say`, awaited."""
-        given = Update(time=self._engine.now(), text=checked_message(text), request_id=request_id)
+        given = Update(
+            time=self._engine.now(), text=checked_message(text), request_id=request_id
+        )
         return await self._taken(await self._engine.update(self.id, given))
 
     async def end(self) -> None:

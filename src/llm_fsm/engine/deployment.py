@@ -25,14 +25,21 @@ from llm_fsm.stores.base import END_HANDLERS, Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
+from llm_fsm.turn.effects import (
+    AskModel,
+    Execute,
+    Executed,
+    HandlerResults,
+    Point,
+    RunHandlers,
+)
 from llm_fsm.turn.turn_state import HostCapabilities
 
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """The parts of a host that do not depend on the definition. `timeout` is in seconds, for a turn or an effect of a
-    run.
+    """The parts of a host that do not depend on the definition. `timeout` is in seconds, for a turn
+    or an effect of a run.
     """
 
     llm: Callable[[], LLM]
@@ -53,14 +60,26 @@ class Services:
     warned: bool = False
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
-            raise ValueError(f"timeout= is a number of seconds above 0, or None for no limit, not {self.timeout!r:.40}")
-        if self.merge_within is not None and not (isinstance(self.merge_within, int | float) and self.merge_within > 0):
-            raise ValueError(f"merge_within= is a number of seconds above 0, or None, not {self.merge_within!r:.40}")
+        if self.timeout is not None and not (
+            isinstance(self.timeout, int | float) and self.timeout > 0
+        ):
+            raise ValueError(
+                f"timeout= is a number of seconds above 0, or None for no limit, not {self.timeout!r:.40}"
+            )
+        if self.merge_within is not None and not (
+            isinstance(self.merge_within, int | float) and self.merge_within > 0
+        ):
+            raise ValueError(
+                f"merge_within= is a number of seconds above 0, or None, not {self.merge_within!r:.40}"
+            )
         if self.summarizer is not None and not callable(self.summarizer):
-            raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
+            raise ValueError(
+                f"summarizer= is a function, not {type(self.summarizer).__name__}"
+            )
 
-    def add_handler(self, handler: Handler, states: Collection[str], definition: str) -> None:
+    def add_handler(
+        self, handler: Handler, states: Collection[str], definition: str
+    ) -> None:
         """Register a handler. `states` are the states that it may name.
 
         Raises:
@@ -69,10 +88,16 @@ class Services:
         """
         if not isinstance(handler, Handler):
             made = "create_handler(name).at(point).do(function), or with @machine.on(point)"
-            raise ValueError(f"a handler is made with {made}; this is a {type(handler).__name__}")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"a handler is made with {made}; this is a {type(handler).__name__}"
+            )
         check_states(handler, states, definition)
-        self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
-        self.points = frozenset(point for item in self.handlers for point in item.points)
+        self.handlers = tuple(
+            sorted((*self.handlers, handler), key=lambda item: item.priority)
+        )
+        self.points = frozenset(
+            point for item in self.handlers for point in item.points
+        )
 
     def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
         """Warn, once, about limits that cannot stop a run with this model."""
@@ -83,7 +108,8 @@ class Services:
 
 
 class Deployment:
-    """One definition on this host; it implements `turn_runner.Host`. Call `prepare` before the first turn."""
+    """One definition on this host; it implements `turn_runner.Host`. Call `prepare` before the
+    first turn."""
 
     def __init__(self, services: Services, program: CompiledMachine) -> None:
         self.program = program
@@ -94,28 +120,35 @@ class Deployment:
         self.timeout = services.timeout
         self._services = services
         self._capabilities = HostCapabilities(
-            summaries=services.summaries, form_of=lambda model: form_of(services.llm(), model)
+            summaries=services.summaries,
+            form_of=lambda model: form_of(services.llm(), model),
         )
         machines = (program, *program.flows.values())
         self.name = storable(program.definition.name)
         """The name of the definition, as stores keep it."""
         self.identity = program.identity
-        """The SHA-256 that conversations are pinned to: of the definition with everything that it calls."""
+        """The SHA-256 that conversations are pinned to: of the definition with everything that it
+        calls."""
         self._is_counted = is_counted(program.limits)
-        self._is_found = not (program.works or any(item.definition.tools for item in machines))
+        self._is_found = not (
+            program.works or any(item.definition.tools for item in machines)
+        )
         self._tools_version: int | None = None
         """The version of the tools that were found; None before, or if there are none."""
 
     @property
     def document(self) -> str:
-        """The definition with everything that it calls, as canonical JSON. `identity` is its hash."""
+        """The definition with everything that it calls, as canonical JSON. `identity` is its
+        hash."""
         return self.program.document
 
     @property
     def capabilities(self) -> HostCapabilities:
         """The settings of every turn."""
         if self._capabilities.points is not self._services.points:
-            self._capabilities = replace(self._capabilities, points=self._services.points)
+            self._capabilities = replace(
+                self._capabilities, points=self._services.points
+            )
         return self._capabilities
 
     @property
@@ -124,16 +157,24 @@ class Deployment:
         return self.program.works or bool(self._services.points)
 
     def is_next(self, session: Session) -> bool:
-        """Return true if a conversation runs on this deployment and can take a message without further checks."""
-        return session.definition == self.identity and session.pause is None and not self.journals
+        """Return true if a conversation runs on this deployment and can take a message without
+        further checks."""
+        return (
+            session.definition == self.identity
+            and session.pause is None
+            and not self.journals
+        )
 
     @property
     def is_ready(self) -> bool:
         """True if every tool and function is found, and no tool may have changed since."""
-        return self._is_found and (self._tools_version is None or self._tools_version == self.toolbox.version)
+        return self._is_found and (
+            self._tools_version is None or self._tools_version == self.toolbox.version
+        )
 
     async def prepare(self) -> None:
-        """Find every tool and function that the definition names, and tools again that may have changed.
+        """Find every tool and function that the definition names, and tools again that may have
+        changed.
 
         Raises:
             ConfigurationError: One is missing.
@@ -155,8 +196,8 @@ class Deployment:
     def ask(
         self, effect: AskModel, left: float | None, listener: Listener | None = None
     ) -> Awaitable[ModelReply]:
-        """Call the model within the turn's time; for a summary, the summariser if there is one. Await the result at
-        once.
+        """Call the model within the turn's time; for a summary, the summariser if there is one.
+        Await the result at once.
         """
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
@@ -179,7 +220,9 @@ class Deployment:
     ) -> HandlerResults:
         """Run the handlers of one point in order; `ahead` of their turn in the journal."""
         services = self._services
-        return await run_point(services.handlers, effect, services.error_mode, left, journal, ahead=ahead)
+        return await run_point(
+            services.handlers, effect, services.error_mode, left, journal, ahead=ahead
+        )
 
     async def execute(self, effect: Execute, running: TurnRunner) -> Executed:
         """Run the function of a task."""
@@ -187,9 +230,13 @@ class Deployment:
 
     # -- sinks
 
-    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
+    def outgoing(
+        self, record: TurnRecord, session: Session, number: int
+    ) -> tuple[Outgoing, ...]:
         """Return the outbox rows of a turn."""
-        found = outgoing(self._services.dispatcher.sinks, self.program, record, session, number)
+        found = outgoing(
+            self._services.dispatcher.sinks, self.program, record, session, number
+        )
         if Point.END_CONVERSATION not in self._services.points:
             return found
         if not any(isinstance(event, ev.Ended) for event in record.events):

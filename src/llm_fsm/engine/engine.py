@@ -1,7 +1,8 @@
 """The engine: it locks, loads, plays and commits turns.
 
-All contact with the world is here, in `turn_runner` and `deployment`, or behind a port. A failure before the commit
-leaves nothing but the journal. A committed turn is returned, and returned again for the same request id.
+All contact with the world is here, in `turn_runner` and `deployment`, or behind a port. A failure
+before the commit leaves nothing but the journal. A committed turn is returned, and returned again
+for the same request id.
 """
 
 from __future__ import annotations
@@ -30,9 +31,20 @@ from llm_fsm.engine.recovery import (
     under_way,
 )
 from llm_fsm.engine.turn_runner import LoadedSession, TurnResult, TurnRunner
-from llm_fsm.engine.validation import Request, checked_answer, checked_message, checked_trigger
+from llm_fsm.engine.validation import (
+    Request,
+    checked_answer,
+    checked_message,
+    checked_trigger,
+)
 from llm_fsm.engine.versions import DefinitionVersions, Policy
-from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
+from llm_fsm.errors import (
+    ConversationConflict,
+    ConversationNotFound,
+    HandlerError,
+    LLMFSMError,
+    ModelError,
+)
 from llm_fsm.records.session_reader import SessionReader
 from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import is_due
@@ -55,14 +67,18 @@ class NothingDueError(Exception):
 class Engine:
     """Runs turns of one machine. It is cheap to make, and holds no conversation."""
 
-    def __init__(self, *, program: CompiledMachine, services: Services, policy: Policy) -> None:
+    def __init__(
+        self, *, program: CompiledMachine, services: Services, policy: Policy
+    ) -> None:
         self.services = services
         self.store = services.store
         self._reader = SessionReader(services.store)
         self.now = services.now
         self.versions = DefinitionVersions(services, program, policy)
         self._resumed = False
-        self._merger = Merger(services.merge_within, self.take) if services.merge_within else None
+        self._merger = (
+            Merger(services.merge_within, self.take) if services.merge_within else None
+        )
 
     @property
     def program(self) -> CompiledMachine:
@@ -91,7 +107,9 @@ class Engine:
         self._resumed = True
         await self.services.dispatcher.resume()
         if Point.END_CONVERSATION in self.services.points:
-            with suppress(HandlerError):  # the failed handler counts as run, and does not concern this caller
+            with suppress(
+                HandlerError
+            ):  # the failed handler counts as run, and does not concern this caller
                 await run_forgotten_end_handlers(await self.prepare())
 
     # -- requests of callers
@@ -107,16 +125,31 @@ class Engine:
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
             known = ", ".join(self.program.states)
-            raise ValueError(f"there is no state {opening.state!r} to start in; the states are {known}")
+            raise ValueError(
+                f"there is no state {opening.state!r} to start in; the states are {known}"
+            )
         turn = TurnRunner(deployment, opening.conversation_id, sink)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
-                raise ConversationConflict(f"a conversation with the id {opening.conversation_id!r} exists already")
+                raise ConversationConflict(
+                    f"a conversation with the id {opening.conversation_id!r} exists already"
+                )
             began = opening.time
-            if deployment.journals and (not opening.hold or deployment.capabilities.points):
-                began = await turn.open(start_identity(deployment.program, opening), began)
-            empty = LoadedSession(Session(conversation_id=opening.conversation_id), version=0)
-            step = begin(deployment.program, empty.session, replace(opening, time=began), deployment.capabilities)
+            if deployment.journals and (
+                not opening.hold or deployment.capabilities.points
+            ):
+                began = await turn.open(
+                    start_identity(deployment.program, opening), began
+                )
+            empty = LoadedSession(
+                Session(conversation_id=opening.conversation_id), version=0
+            )
+            step = begin(
+                deployment.program,
+                empty.session,
+                replace(opening, time=began),
+                deployment.capabilities,
+            )
             step = await turn.play(step)
             result = await turn.commit("start", step.session, empty, step.usage)
         await run_end_handlers(deployment, result)
@@ -132,7 +165,9 @@ class Engine:
         """Answer one message, or a choice. The same request id gives the recorded turn."""
         picked = isinstance(text, Choice)
         message = checked_message(text.label if isinstance(text, Choice) else text)
-        trigger = UserMessage(text=message, time=self.now(), request_id=request_id, picked=picked)
+        trigger = UserMessage(
+            text=message, time=self.now(), request_id=request_id, picked=picked
+        )
         merger = self._merger
         if merger is None or picked:
             return await self.take(conversation_id, trigger, sink)
@@ -141,14 +176,23 @@ class Engine:
         return await merger.send(conversation_id, trigger, sink)
 
     async def run(
-        self, conversation_id: str, sink: Observer | None, *, step: bool = False, given: Any = None
+        self,
+        conversation_id: str,
+        sink: Observer | None,
+        *,
+        step: bool = False,
+        given: Any = None,
     ) -> TurnResult:
-        """Play a run without a user as far as possible, from its beginning or from the point of a crash.
+        """Play a run without a user as far as possible, from its beginning or from the point of a
+        crash.
 
-        A run that waits for an answer or a user, or is over, stays as it is. Its last turn is returned.
-        `step`: play no further than past one task. `given`: the input of the current state; None keeps it.
+        A run that waits for an answer or a user, or is over, stays as it is. Its last turn is
+        returned. `step`: play no further than past one task. `given`: the input of the current
+        state; None keeps it.
         """
-        return await self.take(conversation_id, Resume(time=self.now(), step=step, input=given), sink)
+        return await self.take(
+            conversation_id, Resume(time=self.now(), step=step, input=given), sink
+        )
 
     async def answer(
         self,
@@ -164,7 +208,8 @@ class Engine:
 
         Raises:
             ValueError: The answer does not fit.
-            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ConversationConflict: The pause was answered or has expired, or the run waits for
+                nothing.
         """
         value = checked_answer(value)
         trigger = Answer(value=value, time=self.now(), request_id=request_id, step=step)
@@ -173,17 +218,20 @@ class Engine:
     async def update(
         self, conversation_id: str, given: Update, sink: Observer | None = None
     ) -> TurnResult:
-        """Perform an update of the host between messages. The same request id gives the recorded turn.
+        """Perform an update of the host between messages. The same request id gives the recorded
+        turn.
 
         Raises:
             ValueError: A value is refused, or there is no such state.
             ConversationEnded: The conversation is over.
-            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
+            ConversationConflict: The request id belongs to something else, or the run waits and
+                cannot be moved.
         """
         return await self.take(conversation_id, given, sink)
 
     async def run_due(self, conversation_id: str, now: float) -> TurnResult | None:
-        """Perform the time-outs and reminders of a conversation that are due at `now` (seconds since the epoch).
+        """Perform the time-outs and reminders of a conversation that are due at `now` (seconds
+        since the epoch).
 
         Returns:
             The turn; None if nothing was due.
@@ -208,12 +256,14 @@ class Engine:
 
         Args:
             conversation_id: The conversation. It exists.
-            trigger: The message, answer or update of a caller, a run to resume, or a time that is due.
+            trigger: The message, answer or update of a caller, a run to resume, or a time that is
+                due.
             sink: Receives the events of the turn as they happen.
             pause_id: The pause that an answer is for; None: the current one.
 
         Returns:
-            The turn. A known request id gives its recorded turn. A run that cannot go on gives its last one.
+            The turn. A known request id gives its recorded turn. A run that cannot go on gives its
+            last one.
 
         Raises:
             NothingDueError: The trigger is a time at which nothing is due.
@@ -223,12 +273,18 @@ class Engine:
         if request_id is not None:
             checked_id(request_id, "request id")
         host = await self.prepare()
-        turn = TurnRunner(host, conversation_id, sink, alone=_is_alone(trigger, host.program))
+        turn = TurnRunner(
+            host, conversation_id, sink, alone=_is_alone(trigger, host.program)
+        )
         async with turn.lock():
             if isinstance(trigger, Due):
                 return await self._due(conversation_id, trigger)
             loaded, recorded = await self._load(conversation_id, request_id)
-            if recorded is None and self._merger is not None and isinstance(trigger, UserMessage):
+            if (
+                recorded is None
+                and self._merger is not None
+                and isinstance(trigger, UserMessage)
+            ):
                 recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None and not isinstance(trigger, Resume):
                 known = await turn_again(self.store, loaded.session, trigger, recorded)
@@ -237,9 +293,13 @@ class Engine:
             before = loaded.session
             taken = checked_trigger(deployment.program, before, trigger, pause_id)
             if taken is None:
-                return TurnResult(record=await self._last(conversation_id), session=before)
+                return TurnResult(
+                    record=await self._last(conversation_id), session=before
+                )
             try:
-                result = await self._play(turn, deployment, loaded, taken, apologises=True)
+                result = await self._play(
+                    turn, deployment, loaded, taken, apologises=True
+                )
             except LLMFSMError:
                 # The sender of a message or an update hears of the failure and decides what follows. A run and an
                 # answer that was accepted are resumed, so their journal must not say that nobody cares.
@@ -251,7 +311,8 @@ class Engine:
         return result
 
     async def _due(self, conversation_id: str, trigger: Due) -> TurnResult:
-        """Take a time that is due, under the lock. An interrupted turn is finished instead; the time stays due."""
+        """Take a time that is due, under the lock. An interrupted turn is finished instead; the
+        time stays due."""
         stored = await self.store.load(conversation_id)
         if stored is None:
             raise NothingDueError
@@ -268,12 +329,16 @@ class Engine:
 
     async def end(self, conversation_id: str) -> TurnResult:
         """Close a conversation for good. Closing it twice is the same as once."""
-        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
+        turn = TurnRunner(
+            self.versions.current, checked_id(conversation_id, "conversation id")
+        )
         async with turn.lock():
             deployment, loaded = await self._settled(conversation_id)
             session = loaded.session
             if session.ended:
-                over = TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=())
+                over = TurnRecord(
+                    kind="end", turn=session.turn, usage=Usage(), events=()
+                )
                 return TurnResult(record=over, session=session)
             turn.host = deployment or turn.host
             turn.take((ev.Ended(outcome="host"),))
@@ -288,7 +353,9 @@ class Engine:
         Raises:
             ConversationConflict: There is none.
         """
-        turn = TurnRunner(self.versions.current, checked_id(conversation_id, "conversation id"))
+        turn = TurnRunner(
+            self.versions.current, checked_id(conversation_id, "conversation id")
+        )
         async with turn.lock():
             _, loaded = await self._settled(conversation_id)
             kept = without_undone(await self.records(conversation_id))
@@ -307,14 +374,18 @@ class Engine:
             turn.take((ev.TurnUndone(record=number, session=session_to_dict(session)),))
             return await turn.commit("undo", session, loaded, Usage())
 
-    async def migrate(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
+    async def migrate(
+        self, conversation_id: str, *, dry: bool
+    ) -> ev.Migrated | str | None:
         """Move a conversation to the machine's own definition. `dry`: only plan it.
 
         Returns:
-            The event. A sentence if the conversation stays on its own definition. None if it is over or runs on this
-            definition already.
+            The event. A sentence if the conversation stays on its own definition. None if it is
+            over or runs on this definition already.
         """
-        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
+        async with self.store.lock(
+            checked_id(conversation_id, "conversation id"), self.services.timeout
+        ):
             loaded, _ = await self._load(conversation_id)
             found = await self.versions.carried(loaded.session)
             if found is None or isinstance(found, str) or dry:
@@ -339,23 +410,36 @@ class Engine:
 
     # -- helpers
 
-    async def _load(self, conversation_id: str, request_id: str | None = None) -> tuple[LoadedSession, str | None]:
+    async def _load(
+        self, conversation_id: str, request_id: str | None = None
+    ) -> tuple[LoadedSession, str | None]:
         """Load a conversation, and the record that answers the request id, if there is one."""
         stored = await self.store.load(conversation_id, request_id)
         if stored is None:
-            raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+            raise ConversationNotFound(
+                f"there is no conversation {conversation_id!r} in this store"
+            )
         return await self._read(conversation_id, stored)
 
-    async def _read(self, conversation_id: str, stored: Loaded) -> tuple[LoadedSession, str | None]:
+    async def _read(
+        self, conversation_id: str, stored: Loaded
+    ) -> tuple[LoadedSession, str | None]:
         text, version, recorded, pinned = stored
         session, located = await self._reader.read(conversation_id, text)
         return LoadedSession(session, version, pinned, located=located), recorded
 
-    async def _settled(self, conversation_id: str) -> tuple[Deployment | None, LoadedSession]:
-        """Finish an interrupted turn, and return the deployment, if it is known, and the session after it."""
+    async def _settled(
+        self, conversation_id: str
+    ) -> tuple[Deployment | None, LoadedSession]:
+        """Finish an interrupted turn, and return the deployment, if it is known, and the session
+        after it."""
         loaded, _ = await self._load(conversation_id)
         deployment = await self.versions.find(loaded.session)
-        done = await self._finished(deployment, loaded) if deployment is not None and deployment.journals else None
+        done = (
+            await self._finished(deployment, loaded)
+            if deployment is not None and deployment.journals
+            else None
+        )
         return deployment, _after_turn(loaded, done)
 
     async def _again(self, turn: TurnRunner, result: TurnResult) -> TurnResult:
@@ -376,7 +460,8 @@ class Engine:
     async def _ready(
         self, loaded: LoadedSession, trigger: Request
     ) -> tuple[Deployment, LoadedSession]:
-        """Find the deployment and the session for the next turn. Interrupted turns and due time-outs come first.
+        """Find the deployment and the session for the next turn. Interrupted turns and due
+        time-outs come first.
 
         If the next turn itself was interrupted, the session stays as it was.
         """
@@ -388,13 +473,23 @@ class Engine:
             return await self._adopted(loaded)
         if deployment.journals:
             found = await under_way(self.store, loaded.session.conversation_id)
-            if found.first is not None and is_same(found.first, identity(trigger, loaded.session.pause)):
+            if found.first is not None and is_same(
+                found.first, identity(trigger, loaded.session.pause)
+            ):
                 return deployment, loaded
             loaded = loaded._replace(blank=found.blank)
-            loaded = _after_turn(loaded, await self._finished(deployment, loaded, found))
+            loaded = _after_turn(
+                loaded, await self._finished(deployment, loaded, found)
+            )
         session, now = loaded.session, trigger.time
-        if session.pause is not None and is_due(session, now) and deployment.program.knows(session):
-            loaded = _after_turn(loaded, await self._fire(deployment, loaded, Due(time=now)))
+        if (
+            session.pause is not None
+            and is_due(session, now)
+            and deployment.program.knows(session)
+        ):
+            loaded = _after_turn(
+                loaded, await self._fire(deployment, loaded, Due(time=now))
+            )
         if self.versions.policy.name == "migrate" and not loaded.session.ended:
             change = await self.versions.carried(loaded.session)
             if isinstance(change, ev.Migrated):
@@ -413,13 +508,23 @@ class Engine:
             f"{self.program.definition.name!r}: {change}"
         )
 
-    async def _migrate(self, loaded: LoadedSession, change: ev.Migrated) -> LoadedSession:
+    async def _migrate(
+        self, loaded: LoadedSession, change: ev.Migrated
+    ) -> LoadedSession:
         turn = TurnRunner(self.versions.current, loaded.session.conversation_id)
         turn.take((change,))
-        return _after_turn(loaded, await turn.commit("migrate", fold(loaded.session, turn.events), loaded, Usage()))
+        return _after_turn(
+            loaded,
+            await turn.commit(
+                "migrate", fold(loaded.session, turn.events), loaded, Usage()
+            ),
+        )
 
     async def _finished(
-        self, deployment: Deployment, loaded: LoadedSession, found: UnderWay | None = None
+        self,
+        deployment: Deployment,
+        loaded: LoadedSession,
+        found: UnderWay | None = None,
     ) -> TurnResult | None:
         """Play an interrupted turn that must not be lost to its end; None if there is none."""
         session = loaded.session
@@ -430,7 +535,9 @@ class Engine:
         trigger = interrupted(first, session.pause)
         if trigger is None:
             return None
-        running = TurnRunner(deployment, session.conversation_id, alone=deployment.program.alone)
+        running = TurnRunner(
+            deployment, session.conversation_id, alone=deployment.program.alone
+        )
         result = await self._play(running, deployment, loaded, trigger)
         await run_end_handlers(deployment, result)
         return result
@@ -452,14 +559,17 @@ class Engine:
         *,
         apologises: bool = False,
     ) -> TurnResult:
-        """Play a turn from its beginning to its commit. `apologises`: ERROR handlers may answer a failed message."""
+        """Play a turn from its beginning to its commit. `apologises`: ERROR handlers may answer a
+        failed message."""
         turn.host, session = deployment, loaded.session
         if deployment.journals:
             entry = identity(trigger, session.pause)
             began = await turn.open(entry, trigger.time, blank=loaded.blank)
             trigger = replace(trigger, time=began)
         try:
-            step = await turn.play(begin(deployment.program, session, trigger, deployment.capabilities))
+            step = await turn.play(
+                begin(deployment.program, session, trigger, deployment.capabilities)
+            )
             after, usage = step.session, step.usage
         except LLMFSMError as error:
             if not apologises or not isinstance(trigger, UserMessage):
@@ -467,7 +577,9 @@ class Engine:
             words = await _words_for(deployment, error, session, turn, trigger.time)
             if words is None:
                 raise
-            after, happened = apologise(deployment.program, session, trigger, error, words)
+            after, happened = apologise(
+                deployment.program, session, trigger, error, words
+            )
             _replace_events(turn, happened)
             usage = Usage()
         request_id = getattr(trigger, "request_id", None)
@@ -479,11 +591,14 @@ def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSessi
     if result is None:
         return loaded
     session, version = result.session, loaded.version + 1
-    return LoadedSession(session, version, pinned=session.definition, located=result.located)
+    return LoadedSession(
+        session, version, pinned=session.definition, located=result.located
+    )
 
 
 def _is_alone(trigger: Trigger, program: CompiledMachine) -> bool:
-    """Return true if no caller waits for the turn as a whole, so that its time-out applies to each effect."""
+    """Return true if no caller waits for the turn as a whole, so that its time-out applies to each
+    effect."""
     match trigger:
         case Resume() | Due():
             return True
@@ -496,20 +611,35 @@ def _is_alone(trigger: Trigger, program: CompiledMachine) -> bool:
 def _replace_events(turn: TurnRunner, apology: Sequence[ev.Event]) -> None:
     """Put an apology in the place of a failed turn's events.
 
-    Calls of tools stay on record, because their effects outside stay too. They come behind the message.
+    Calls of tools stay on record, because their effects outside stay too. They come behind the
+    message.
     """
     message, *rest = apology
-    called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
+    called = [
+        item
+        for item in turn.events
+        if isinstance(item, ev.ToolReturned | ev.ToolRefused)
+    ]
     turn.events = [message, *called]
     turn.take(rest)
 
 
 async def _words_for(
-    deployment: Deployment, error: LLMFSMError, session: Session, turn: TurnRunner, began: float
+    deployment: Deployment,
+    error: LLMFSMError,
+    session: Session,
+    turn: TurnRunner,
+    began: float,
 ) -> str | None:
     """Return the text of an ERROR handler; None if the error must be raised."""
-    if Point.ERROR not in deployment.capabilities.points or not isinstance(error, ModelError | HandlerError):
+    if Point.ERROR not in deployment.capabilities.points or not isinstance(
+        error, ModelError | HandlerError
+    ):
         return None
-    effect = RunHandlers(point=Point.ERROR, session=structs.replace(session, time=began), error=error)
+    effect = RunHandlers(
+        point=Point.ERROR, session=structs.replace(session, time=began), error=error
+    )
     results = await deployment.run_handlers(effect, turn.left, turn.journal)
-    return next((result.text for result in reversed(results.results) if result.text), None)
+    return next(
+        (result.text for result in reversed(results.results) if result.text), None
+    )

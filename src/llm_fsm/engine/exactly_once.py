@@ -1,8 +1,9 @@
 """Calls that must not run twice, within a function that runs again.
 
-A question of the function is recognised by its text. If the text changed, for example because it contains the time, the
-model is asked again. It may then repeat calls that are on record under the old question. Such calls are matched by
-their tool and arguments: each call on record replaces one new call.
+A question of the function is recognised by its text. If the text changed, for example because it
+contains the time, the model is asked again. It may then repeat calls that are on record under the
+old question. Such calls are matched by their tool and arguments: each call on record replaces one
+new call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 
 
 def fingerprint(call: PlannedCall) -> str:
-    """Hash the tool and the arguments of a call. Calls with the same hash are equal from outside."""
+    """Hash the tool and the arguments of a call. Calls with the same hash are equal from
+    outside."""
     text = json.dumps([call.name, call.arguments], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -30,8 +32,9 @@ def fingerprint(call: PlannedCall) -> str:
 class ExactlyOnce:
     """The calls of a function's log from before a person's answer, until they are matched.
 
-    `log` maps the key of each call to its fingerprint, its result and the key it was made under. The entry is empty if
-    another call took the result. `begun` holds the keys of calls that started in this turn before a crash.
+    `log` maps the key of each call to its fingerprint, its result and the key it was made under.
+    The entry is empty if another call took the result. `begun` holds the keys of calls that started
+    in this turn before a crash.
     """
 
     def __init__(self, log: Mapping[str, Any], begun: Collection[str] = ()) -> None:
@@ -42,7 +45,11 @@ class ExactlyOnce:
         self._made: dict[str, str] = {}
 
     def known(
-        self, calls: Sequence[PlannedCall], logged: Sequence[Mapping[str, Any]], *, fresh: bool
+        self,
+        calls: Sequence[PlannedCall],
+        logged: Sequence[Mapping[str, Any]],
+        *,
+        fresh: bool,
     ) -> dict[str, ToolResult]:
         """Find the results of calls that need not be made.
 
@@ -52,8 +59,8 @@ class ExactlyOnce:
             fresh: Their question is not on record from before the answer.
 
         Returns:
-            Results by call id. A call whose result went to an earlier, equal call is made now. A call that comes a
-            second time is made too, because a person wants it repeated.
+            Results by call id. A call whose result went to an earlier, equal call is made now. A
+            call that comes a second time is made too, because a person wants it repeated.
         """
         found = {item["id"]: read(item, ToolResult, _LOG) for item in logged}
         for call in calls:
@@ -64,12 +71,20 @@ class ExactlyOnce:
                 self._made[call.key] = f"{call.key}+"
             elif call.key in self._left:
                 self._made[call.key] = self._left.pop(call.key)[2]
-            elif fresh and call.id not in found and call.key not in self._begun and (result := self._alike(call)):
+            elif (
+                fresh
+                and call.id not in found
+                and call.key not in self._begun
+                and (result := self._alike(call))
+            ):
                 found[call.id] = result
         return found
 
     async def made(
-        self, calls: Sequence[PlannedCall], claimed: Callable[[PlannedCall], PlannedCall], perform: Perform
+        self,
+        calls: Sequence[PlannedCall],
+        claimed: Callable[[PlannedCall], PlannedCall],
+        perform: Perform,
     ) -> dict[str, ToolResult]:
         """Make calls, each under its own key.
 
@@ -78,7 +93,10 @@ class ExactlyOnce:
         Returns:
             Results by call id.
         """
-        due = tuple(claimed(replace(call, key=self._made.get(call.key, call.key))) for call in calls)
+        due = tuple(
+            claimed(replace(call, key=self._made.get(call.key, call.key)))
+            for call in calls
+        )
         results = {item.id: item for item in (await perform(due)).results}
         for call, made in zip(calls, due, strict=True):
             if call.at_most_once:
@@ -88,7 +106,9 @@ class ExactlyOnce:
 
     def _alike(self, call: PlannedCall) -> ToolResult | None:
         like = fingerprint(call)
-        known = next((known for known, (kind, *_) in self._left.items() if kind == like), None)
+        known = next(
+            (known for known, (kind, *_) in self._left.items() if kind == like), None
+        )
         if known is None:
             return None
         self._given.add(known)

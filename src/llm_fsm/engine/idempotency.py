@@ -15,11 +15,17 @@ from llm_fsm.turn.pipeline import Answer, Update, UserMessage
 
 Requested = UserMessage | Answer | Update
 """The requests that may have an id."""
-_NOUNS: Mapping[type[Requested], str] = {UserMessage: "message", Answer: "answer", Update: "update"}
+_NOUNS: Mapping[type[Requested], str] = {
+    UserMessage: "message",
+    Answer: "answer",
+    Update: "update",
+}
 _ONE = {"message": "a message", "answer": "an answer", "update": "an update"}
 
 
-async def merged_record(store: Store, conversation_id: str, request_id: str | None) -> str | None:
+async def merged_record(
+    store: Store, conversation_id: str, request_id: str | None
+) -> str | None:
     """Find the record of a turn that answered a request id together with others.
 
     The store indexes only one request id of a turn, so this searches all records.
@@ -33,7 +39,9 @@ async def merged_record(store: Store, conversation_id: str, request_id: str | No
     return None
 
 
-async def answered_before(store: Store, conversation_id: str, request_id: str | None) -> bool:
+async def answered_before(
+    store: Store, conversation_id: str, request_id: str | None
+) -> bool:
     """Return true if the request id is known, so that its message need not wait for others."""
     if request_id is None:
         return False
@@ -42,7 +50,9 @@ async def answered_before(store: Store, conversation_id: str, request_id: str | 
     return known or await merged_record(store, conversation_id, request_id) is not None
 
 
-async def turn_again(store: Store, session: Session, trigger: Requested, recorded: str) -> TurnResult:
+async def turn_again(
+    store: Store, session: Session, trigger: Requested, recorded: str
+) -> TurnResult:
     """Return the recorded turn of a request id, with the session after it.
 
     Args:
@@ -62,7 +72,9 @@ async def turn_again(store: Store, session: Session, trigger: Requested, recorde
             f"request id {trigger.request_id!r} was already used for {used}; use a new id for each {noun}"
         )
     records = [parse(text) for text in await store.records(session.conversation_id)]
-    number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
+    number = next(
+        (n for n, item in enumerate(records, 1) if item == record), len(records)
+    )
     if number < len(records):
         session = replay(session.conversation_id, records[:number])
     return TurnResult(record=record, session=session, again=True)
@@ -73,12 +85,23 @@ def _is_turn_of(record: TurnRecord, trigger: Requested) -> bool:
     match trigger:
         case UserMessage():
             before = record.user_message
-            said = () if before is None else before.merged or ((trigger.request_id, before.text),)
+            said = (
+                ()
+                if before is None
+                else before.merged or ((trigger.request_id, before.text),)
+            )
             return (trigger.request_id, trigger.text) in said
         case Answer():
-            answers = (event for event in record.events if isinstance(event, ev.Answered))
+            answers = (
+                event for event in record.events if isinstance(event, ev.Answered)
+            )
             return any(agrees(event.value, trigger.value) for event in answers)
         case Update():
-            updates = (event for event in record.events if isinstance(event, ev.Updated))
-            same = any((event.values, event.state) == (trigger.context, trigger.state) for event in updates)
+            updates = (
+                event for event in record.events if isinstance(event, ev.Updated)
+            )
+            same = any(
+                (event.values, event.state) == (trigger.context, trigger.state)
+                for event in updates
+            )
             return same and trigger.text in (None, record.text)

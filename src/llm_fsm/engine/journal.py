@@ -1,10 +1,11 @@
 """The journal of one turn: results on record, so that a turn that begins again repeats nothing.
 
-A turn that acts writes every result to the journal as it arrives. After a crash, the same message begins the turn
-again, and recorded results are read instead of fetched. The first entry is the message itself; a different message
-voids the journal. While a turn only talks, its entries wait. A model's text can be fetched again, and a write that
-never happens costs nothing. Tool calls are stored under their idempotency keys, because the calls of a batch may end in
-any order. A call that must not run twice is also recorded before it begins.
+A turn that acts writes every result to the journal as it arrives. After a crash, the same message
+begins the turn again, and recorded results are read instead of fetched. The first entry is the
+message itself; a different message voids the journal. While a turn only talks, its entries wait. A
+model's text can be fetched again, and a write that never happens costs nothing. Tool calls are
+stored under their idempotency keys, because the calls of a batch may end in any order. A call that
+must not run twice is also recorded before it begins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from llm_fsm.engine.exactly_once import fingerprint
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.stores.base import Store
-from llm_fsm.turn.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
+from llm_fsm.turn.effects import (
+    Executed,
+    HandlerResult,
+    OutOfTime,
+    PlannedCall,
+    ToolResult,
+    Unanswered,
+)
 
 Entry = Mapping[str, Any]
 _KEYED = "keyed"
@@ -49,7 +57,9 @@ class Journal:
         """True if it is unknown whether the first waiting entry was written."""
         self._step = 0
 
-    async def open(self, turn: Entry, time: float, *, acts: bool = True, blank: bool = False) -> float:
+    async def open(
+        self, turn: Entry, time: float, *, acts: bool = True, blank: bool = False
+    ) -> float:
         """Begin or resume a turn.
 
         Args:
@@ -61,8 +71,14 @@ class Journal:
         Returns:
             The time at which the turn first began, in seconds since the epoch.
         """
-        entries = [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
-        if entries and all(entries[0].get(name) == value for name, value in turn.items()):
+        entries = (
+            []
+            if blank
+            else [json.loads(text) for text in await self._store.journalled(self._id)]
+        )
+        if entries and all(
+            entries[0].get(name) == value for name, value in turn.items()
+        ):
             self._step = 1 + max(entry["step"] for entry in entries)
             self._used.append(entries[0])
             for entry in entries[1:]:
@@ -82,7 +98,12 @@ class Journal:
         return time
 
     async def once(
-        self, kind: str, perform: Callable[[], Awaitable[Entry]], *, acts: bool = True, key: str = ""
+        self,
+        kind: str,
+        perform: Callable[[], Awaitable[Entry]],
+        *,
+        acts: bool = True,
+        key: str = "",
     ) -> Entry:
         """Return the result of the next step: the recorded one, or a new one that is then recorded.
 
@@ -116,8 +137,8 @@ class Journal:
         return bool(self._keyed or self._failed)
 
     async def ahead(self, key: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
-        """Return the result of a step before its turn. `once` with the same key returns it, or raises its error, again.
-        """
+        """Return the result of a step before its turn. `once` with the same key returns it, or
+        raises its error, again."""
         if key in self._failed:
             raise self._failed[key]
         try:
@@ -135,12 +156,21 @@ class Journal:
     def claimed(self, call: PlannedCall, *, fresh: bool = False) -> PlannedCall:
         """Return a call that must not run twice, under its key in this turn.
 
-        That is its own key. If the reply that led to it is `fresh`, it is the key of an equal call on record.
+        That is its own key. If the reply that led to it is `fresh`, it is the key of an equal call
+        on record.
         """
         if call.at_most_once and call.key not in self._claimed:
             taken, like = {*self._claimed.values()}, fingerprint(call)
-            alike = (known for known, kind in self._begun.items() if fresh and kind == like and known not in taken)
-            key = call.key if call.key in self._begun and call.key not in taken else next(alike, call.key)
+            alike = (
+                known
+                for known, kind in self._begun.items()
+                if fresh and kind == like and known not in taken
+            )
+            key = (
+                call.key
+                if call.key in self._begun and call.key not in taken
+                else next(alike, call.key)
+            )
             while key in taken:
                 key += "+"
             self._claimed[call.key] = key
@@ -175,7 +205,11 @@ class Journal:
 
     def under(self, prefix: str) -> dict[str, Entry]:
         """Return recorded results whose keys begin with a prefix, by the rest of their keys."""
-        return {key.removeprefix(prefix): entry for key, entry in self._keyed.items() if key.startswith(prefix)}
+        return {
+            key.removeprefix(prefix): entry
+            for key, entry in self._keyed.items()
+            if key.startswith(prefix)
+        }
 
     async def fail(self) -> None:
         """Record that the turn failed and its caller knows, if anything of it is recorded."""
@@ -183,23 +217,34 @@ class Journal:
             await self._write({"kind": FAILED})
 
     async def _part_here(self) -> None:
-        """Void the rest of the journal, because the host's code changed. Results read so far stay."""
+        """Void the rest of the journal, because the host's code changed. Results read so far
+        stay."""
         self._known.clear()
         await self._store.forget_journal(self._id)
         self._waiting = [
             *self._used,
-            *({"kind": BEGUN, "key": key, "call": call} for key, call in self._begun.items()),
-            *({"kind": _KEYED, "key": key, "entry": entry} for key, entry in self._keyed.items()),
+            *(
+                {"kind": BEGUN, "key": key, "call": call}
+                for key, call in self._begun.items()
+            ),
+            *(
+                {"kind": _KEYED, "key": key, "entry": entry}
+                for key, entry in self._keyed.items()
+            ),
         ]
         await self._flush()
 
     async def _flush(self) -> None:
-        """Write waiting entries before any later one. A journal without its first entry belongs to no turn."""
+        """Write waiting entries before any later one. A journal without its first entry belongs to
+        no turn."""
         if not self._waiting and not self._flushing.locked():
             return
         async with self._flushing:
             if self._torn:
-                raise StoreError("an earlier step of this turn could not be written down", retryable=True)
+                raise StoreError(
+                    "an earlier step of this turn could not be written down",
+                    retryable=True,
+                )
             while self._waiting:
                 self._torn = True
                 await self._write(self._waiting[0])
@@ -218,7 +263,9 @@ def acts(kind: str) -> bool:
 
 def without_kind(entry: Entry) -> dict[str, Any]:
     """Return an entry without the fields that the journal adds."""
-    return {name: value for name, value in entry.items() if name not in ("kind", "step")}
+    return {
+        name: value for name, value in entry.items() if name not in ("kind", "step")
+    }
 
 
 def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
@@ -237,7 +284,11 @@ def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
 
 def entry_unanswered(entry: Entry) -> Unanswered:
     """Convert a journal entry to a missing summary. Old entries only hold the reason."""
-    return Unanswered(reason=entry["unanswered"], attempts=entry.get("attempts", 1), seconds=entry.get("seconds", 0.0))
+    return Unanswered(
+        reason=entry["unanswered"],
+        attempts=entry.get("attempts", 1),
+        seconds=entry.get("seconds", 0.0),
+    )
 
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
@@ -267,7 +318,8 @@ def entry_executed(entry: Entry) -> Executed:
 
 
 async def mark_failed(store: Store, conversation_id: str) -> None:
-    """Record that the turn in a journal was stopped and its caller knows. Call it under the conversation's lock.
+    """Record that the turn in a journal was stopped and its caller knows. Call it under the
+    conversation's lock.
 
     Args:
         store: The store.
@@ -279,4 +331,6 @@ async def mark_failed(store: Store, conversation_id: str) -> None:
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if entries:
         step = 1 + max(entry["step"] for entry in entries)
-        await store.journal(conversation_id, step, json.dumps({"kind": FAILED, "step": step}))
+        await store.journal(
+            conversation_id, step, json.dumps({"kind": FAILED, "step": step})
+        )

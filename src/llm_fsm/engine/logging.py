@@ -51,10 +51,13 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
 
 
 def _line(event: ev.Event) -> str:
-    """Write the log line of an event. It holds names and numbers, never texts of people, models or tools."""
+    """Write the log line of an event. It holds names and numbers, never texts of people, models or
+    tools."""
     if isinstance(event, ev.ContextSet):
         return f"keys={sorted(event.values)} removed={list(event.removed)} source={event.source}"
-    return " ".join(f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ()))
+    return " ".join(
+        f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ())
+    )
 
 
 def enable_logging(level: str = "INFO") -> Callable[[], None]:

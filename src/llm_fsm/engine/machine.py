@@ -101,7 +101,9 @@ class AsyncMachine:
     ) -> None:
         check_names(settings, "AsyncMachine.__init__")
         if not isinstance(definition, Definition):
-            raise TypeError("a machine is made of a Definition; from_dict takes a dict, from_file a path")
+            raise TypeError(
+                "a machine is made of a Definition; from_dict takes a dict, from_file a path"
+            )
         chosen = complete(settings)
         self.definition = definition
         self.program = _compiled(definition, file, chosen)
@@ -170,7 +172,9 @@ class AsyncMachine:
     ) -> AsyncConversation:
         """As `Machine.start`, awaited. `on_event` is called in the event loop."""
         opening = Opening(
-            conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
+            conversation_id=uuid.uuid4().hex
+            if conversation_id is None
+            else conversation_id,
             time=self._now(),
             context=context,
             state=state,
@@ -182,17 +186,24 @@ class AsyncMachine:
         )
         await self._engine.resume_deliveries()
         result = await observed(on_event, partial(self._engine.start, opening))
-        return AsyncConversation(self._engine, result.session, result.record.text, result.choices)
+        return AsyncConversation(
+            self._engine, result.session, result.record.text, result.choices
+        )
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """As `Machine.resume`, awaited."""
         await self._engine.resume_deliveries()
         session = await self._engine.load(conversation_id)
-        if session.pause is not None and await self._engine.run_due(conversation_id, self._now()) is not None:
+        if (
+            session.pause is not None
+            and await self._engine.run_due(conversation_id, self._now()) is not None
+        ):
             session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
-        return AsyncConversation(self._engine, session, greeting, await self._engine.choices(session))
+        return AsyncConversation(
+            self._engine, session, greeting, await self._engine.choices(session)
+        )
 
     # -- runs without a user
 
@@ -229,7 +240,12 @@ class AsyncMachine:
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
         """As `Machine.outputs`, awaited."""
         records = await self._engine.records(conversation_id)
-        passed = (event for record in records for event in record.events if isinstance(event, TaskPassed))
+        passed = (
+            event
+            for record in records
+            for event in record.events
+            if isinstance(event, TaskPassed)
+        )
         return tuple((event.state, event.output) for event in passed)
 
     def run_stream(
@@ -244,11 +260,18 @@ class AsyncMachine:
         return TurnStream(lambda sink: self._run(start, conversation_id, sink))
 
     async def _run(
-        self, start: _Start, conversation_id: str | None, sink: Observer | None, *, step: bool = False
+        self,
+        start: _Start,
+        conversation_id: str | None,
+        sink: Observer | None,
+        *,
+        step: bool = False,
     ) -> Turn:
         await self._engine.resume_deliveries()
         if self.program.waits:
-            with suppress(LLMFSMError):  # the turn stays due, and `run_due` reports the failure
+            with suppress(
+                LLMFSMError
+            ):  # the turn stays due, and `run_due` reports the failure
                 await self.run_due()
         name = uuid.uuid4().hex if conversation_id is None else conversation_id
         try:
@@ -271,7 +294,9 @@ class AsyncMachine:
         if conversation_id is None or not await self._known(name):
             try:
                 await self._engine.start(opening)
-            except ConversationConflict:  # another caller began the same run at the same time
+            except (
+                ConversationConflict
+            ):  # another caller began the same run at the same time
                 await self._same_input(name, plain)
         elif step:
             given = plain
@@ -280,11 +305,17 @@ class AsyncMachine:
         return turn_of(await self._engine.run(name, sink, step=step, given=given))
 
     async def _known(self, conversation_id: str) -> bool:
-        return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
+        return (
+            await self.store.load(checked_id(conversation_id, "conversation id"))
+            is not None
+        )
 
     async def _same_input(self, conversation_id: str, given: Any) -> None:
         first, *_ = await self._engine.records(conversation_id)
-        if not any(isinstance(event, Started) and event.input == given for event in first.events):
+        if not any(
+            isinstance(event, Started) and event.input == given
+            for event in first.events
+        ):
             raise ConversationConflict(
                 f"run {conversation_id!r} was begun with another input; give none to resume it"
             )
@@ -300,7 +331,9 @@ class AsyncMachine:
     ) -> Turn:
         """As `Machine.answer`, awaited."""
         return turn_of(
-            await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id, step=step)
+            await self._engine.answer(
+                conversation_id, value, pause_id=pause, request_id=request_id, step=step
+            )
         )
 
     async def export(self, conversation_id: str) -> str:
@@ -316,11 +349,19 @@ class AsyncMachine:
         await self._engine.resume_deliveries(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
-        left: dict[str, LLMFSMError | None] = {}  # conversations that stay due, each with one row or more
+        left: dict[
+            str, LLMFSMError | None
+        ] = {}  # conversations that stay due, each with one row or more
         limit, more = 100, True
         while more:
-            rows = await self.store.due(moment, limit, self._engine.versions.current.name)
-            waiting = [name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in left]
+            rows = await self.store.due(
+                moment, limit, self._engine.versions.current.name
+            )
+            waiting = [
+                name
+                for name in dict.fromkeys(row.conversation_id for row in rows)
+                if name not in left
+            ]
             for name in waiting:
                 try:
                     result = await self._engine.run_due(name, moment)
@@ -353,11 +394,13 @@ class AsyncMachine:
             >>> async def of_ada():
             ...     async with AsyncMachine.from_file("pizza.json", model="offline") as machine:
             ...         await machine.start(conversation_id="visit-1", metadata={"user": "ada"})
-            ...         return await machine.conversations(metadata={"user": "ada"}, order="-updated")
-            >>> [line.conversation_id for line in asyncio.run(of_ada())]
+            ...         return await machine.conversations(metadata={"user": "ada"},
+            order="-updated") >>> [line.conversation_id for line in asyncio.run(of_ada())]
             ['visit-1']
         """
-        return await self.store.list(query_of(wanted, after=after, limit=limit, order=order))
+        return await self.store.list(
+            query_of(wanted, after=after, limit=limit, order=order)
+        )
 
     async def count(self, **wanted: Unpack[Filter]) -> int:
         """As `Machine.count`, awaited."""
@@ -367,7 +410,9 @@ class AsyncMachine:
         """As `Machine.delete_matching`, awaited."""
         query = query_of(wanted, limit=DELETED_AT_ONCE)
         if query == ListQuery(limit=DELETED_AT_ONCE):
-            raise ValueError("say which conversations to delete: give a filter, such as metadata=")
+            raise ValueError(
+                "say which conversations to delete: give a filter, such as metadata="
+            )
         deleted, before = 0, -1
         while deleted != before:  # until a whole round finds none
             before = deleted
@@ -381,7 +426,9 @@ class AsyncMachine:
         found = await engine.versions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
 
-    async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
+    async def migrate(
+        self, conversation_id: str, *, dry_run: bool = False
+    ) -> Migrated | str | None:
         """As `Machine.migrate`, awaited."""
         return await self._engine.migrate(conversation_id, dry=dry_run)
 
@@ -391,7 +438,9 @@ class AsyncMachine:
 
     async def close(self) -> None:
         """As `Machine.close`, awaited. There is no thread to end."""
-        async with AsyncExitStack() as last:  # closes all, the last first, whatever is raised
+        async with (
+            AsyncExitStack() as last
+        ):  # closes all, the last first, whatever is raised
             last.push_async_callback(self.store.close)
             last.push_async_callback(self._toolbox.aclose)
             if hasattr(self.llm, "aclose"):
@@ -402,7 +451,10 @@ class AsyncMachine:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -424,12 +476,16 @@ class AsyncMachine:
         """As `Machine.on`."""
 
         def register(function: Function) -> Function:
-            builder = create_handler(getattr(function, "__name__", repr(function))).at(*points)
+            builder = create_handler(getattr(function, "__name__", repr(function))).at(
+                *points
+            )
             builder.with_priority(priority)
             if state is not None:
                 builder.on_state(*([state] if isinstance(state, str) else state))
             if target is not None:
-                builder.on_target_state(*([target] if isinstance(target, str) else target))
+                builder.on_target_state(
+                    *([target] if isinstance(target, str) else target)
+                )
             if critical:
                 builder.as_critical()
             if timeout is not None:
@@ -439,13 +495,19 @@ class AsyncMachine:
 
         return register
 
-    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    def tool(
+        self, function: Callable[..., Any] | None = None, /, **options: Any
+    ) -> Any:
         """As `Machine.tool`."""
         return (
-            self.tools.register(**options) if function is None else self.tools.register(function, **options)
+            self.tools.register(**options)
+            if function is None
+            else self.tools.register(function, **options)
         )
 
-    def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    def function(
+        self, function: Callable[..., Any] | None = None, /, *, name: str | None = None
+    ) -> Any:
         """As `Machine.function`."""
         if function is None:
             return partial(self.functions.register, name=name)
@@ -462,7 +524,8 @@ def _compiled(
 
 
 def _resolved_model(definition: Definition, settings: MachineSettings) -> LLM:
-    """Resolve the model and its fallbacks. An explicit model comes before the environment and the definition."""
+    """Resolve the model and its fallbacks. An explicit model comes before the environment and the
+    definition."""
     model = settings["model"]
     if model is None and not os.environ.get("LLM_FSM_MODEL"):
         model = definition.model.name
@@ -475,7 +538,9 @@ def _resolved_model(definition: Definition, settings: MachineSettings) -> LLM:
     )
 
 
-def _registered_tools(tools: ToolRegistry | Iterable[Callable[..., Any]]) -> ToolRegistry:
+def _registered_tools(
+    tools: ToolRegistry | Iterable[Callable[..., Any]],
+) -> ToolRegistry:
     """Return the caller's registry, or make one of functions."""
     if isinstance(tools, ToolRegistry):
         return tools

@@ -1,7 +1,7 @@
 """Merge messages of one conversation that come close together into one turn.
 
-People send "hello", "I need a room" and "for two" within seconds. One turn answers all of them. Only messages that
-reach the same process and event loop are merged.
+People send "hello", "I need a room" and "for two" within seconds. One turn answers all of them.
+Only messages that reach the same process and event loop are merged.
 """
 
 from __future__ import annotations
@@ -31,10 +31,19 @@ class _Batch:
         first = self.messages[0]
         if len(self.messages) == 1:
             return first
-        request_id = next((message.request_id for message in self.messages if message.request_id is not None), None)
+        request_id = next(
+            (
+                message.request_id
+                for message in self.messages
+                if message.request_id is not None
+            ),
+            None,
+        )
         text = "\n".join(message.text for message in self.messages)
         merged = tuple((message.request_id, message.text) for message in self.messages)
-        return UserMessage(text=text, time=first.time, request_id=request_id, merged=merged)
+        return UserMessage(
+            text=text, time=first.time, request_id=request_id, merged=merged
+        )
 
     def tell(self, conversation_id: str, event: Event) -> None:
         for sink in self.sinks:
@@ -42,7 +51,8 @@ class _Batch:
 
 
 class Merger:
-    """Messages that wait for others of their conversation, for a number of seconds from the first one."""
+    """Messages that wait for others of their conversation, for a number of seconds from the first
+    one."""
 
     def __init__(self, seconds: float, answer: Answer) -> None:
         self._seconds = seconds
@@ -50,8 +60,11 @@ class Merger:
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
         self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], _Batch] = {}
 
-    async def send(self, conversation_id: str, message: UserMessage, sink: Observer | None) -> TurnResult:
-        """Wait for other messages, and return the turn that answers all. A caller who leaves takes no message along.
+    async def send(
+        self, conversation_id: str, message: UserMessage, sink: Observer | None
+    ) -> TurnResult:
+        """Wait for other messages, and return the turn that answers all. A caller who leaves takes
+        no message along.
 
         Raises:
             ConversationConflict: The request id just arrived with another text.
@@ -68,20 +81,30 @@ class Merger:
             batch.task = asyncio.create_task(self._turn(place, batch))
         return await asyncio.shield(batch.task)
 
-    async def _turn(self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch) -> TurnResult:
+    async def _turn(
+        self, place: tuple[asyncio.AbstractEventLoop, str], batch: _Batch
+    ) -> TurnResult:
         await asyncio.sleep(self._seconds)
-        while (before := self._under_way.get(place)) is not None and before.task is not None:
+        while (
+            before := self._under_way.get(place)
+        ) is not None and before.task is not None:
             await asyncio.wait([before.task])  # later messages join the waiting ones
         self._under_way[place] = self._waiting.pop(place)
         try:
-            return await self._answer(place[1], batch.merged(), batch.tell if batch.sinks else None)
+            return await self._answer(
+                place[1], batch.merged(), batch.tell if batch.sinks else None
+            )
         finally:
             del self._under_way[place]
 
 
 def _repeats(waiting: Sequence[UserMessage], message: UserMessage) -> bool:
     """Return true for a message that waits already, because it was sent twice."""
-    same = [item for item in waiting if item.request_id is not None and item.request_id == message.request_id]
+    same = [
+        item
+        for item in waiting
+        if item.request_id is not None and item.request_id == message.request_id
+    ]
     if any(item.text != message.text for item in same):
         raise ConversationConflict(
             f"request id {message.request_id!r} was already used for another message; use a new id for each message"

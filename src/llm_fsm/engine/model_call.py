@@ -25,16 +25,22 @@ from llm_fsm.turn.tool_results import result_value
 
 _COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
 _LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
-"""The numbers of a reply, and the lowest value of each. Clocks may go back, so `seconds` has none."""
+"""The numbers of a reply, and the lowest value of each. Clocks may go back, so `seconds` has
+none."""
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
 async def ask(
-    llm: LLM, effect: AskModel, left: float | None, whole: float | None, listener: Listener | None = None
+    llm: LLM,
+    effect: AskModel,
+    left: float | None,
+    whole: float | None,
+    listener: Listener | None = None,
 ) -> ModelReply:
     """Ask the model.
 
-    An adapter with a true `keeps_time` ends `complete` in time by itself. `where` is its name in errors.
+    An adapter with a true `keeps_time` ends `complete` in time by itself. `where` is its name in
+    errors.
 
     Args:
         llm: The model.
@@ -51,7 +57,11 @@ async def ask(
     if getattr(llm, "reads_view", False):
         request = replace(request, view=effect.view())
     try:
-        work = llm.complete(request) if listener is None else listened(llm, request, listener)
+        work = (
+            llm.complete(request)
+            if listener is None
+            else listened(llm, request, listener)
+        )
         if left is None or (listener is None and getattr(llm, "keeps_time", False)):
             reply = await work
         else:
@@ -59,7 +69,9 @@ async def ask(
     except DeadlineExceeded as error:
         seconds = in_words(whole or left or 0.0)
         where = getattr(llm, "where", "the model")
-        raise ModelError(f"{where} did not answer within {seconds} seconds", retryable=True) from error
+        raise ModelError(
+            f"{where} did not answer within {seconds} seconds", retryable=True
+        ) from error
     except TimeoutError as error:
         raise _fault(llm, error, retryable=True) from error
     except LLMFSMError:
@@ -73,7 +85,9 @@ async def ask(
     return _checked(llm, reply)
 
 
-async def summarised(function: Callable[..., Any], effect: AskModel, left: float | None) -> ModelReply:
+async def summarised(
+    function: Callable[..., Any], effect: AskModel, left: float | None
+) -> ModelReply:
     """Ask the host's summariser. It returns text or {"summary", "todo_list"}.
 
     Raises:
@@ -82,7 +96,9 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
     about = deepcopy(dict(effect.about or {}))
     try:
         limit = math.inf if left is None else left
-        made = result_value(await called(limit, partial(function, about), thread_of(function)))
+        made = result_value(
+            await called(limit, partial(function, about), thread_of(function))
+        )
     except Exception as error:
         raise ModelError(f"the summarizer failed: {told(error):.500}") from error
     reply = {"summary": made} if isinstance(made, str) else made
@@ -95,12 +111,15 @@ def is_counted(limits: Limits) -> bool:
 
 
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
-    """Name the limits that cannot stop a run, because replies do not report their numbers; None: all can."""
+    """Name the limits that cannot stop a run, because replies do not report their numbers; None:
+    all can."""
     if reply.mode in _UNPAID:
         return None
     lacking = {
         "money": limits.money is not None and not reply.cost and "cost",
-        "tokens": limits.tokens is not None and not (reply.input_tokens or reply.output_tokens) and "tokens",
+        "tokens": limits.tokens is not None
+        and not (reply.input_tokens or reply.output_tokens)
+        and "tokens",
     }
     found = {name: what for name, what in lacking.items() if what}
     if not found:
@@ -114,9 +133,13 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     """Return the reply with the types in which it is stored, so that it can be read again."""
     who = f"the model object {type(llm).__name__}"
     if not isinstance(reply, ModelReply):
-        raise ModelError(f"{who} gave a {type(reply).__name__}; it must give a ModelReply")
+        raise ModelError(
+            f"{who} gave a {type(reply).__name__}; it must give a ModelReply"
+        )
     try:
-        checked = read(plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False)
+        checked = read(
+            plain(reply), ModelReply, f"{who} gave a wrong ModelReply", strict=False
+        )
     except (UnreadableError, TypeError) as error:
         raise ModelError(str(error)) from None
     for name, least in _LEAST:
@@ -127,4 +150,7 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
 
 
 def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:
-    return ModelError(f"the model object {type(llm).__name__} raised {told(error):.500}", retryable=retryable)
+    return ModelError(
+        f"the model object {type(llm).__name__} raised {told(error):.500}",
+        retryable=retryable,
+    )

@@ -1,7 +1,7 @@
 """Observers: functions that receive every event of every machine in this process.
 
-The list of observers is global to the process (see docs/architecture.md). It is empty until a function subscribes, as
-`enable_logging` does.
+The list of observers is global to the process (see docs/architecture.md). It is empty until a
+function subscribes, as `enable_logging` does.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _observers: list[Observer] = []
 class TurnSaved(Event, frozen=True, kw_only=True):
     """A turn is on record. Observers receive this event; no turn record has it.
 
-    `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's number, `state` the
-    state after it, and `seconds` the time that it took.
+    `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's
+    number, `state` the state after it, and `seconds` the time that it took.
     """
 
     definition: str
@@ -38,9 +38,11 @@ class TurnSaved(Event, frozen=True, kw_only=True):
 
 
 class TurnAborted(Event, frozen=True, kw_only=True):
-    """A turn was not finished, and nothing of it is on record. Observers receive this event; no turn record has it.
+    """A turn was not finished, and nothing of it is on record. Observers receive this event; no
+    turn record has it.
 
-    `definition` is the machine's name, `error` the class of the error, and `seconds` the time until then.
+    `definition` is the machine's name, `error` the class of the error, and `seconds` the time until
+    then.
     """
 
     definition: str
@@ -56,15 +58,20 @@ def plain(observer: Observer) -> Observer:
     """
     if is_async(observer):
         name = _name(observer)
-        raise TypeError(f"{name} is async, and nobody would await it: give a plain function (conversation id, event)")
+        raise TypeError(
+            f"{name} is async, and nobody would await it: give a plain function (conversation id, event)"
+        )
     return observer
 
 
 class _ObserverFailed(BaseException):
-    """A caller's own observer raised. It is no Exception, so that it cannot be taken for a model's error."""
+    """A caller's own observer raised. It is no Exception, so that it cannot be taken for a model's
+    error."""
 
 
-async def observed(observer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
+async def observed(
+    observer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]
+) -> T:
     """Await work that reports its events to `observer`. An error of the observer is raised.
 
     Raises:
@@ -81,7 +88,9 @@ async def observed(observer: Observer | None, work: Callable[[Observer | None], 
                 checked(conversation_id, event)
             except Exception as error:
                 failed.append(error)
-        if failed and not isinstance(event, Progressed):  # a host's function reported progress; it did not fail
+        if failed and not isinstance(
+            event, Progressed
+        ):  # a host's function reported progress; it did not fail
             raise _ObserverFailed
 
     try:
@@ -125,7 +134,9 @@ def publish(conversation_id: str, event: Event) -> None:
             try:
                 observer(conversation_id, event)
             except Exception as error:
-                said = f"{_name(observer)}, which observes events, failed: {told(error)}"
+                said = (
+                    f"{_name(observer)}, which observes events, failed: {told(error)}"
+                )
                 warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 

@@ -21,7 +21,8 @@ T = TypeVar("T")
 _CLOSED = "this machine is closed; make another one"
 _NESTED = "a handler or tool waits for the machine that waits for it; await AsyncMachine there"
 _LOOK_UP = 0.5
-"""Seconds after which a waiting thread checks for signals, because they do not interrupt it on every system."""
+"""Seconds after which a waiting thread checks for signals, because they do not interrupt it on
+every system."""
 _LETTING_GO = 5.0
 """Seconds that cancelled work has for its cleanup."""
 
@@ -34,8 +35,8 @@ class Portal:
         self.forks = 0
         """The number of forks between the process that made this and the running one."""
         self._inherited: list[object] = []
-        """Objects of the parent, which are never freed in a forked child, because their cleanup would affect the
-        parent.
+        """Objects of the parent, which are never freed in a forked child, because their cleanup
+        would affect the parent.
         """
         self._restarts = False
         self._restarting = threading.Lock()
@@ -43,7 +44,8 @@ class Portal:
         around_forks(self, Portal._around_fork)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end. An interrupt of the caller cancels it, and waits for its cleanup.
+        """Run a coroutine to its end. An interrupt of the caller cancels it, and waits for its
+        cleanup.
 
         Raises:
             RuntimeError: The portal is stopped, or the loop's own thread would wait for itself.
@@ -58,11 +60,15 @@ class Portal:
             raise RuntimeError(_NESTED)
         try:
             return self._result(self._submit(work))
-        except BaseException:  # an interrupt of the waiting thread must not leave the work running
+        except (
+            BaseException
+        ):  # an interrupt of the waiting thread must not leave the work running
             if inspect.getcoroutinestate(work) != inspect.CORO_CLOSED:
                 with suppress(RuntimeError, CancelledError):  # the portal was stopped
                     self._result(self._submit(_cancelled(work)))
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # interrupted before it was submitted
+            if (
+                inspect.getcoroutinestate(work) == inspect.CORO_CREATED
+            ):  # interrupted before it was submitted
                 work.close()
             raise
 
@@ -73,8 +79,11 @@ class Portal:
                 self.run(freeing())
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last work, cancel the rest and end the thread. Within the loop's own thread, this returns at once."""
-        if self._restarts:  # a forked child that has not used the machine has nothing to free
+        """Run the last work, cancel the rest and end the thread. Within the loop's own thread, this
+        returns at once."""
+        if (
+            self._restarts
+        ):  # a forked child that has not used the machine has nothing to free
             self._restarts = False
             last.close()
         elif self._is_own_thread():
@@ -87,15 +96,23 @@ class Portal:
 
     def _start(self) -> None:
         # The default loop of Windows cannot watch sockets for PostgreSQL.
-        self._loop = asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
+        self._loop = (
+            asyncio.SelectorEventLoop()
+            if sys.platform == "win32"
+            else asyncio.new_event_loop()
+        )
         self._restarts = self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
+        self._thread = threading.Thread(
+            target=self._serve, name="llm_fsm loop", daemon=True
+        )
         self._thread.start()
 
     def _serve(self) -> None:
         loop = self._loop
         while not self._stopping:
-            with suppress(KeyboardInterrupt, SystemExit):  # raised by a task, whose caller receives it
+            with suppress(
+                KeyboardInterrupt, SystemExit
+            ):  # raised by a task, whose caller receives it
                 loop.run_forever()
         for _ in range(2):  # cancelled tasks may have begun new ones
             if tasks := asyncio.all_tasks(loop):
@@ -132,7 +149,8 @@ class Portal:
 
     @contextmanager
     def _around_fork(self) -> Iterator[None]:
-        """Leave the loop to the parent, because a child shares its selector and lacks its thread."""
+        """Leave the loop to the parent, because a child shares its selector and lacks its
+        thread."""
         process = os.getpid()
         yield
         if os.getpid() == process:
@@ -161,9 +179,15 @@ async def _cancelled(work: Coroutine[Any, Any, Any]) -> None:
 
 
 def _check_threads() -> None:
-    """Refuse greenlets in place of threads, because a loop in one would block with the greenlet that waits for it."""
+    """Refuse greenlets in place of threads, because a loop in one would block with the greenlet
+    that waits for it."""
     for library, module, asks, names in (
-        ("gevent", "gevent.monkey", "is_module_patched", ("threading", "select", "queue")),
+        (
+            "gevent",
+            "gevent.monkey",
+            "is_module_patched",
+            ("threading", "select", "queue"),
+        ),
         ("eventlet", "eventlet.patcher", "is_monkey_patched", ("thread", "select")),
     ):
         is_patched = getattr(sys.modules.get(module), asks, None)

@@ -1,8 +1,10 @@
-"""Recover a turn that was interrupted and must be finished before anything else in its conversation.
+"""Recover a turn that was interrupted and must be finished before anything else in its
+conversation.
 
-An accepted answer counts even if the process died while it was carried out. A call that must not run twice may have
-run. A message with a request id will arrive again, and must not repeat finished work. If the journal holds any of
-these, the interrupted turn is played to its end first. A turn that failed and whose caller knows is not resumed.
+An accepted answer counts even if the process died while it was carried out. A call that must not
+run twice may have run. A message with a request id will arrive again, and must not repeat finished
+work. If the journal holds any of these, the interrupted turn is played to its end first. A turn
+that failed and whose caller knows is not resumed.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from llm_fsm.turn.pipeline import (
 )
 
 Trigger = UserMessage | Update | Resume | Answer | Due
-"""The inputs that begin a turn of an existing conversation. The journal of the turn can resume each of them."""
+"""The inputs that begin a turn of an existing conversation. The journal of the turn can resume each
+of them."""
 
 KINDS: Mapping[type[Trigger], Kind] = {
     UserMessage: "message",
@@ -42,7 +45,8 @@ KINDS: Mapping[type[Trigger], Kind] = {
 
 
 class UnderWay(NamedTuple):
-    """The turn in a journal: its first entry (None: there is none), and true if it must be finished.
+    """The turn in a journal: its first entry (None: there is none), and true if it must be
+    finished.
 
     `blank`: the journal is empty.
     """
@@ -82,14 +86,31 @@ def identity(trigger: Trigger, pause: Paused | None = None) -> dict[str, Any]:
     document: dict[str, Any]
     match trigger:
         case UserMessage():
-            document = {"kind": "message", "request_id": trigger.request_id, "text": trigger.text}
+            document = {
+                "kind": "message",
+                "request_id": trigger.request_id,
+                "text": trigger.text,
+            }
             document |= {"picked": True} if trigger.picked else {}
-            document |= {"merged": [list(part) for part in trigger.merged]} if trigger.merged else {}
+            document |= (
+                {"merged": [list(part) for part in trigger.merged]}
+                if trigger.merged
+                else {}
+            )
         case Update():
-            document = {"kind": "update", "request_id": trigger.request_id, "values": dict(trigger.context)}
+            document = {
+                "kind": "update",
+                "request_id": trigger.request_id,
+                "values": dict(trigger.context),
+            }
             document |= {"state": trigger.state, "text": trigger.text}
         case Answer():
-            document = {"kind": "answer", "id": asked, "value": trigger.value, "request_id": trigger.request_id}
+            document = {
+                "kind": "answer",
+                "id": asked,
+                "value": trigger.value,
+                "request_id": trigger.request_id,
+            }
             document |= {"step_only": True} if trigger.step else {}
         case Resume():
             document = {"kind": "run", **({"step_only": True} if trigger.step else {})}
@@ -109,7 +130,11 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
         "input": opening.input,
         "memory": initial_memory(opening.background, opening.memory),
         **({"shared": initial_shared(opening.shared)} if opening.shared else {}),
-        **({"history": [list(said) for said in opening.history]} if opening.history else {}),
+        **(
+            {"history": [list(said) for said in opening.history]}
+            if opening.history
+            else {}
+        ),
         **({"timezone": opening.timezone} if opening.timezone else {}),
         **({"metadata": dict(opening.metadata)} if opening.metadata else {}),
     }
@@ -125,12 +150,26 @@ def interrupted(first: Mapping[str, Any], pause: Paused | None) -> Trigger | Non
     kind, time, request_id = first["kind"], first["time"], first.get("request_id")
     step = first.get("step_only", False)
     if kind == "message":
-        merged = tuple((request_id, text) for request_id, text in first.get("merged", ()))
+        merged = tuple(
+            (request_id, text) for request_id, text in first.get("merged", ())
+        )
         picked = first.get("picked", False)
-        return UserMessage(text=first["text"], time=time, request_id=request_id, picked=picked, merged=merged)
+        return UserMessage(
+            text=first["text"],
+            time=time,
+            request_id=request_id,
+            picked=picked,
+            merged=merged,
+        )
     if kind == "update":
         text, state = first["text"], first["state"]
-        return Update(time=time, request_id=request_id, context=first["values"], state=state, text=text)
+        return Update(
+            time=time,
+            request_id=request_id,
+            context=first["values"],
+            state=state,
+            text=text,
+        )
     if kind == "run":
         return Resume(time=time, step=step, input=first.get("input"))
     if pause is None or first.get("id") != pause.id:

@@ -18,11 +18,12 @@ TIMEOUT = 120.0
 
 
 class MachineSettings(TypedDict, total=False):
-    """The settings of `Machine` and `AsyncMachine`, as keyword arguments. `DEFAULTS` has the values of missing ones."""
+    """The settings of `Machine` and `AsyncMachine`, as keyword arguments. `DEFAULTS` has the values
+    of missing ones."""
 
     model: str | LLM | None
-    """"provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`. None takes
-    LLM_FSM_MODEL, or the model that the definition names."""
+    """"provider/model", "offline", "scripted:FILE", "replay:FILE", or an object with `complete`.
+    None takes LLM_FSM_MODEL, or the model that the definition names."""
     base_url: str | None
     """The URL of an OpenAI-compatible server. The machine calls it directly."""
     api_key: str | None
@@ -43,28 +44,30 @@ class MachineSettings(TypedDict, total=False):
     fallbacks: Sequence[str | LLM]
     """Models to call in this order if the one before fails for good."""
     timeout: float | None
-    """Seconds for a whole turn. In a run without a user, it applies to each model call. None: no limit."""
+    """Seconds for a whole turn. In a run without a user, it applies to each model call. None: no
+    limit."""
     merge_within: float | None
-    """Seconds. One turn answers all messages of a conversation that arrive within this time, and each sender gets
-    that turn. Every message waits this long for its answer. None: each message gets its own turn."""
+    """Seconds. One turn answers all messages of a conversation that arrive within this time, and
+    each sender gets that turn. Every message waits this long for its answer. None: each message
+    gets its own turn."""
     error_mode: ErrorMode
     """"raise" stops the turn if a handler fails; "continue" goes on."""
     summaries: bool
     """False turns off summaries of states and of the history."""
     summarizer: Callable[[Any], Any] | None
-    """A function that writes summaries instead of the model. It takes {"of", "happened", "summary", "background"},
-    and returns text or {"summary", "todo_list"}."""
+    """A function that writes summaries instead of the model. It takes {"of", "happened", "summary",
+    "background"}, and returns text or {"summary", "todo_list"}."""
     clock: Callable[[], float] | None
     """A function that returns seconds since the epoch."""
     on_change: str | Mapping[str, Any]
-    """The policy for conversations of another version of the definition. "pin" finishes them on their version,
-    "reject" refuses them, and "migrate" moves them to this version. A map {"states": {old: new}, "keys": {old: new,
-    or None to drop}} also migrates them."""
+    """The policy for conversations of another version of the definition. "pin" finishes them on
+    their version, "reject" refuses them, and "migrate" moves them to this version. A map {"states":
+    {old: new}, "keys": {old: new, or None to drop}} also migrates them."""
     flows: Mapping[str, Registered] | None
     """Definitions by the names that subflows call."""
     prompt: str
-    """"whole" shows the model all states in every turn, in a system message that never changes. Use it if the
-    provider caches prompts."""
+    """"whole" shows the model all states in every turn, in a system message that never changes. Use
+    it if the provider caches prompts."""
 
 
 DEFAULTS: MachineSettings = {
@@ -103,7 +106,9 @@ def check_names(given: MachineSettings, called: str) -> None:
     for name in given:
         if name not in DEFAULTS:
             hint = suggestion(name, DEFAULTS, "the settings are")
-            raise TypeError(f"{called}() got an unexpected keyword argument {name!r}; {hint}")
+            raise TypeError(
+                f"{called}() got an unexpected keyword argument {name!r}; {hint}"
+            )
 
 
 def complete(given: MachineSettings) -> MachineSettings:
@@ -114,7 +119,9 @@ def complete(given: MachineSettings) -> MachineSettings:
     """
     chosen: MachineSettings = {**DEFAULTS, **given}
     if chosen["error_mode"] not in ("continue", "raise"):
-        raise ValueError(f"error_mode is 'continue' or 'raise', not {chosen['error_mode']!r}")
+        raise ValueError(
+            f"error_mode is 'continue' or 'raise', not {chosen['error_mode']!r}"
+        )
     if chosen["prompt"] not in ("state", "whole"):
         raise ValueError(f"prompt is 'state' or 'whole', not {chosen['prompt']!r}")
     return chosen

@@ -1,7 +1,8 @@
 """Stream the text of a turn as soon as its move has been checked.
 
-A refused move never shows text. Text is provisional until the turn is saved. If the turn ends with another text, the
-shown text is withdrawn and replaced. This happens if a reply breaks off, or a limit is reached after the move.
+A refused move never shows text. Text is provisional until the turn is saved. If the turn ends with
+another text, the shown text is withdrawn and replaced. This happens if a reply breaks off, or a
+limit is reached after the move.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.turn.reply.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]
-"""Returns the text before a reply's own, from the head of the reply; None: its text must not be shown."""
+"""Returns the text before a reply's own, from the head of the reply; None: its text must not be
+shown."""
 
 
 class MessageStream:

@@ -1,7 +1,7 @@
 """The front door without asyncio: its methods wait for their results.
 
-It is a facade. Each machine keeps one event loop in its own thread. So turns of several threads run side by side,
-and connections are reused. See `llm_fsm.engine.portal`.
+It is a facade. Each machine keeps one event loop in its own thread. So turns of several threads run
+side by side, and connections are reused. See `llm_fsm.engine.portal`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from llm_fsm.turn.effects import Point
 
 
 class SyncStream:
-    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is set.
+    """The events of one turn as they happen. After the last event, the turn is saved and `turn` is
+    set.
 
-    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels the turn, unless it
-    is saved already; `Conversation.turns` shows which. You can iterate over a stream once, because it is one message.
+    Text arrives as `MessageDelta`, and is provisional until then. Leaving the loop early cancels
+    the turn, unless it is saved already; `Conversation.turns` shows which. You can iterate over a
+    stream once, because it is one message.
 
     Raises:
         RuntimeError: You iterate a second time, or in another process after a fork.
@@ -56,9 +58,12 @@ class SyncStream:
         events, forks = aiter(self._stream), self._portal.forks
 
         async def following() -> list[Event]:
-            """Return the next event and all that wait, because each trip to the loop costs more than an event."""
+            """Return the next event and all that wait, because each trip to the loop costs more
+            than an event."""
             try:
-                found = [await anext(events)]  # with a default, Python 3.11 dies where it is cancelled at its beginning
+                found = [
+                    await anext(events)
+                ]  # with a default, Python 3.11 dies where it is cancelled at its beginning
                 while self._stream._waiting:
                     found.append(await anext(events))
             except StopAsyncIteration:
@@ -73,10 +78,14 @@ class SyncStream:
                         raise RuntimeError(
                             "this stream began before its process was forked, and continues in the other one"
                         )
-            if self._stream.turn is None:  # closing the machine ended the stream in between two events
+            if (
+                self._stream.turn is None
+            ):  # closing the machine ended the stream in between two events
                 raise CancelledError
         finally:
-            close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
+            close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(
+                events, "aclose", None
+            )
             if close is not None and self._portal.forks == forks:
                 self._portal.let_go(close)
 
@@ -84,9 +93,9 @@ class SyncStream:
 class Conversation:
     """One conversation with a user: send messages, and read its state.
 
-    `state`, `context` and the other properties are read from the store each time. They raise ConversationNotFound if
-    the conversation was deleted; `history` and `turns` are then empty. `Machine.start` and `Machine.resume` make
-    conversations.
+    `state`, `context` and the other properties are read from the store each time. They raise
+    ConversationNotFound if the conversation was deleted; `history` and `turns` are then empty.
+    `Machine.start` and `Machine.resume` make conversations.
     """
 
     def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
@@ -151,7 +160,8 @@ class Conversation:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The working memory as JSON: bucket number to text, and `background`, without empty ones."""
+        """The working memory as JSON: bucket number to text, and `background`, without empty
+        ones."""
         return self._fresh().memory
 
     @property
@@ -161,20 +171,23 @@ class Conversation:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Every turn on record, undone or not, with its events. The context of each is the current one."""
+        """Every turn on record, undone or not, with its events. The context of each is the current
+        one."""
         return self._portal.run(self._conversation.turns())
 
     def send(self, text: str | Choice, *, request_id: str | None = None) -> Turn:
         """Send one message, and return the answer.
 
-        After an error, nothing has changed, and you may send the same message again. There are two exceptions. A
-        HandlerError at END_CONVERSATION comes after the turn is stored. If a store's server is gone for good, the
-        result is unknown. With a `request_id`, the message is then answered once.
+        After an error, nothing has changed, and you may send the same message again. There are two
+        exceptions. A HandlerError at END_CONVERSATION comes after the turn is stored. If a store's
+        server is gone for good, the result is unknown. With a `request_id`, the message is then
+        answered once.
 
         Args:
-            text: The message, or one of the `choices` of the turn before. A choice whose value is certain needs no
-                model call.
-            request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded turn.
+            text: The message, or one of the `choices` of the turn before. A choice whose value is
+                certain needs no model call.
+            request_id: Your id of the message, 1 to 200 characters. The same id gives the recorded
+                turn.
 
         Returns:
             The turn, with the answer in `text`.
@@ -183,8 +196,8 @@ class Conversation:
             ValueError: The message is empty or too long, or the request id is wrong.
             ConversationEnded: The conversation is over.
             ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The request id belongs to another message, the definition changed, or the run waits
-                for an answer.
+            ConversationConflict: The request id belongs to another message, the definition changed,
+                or the run waits for an answer.
             ModelError: The model failed.
             HandlerError: A handler failed and stopped the turn.
             StoreError: The store failed.
@@ -198,7 +211,9 @@ class Conversation:
         """
         return self._portal.run(self._conversation.send(text, request_id=request_id))
 
-    def stream(self, text: str | Choice, *, request_id: str | None = None) -> SyncStream:
+    def stream(
+        self, text: str | Choice, *, request_id: str | None = None
+    ) -> SyncStream:
         """Send one message, and return the events of its turn as they happen.
 
         Args:
@@ -206,8 +221,8 @@ class Conversation:
             request_id: Your id of the message. The same id gives the recorded turn and its events.
 
         Returns:
-            The stream. Iterating over it sends the message, and raises the errors of `send`. Its `turn` is set after
-            the last event.
+            The stream. Iterating over it sends the message, and raises the errors of `send`. Its
+            `turn` is set after the last event.
 
         Example:
             >>> from llm_fsm.events import MessageDelta
@@ -217,9 +232,13 @@ class Conversation:
             >>> stream.turn.state
             'done'
         """
-        return SyncStream(self._machine, self._conversation.stream(text, request_id=request_id))
+        return SyncStream(
+            self._machine, self._conversation.stream(text, request_id=request_id)
+        )
 
-    def answer(self, value: object, *, pause: str | None = None, request_id: str | None = None) -> Turn:
+    def answer(
+        self, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> Turn:
         """Answer the pause of the run, and continue the run.
 
         Args:
@@ -233,11 +252,14 @@ class Conversation:
         Raises:
             ValueError: The answer does not fit the schema of `paused`.
             ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ConversationConflict: The pause was answered or has expired, or the run waits for
+                nothing.
             ModelError: The model failed. Nothing has changed, and you may answer again.
             StoreError: The store failed.
         """
-        return self._portal.run(self._conversation.answer(value, pause=pause, request_id=request_id))
+        return self._portal.run(
+            self._conversation.answer(value, pause=pause, request_id=request_id)
+        )
 
     def stream_answer(
         self, value: object, *, pause: str | None = None, request_id: str | None = None
@@ -252,16 +274,22 @@ class Conversation:
         Returns:
             The stream. Iterating over it gives the answer, and raises the errors of `answer`.
         """
-        stream = self._conversation.stream_answer(value, pause=pause, request_id=request_id)
+        stream = self._conversation.stream_answer(
+            value, pause=pause, request_id=request_id
+        )
         return SyncStream(self._machine, stream)
 
     def update(
-        self, context: Mapping[str, Any] | None = None, state: str | None = None, *, request_id: str | None = None
+        self,
+        context: Mapping[str, Any] | None = None,
+        state: str | None = None,
+        *,
+        request_id: str | None = None,
     ) -> Turn:
         """Change a conversation between messages, for example from a webhook or for an operator.
 
-        Automatic transitions, deciding states and tasks run as after a message. The text of the turn holds only fixed
-        replies, because nobody asked anything.
+        Automatic transitions, deciding states and tasks run as after a message. The text of the
+        turn holds only fixed replies, because nobody asked anything.
 
         Args:
             context: Values by key; None deletes a key. Their source is `host`.
@@ -275,9 +303,12 @@ class Conversation:
             ValueError: A value is refused, there is no such state, or nothing is to be changed.
             ConversationEnded: The conversation is over.
             ConversationNotFound: The conversation was deleted.
-            ConversationConflict: The request id belongs to something else, or the run waits and cannot be moved.
+            ConversationConflict: The request id belongs to something else, or the run waits and
+                cannot be moved.
         """
-        return self._portal.run(self._conversation.update(context, state, request_id=request_id))
+        return self._portal.run(
+            self._conversation.update(context, state, request_id=request_id)
+        )
 
     def say(self, text: str, *, request_id: str | None = None) -> Turn:
         """Say something to the user between messages, also after the end.
@@ -303,7 +334,8 @@ class Conversation:
 
         Raises:
             ConversationNotFound: The conversation was deleted.
-            ModelError: The model failed while the interrupted turn was finished. The conversation is then unchanged.
+            ModelError: The model failed while the interrupted turn was finished. The conversation
+                is then unchanged.
             HandlerError: A handler failed.
             StoreError: The store failed.
         """
@@ -314,12 +346,14 @@ class Conversation:
 
         The undo is an event on record. Effects of the turn's tools and handlers outside stay.
 
-        An interrupted turn that had acted is finished first, and is the last one. A conversation that had ended
-        continues. Its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
+        An interrupted turn that had acted is finished first, and is the last one. A conversation
+        that had ended continues. Its END_CONVERSATION handlers have run, and run again when it ends
+        again. The turn's `request_id`
         stays used: the same message gets the recorded answer.
 
         Raises:
-            ConversationConflict: There is no turn, or the turn cannot be undone because its definition is unknown.
+            ConversationConflict: There is no turn, or the turn cannot be undone because its
+                definition is unknown.
             ConversationNotFound: The conversation was deleted.
             StoreError: The store failed.
         """
@@ -333,8 +367,9 @@ def _close(machine: AsyncMachine, portal: Portal) -> None:
 class Machine:
     """A definition with a model and a store, ready for conversations.
 
-    Its methods wait for their results. You may call them from several threads; turns of different conversations run
-    side by side. A machine that you do not close closes itself when nothing refers to it any more, or at exit.
+    Its methods wait for their results. You may call them from several threads; turns of different
+    conversations run side by side. A machine that you do not close closes itself when nothing
+    refers to it any more, or at exit.
 
     Args:
         definition: The definition.
@@ -375,14 +410,16 @@ class Machine:
         """Make a machine from a definition file.
 
         Args:
-            path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are relative to it.
+            path: The JSON file. Comments and trailing commas are allowed. Paths in its subflows are
+                relative to it.
             settings: See `llm_fsm.engine.settings.MachineSettings`.
 
         Returns:
             The machine.
 
         Raises:
-            DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
+            DefinitionError: The file cannot be read, or the definition cannot be used. The error
+                has all findings.
             ConfigurationError: The model, the store or the key cannot be used.
             ValueError: A setting has a wrong value.
             TypeError: A setting is unknown or has a wrong type.
@@ -460,21 +497,25 @@ class Machine:
             greet: False begins without a message to the user.
             state: Id of the state to begin in; None is the initial state.
             background: The purpose of the work; see `llm_fsm.session.memory.Background`.
-            on_event: A plain function of (conversation id, event), called on another thread. It receives the greeting's
-                events as they happen, and its text as `MessageDelta`.
-            history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are user and assistant,
-                and the last message is not the user's. Prompts show them, and `chat.history` begins with them.
-            timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes the definition's.
-            metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user": "ada"}. They never
-                change, and neither prompts nor conditions see them. At most 16 keys of 1 to 64 letters, digits, `_`,
-                `-` and `.`, with texts of 1 to 512 characters.
+            on_event: A plain function of (conversation id, event), called on another thread. It
+                receives the greeting's events as they happen, and its text as `MessageDelta`.
+            history: Earlier messages from elsewhere, as (role, text) pairs or messages. Roles are
+                user and assistant, and the last message is not the user's. Prompts show them, and
+                `chat.history` begins with them.
+            timezone: The user's time zone as an IANA name, for dates and times in prompts. "" takes
+                the definition's.
+            metadata: Labels for `conversations`, `count` and `delete_matching`, such as {"user":
+                "ada"}. They never change, and neither prompts nor conditions see them. At most 16
+                keys of 1 to 64 letters, digits, `_`, `-` and `.`, with texts of 1 to 512
+                characters.
 
         Returns:
             The conversation. Its `greeting` is the first message to the user.
 
         Raises:
             ConversationConflict: The id exists.
-            ValueError: The id, the context, the state, the history, the time zone or the metadata is wrong.
+            ValueError: The id, the context, the state, the history, the time zone or the metadata
+                is wrong.
             ConfigurationError: A tool or function that the definition names is missing.
             ModelError: The model failed. As after any error, nothing is stored.
             TypeError: `on_event` is async. An error that it raises is raised.
@@ -514,7 +555,9 @@ class Machine:
             ConversationNotFound: There is no conversation with this id.
             UnreadableError: A part of it is damaged.
         """
-        return Conversation(self, self._portal.run(self._machine.resume(conversation_id)))
+        return Conversation(
+            self, self._portal.run(self._machine.resume(conversation_id))
+        )
 
     def run(
         self,
@@ -532,8 +575,9 @@ class Machine:
         Args:
             input: The input of the first task, any JSON value.
             context: The first values of the context, by key.
-            conversation_id: The id of the run; None makes a new one. An id that exists resumes that run, after a crash
-                too, and repeats no finished work. A run that waits or is over stays as it is.
+            conversation_id: The id of the run; None makes a new one. An id that exists resumes that
+                run, after a crash too, and repeats no finished work. A run that waits or is over
+                stays as it is.
             background: The purpose of the work, as JSON; see `llm_fsm.session.memory.Background`.
             state: Id of the state to begin in; None is the initial state.
             shared: Values that states share.
@@ -549,7 +593,13 @@ class Machine:
             ValueError: The input or another value is wrong.
         """
         running = self._machine.run(
-            input, context, conversation_id, background, state=state, shared=shared, memory=memory
+            input,
+            context,
+            conversation_id,
+            background,
+            state=state,
+            shared=shared,
+            memory=memory,
         )
         return self._portal.run(running)
 
@@ -587,7 +637,13 @@ class Machine:
             ValueError: The input or another value is wrong.
         """
         running = self._machine.step(
-            input, context, conversation_id, background, state=state, shared=shared, memory=memory
+            input,
+            context,
+            conversation_id,
+            background,
+            state=state,
+            shared=shared,
+            memory=memory,
         )
         return self._portal.run(running)
 
@@ -620,7 +676,9 @@ class Machine:
         Returns:
             The stream. Iterating over it runs the machine, and raises the errors of `run`.
         """
-        return SyncStream(self, self._machine.run_stream(input, context, conversation_id, background))
+        return SyncStream(
+            self, self._machine.run_stream(input, context, conversation_id, background)
+        )
 
     def answer(
         self,
@@ -646,11 +704,14 @@ class Machine:
         Raises:
             ValueError: The answer does not fit the schema of the pause.
             ConversationNotFound: There is no conversation with this id.
-            ConversationConflict: The pause was answered or has expired, or the run waits for nothing.
+            ConversationConflict: The pause was answered or has expired, or the run waits for
+                nothing.
             ModelError: The model failed. Nothing has changed, and you may answer again.
         """
         return self._portal.run(
-            self._machine.answer(conversation_id, value, pause=pause, request_id=request_id, step=step)
+            self._machine.answer(
+                conversation_id, value, pause=pause, request_id=request_id, step=step
+            )
         )
 
     def export(self, conversation_id: str) -> str:
@@ -688,8 +749,8 @@ class Machine:
     def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Fire every time-out and reminder of this machine's conversations that is due.
 
-        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also sends undelivered
-        events to sinks, in the background.
+        Time-outs and reminders do not fire by themselves. Call this about once a minute. It also
+        sends undelivered events to sinks, in the background.
 
         Args:
             now: Seconds since the epoch; None is the current time.
@@ -712,20 +773,24 @@ class Machine:
         """List conversations of the store.
 
         Args:
-            after: Start after this id, or after this line; None starts at the first conversation. An order by time
-                needs the line.
+            after: Start after this id, or after this line; None starts at the first conversation.
+                An order by time needs the line.
             limit: At most this many conversations. To read on, pass the last line as `after`.
-            order: "id", or "updated" for the time of the last turn. "-updated" begins with the newest.
-            wanted: Filters that all match: `metadata`, `updated_since`, `updated_before`, `definition`, `state`,
-                `ended`; see `llm_fsm.engine.listing.Filter`.
+            order: "id", or "updated" for the time of the last turn. "-updated" begins with the
+                newest.
+            wanted: Filters that all match: `metadata`, `updated_since`, `updated_before`,
+                `definition`, `state`, `ended`; see `llm_fsm.engine.listing.Filter`.
 
         Returns:
-            One `Listed` for each conversation, with its id, state and times in seconds since the epoch.
+            One `Listed` for each conversation, with its id, state and times in seconds since the
+            epoch.
 
         Raises:
             ValueError: A filter or the order has a wrong value.
         """
-        return self._portal.run(self._machine.conversations(after, limit, order, **wanted))
+        return self._portal.run(
+            self._machine.conversations(after, limit, order, **wanted)
+        )
 
     def count(self, **wanted: Unpack[Filter]) -> int:
         """Count conversations of the store.
@@ -771,7 +836,9 @@ class Machine:
         """
         return self._portal.run(self._machine.definition_of(conversation_id))
 
-    def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
+    def migrate(
+        self, conversation_id: str, *, dry_run: bool = False
+    ) -> Migrated | str | None:
         """Move a conversation to this machine's definition, by the map of `on_change`.
 
         Args:
@@ -779,8 +846,8 @@ class Machine:
             dry_run: True only plans the migration, and changes nothing.
 
         Returns:
-            The event. A sentence if the conversation stays on its own definition: it says why. None if the conversation
-            is over or runs on this definition already.
+            The event. A sentence if the conversation stays on its own definition: it says why. None
+            if the conversation is over or runs on this definition already.
 
         Raises:
             ConversationNotFound: There is no conversation with this id.
@@ -804,8 +871,8 @@ class Machine:
     def close(self) -> None:
         """Close all connections and files.
 
-        The machine's thread ends too. Events that sinks have not received yet are sent first, if the sinks take them at
-        once. Others stay in the store. Closing twice does nothing.
+        The machine's thread ends too. Events that sinks have not received yet are sent first, if
+        the sinks take them at once. Others stay in the store. Closing twice does nothing.
         """
         self._closing()
 
@@ -813,7 +880,10 @@ class Machine:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -856,7 +926,12 @@ class Machine:
             ConfigurationError: A state is unknown.
         """
         return self._machine.on(
-            *points, state=state, target=target, priority=priority, critical=critical, timeout=timeout
+            *points,
+            state=state,
+            target=target,
+            priority=priority,
+            critical=critical,
+            timeout=timeout,
         )
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -864,7 +939,8 @@ class Machine:
 
         Args:
             function: The function; None returns a decorator.
-            options: The options of `llm_fsm.tools.registry.make_tool`, such as `name` and `timeout`.
+            options: The options of `llm_fsm.tools.registry.make_tool`, such as `name` and
+                `timeout`.
 
         Returns:
             The function, or a decorator that registers one.
@@ -872,10 +948,17 @@ class Machine:
         Raises:
             ValueError: Another tool has the name, or the function cannot be a tool.
         """
-        return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
+        return (
+            self._machine.tool(**options)
+            if function is None
+            else self._machine.tool(function, **options)
+        )
 
-    def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a check of a key result; see `llm_fsm.tools.task_functions`.
+    def function(
+        self, function: Callable[..., Any] | None = None, /, *, name: str | None = None
+    ) -> Any:
+        """Register a function for `execute` or for a check of a key result; see
+        `llm_fsm.tools.task_functions`.
 
         Args:
             function: The function; None returns a decorator.

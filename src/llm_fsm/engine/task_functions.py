@@ -1,4 +1,5 @@
-"""Run the function of a task. Its questions to models go through the same tool loop as those of the machine."""
+"""Run the function of a task. Its questions to models go through the same tool loop as those of the
+machine."""
 
 from __future__ import annotations
 
@@ -65,28 +66,57 @@ _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 class _Questions:
     """The model calls and tool calls of one function; see `workbench.Asks`."""
 
-    def __init__(self, host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner) -> None:
+    def __init__(
+        self,
+        host: TurnHost,
+        program: CompiledMachine,
+        effect: Execute,
+        running: TurnRunner,
+    ) -> None:
         self.host = host
         self.program = program
         self.effect = effect
         self.running = running
         self.session = effect.session
-        kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
-        self.once = ExactlyOnce(effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun)
-        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
-        replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
-        self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # results of questions by name
-        self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))  # from before a pause
+        kept = (
+            {} if running.journal is None else running.journal.under(f"{effect.key}/")
+        )
+        self.once = ExactlyOnce(
+            effect.log.get(_ONCE, {}),
+            () if running.journal is None else running.journal.begun,
+        )
+        self.log: dict[str, Any] = {
+            **effect.log,
+            _BEGUN: self._begun_before(kept),
+            _ONCE: self.once.log,
+        }
+        replies = [
+            item
+            for item in {**effect.log, **kept}.items()
+            if item[0].endswith(".0") and _WORDS in item[1]
+        ]
+        self.words = {
+            key[:-2]: entry[_WORDS] for key, entry in replies
+        }  # results of questions by name
+        self.answered = frozenset(
+            key[:-2] for key in effect.log if key.endswith(".0")
+        )  # from before a pause
         self._taken: set[str] = set()
-        self._new: set[int] = set()  # tasks that begin with a question without an earlier reply
+        self._new: set[int] = (
+            set()
+        )  # tasks that begin with a question without an earlier reply
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
         self.asked = 0  # running model calls
-        self.began = time.monotonic()  # and the time of replies that the journal returned
+        self.began = (
+            time.monotonic()
+        )  # and the time of replies that the journal returned
         self.bench: Workbench | None = None
         self.on_loop = is_async(host.functions.get(effect.function))
-        self._asked: dict[asyncio.Task[Any] | None, tuple[int, int]] = {}  # task: its number, and its questions so far
+        self._asked: dict[
+            asyncio.Task[Any] | None, tuple[int, int]
+        ] = {}  # task: its number, and its questions so far
         self._closed = False
         self._asking: set[asyncio.Task[Any]] = set()
 
@@ -105,12 +135,18 @@ class _Questions:
             self._asking.discard(task)
 
     async def close(self, left: float) -> None:
-        """End the questions that the function did not wait for, because nobody would record their results.
+        """End the questions that the function did not wait for, because nobody would record their
+        results.
 
-        If it waits for a person, they may finish within `left` seconds, because the function will ask them again.
+        If it waits for a person, they may finish within `left` seconds, because the function will
+        ask them again.
         """
         self._closed = True
-        waits = self.bench is not None and isinstance(self.bench.broke, Break) and not is_cancelled()
+        waits = (
+            self.bench is not None
+            and isinstance(self.bench.broke, Break)
+            and not is_cancelled()
+        )
         if self._asking and waits:
             await asyncio.wait(self._asking, timeout=None if left == math.inf else left)
         for task in self._asking:
@@ -119,9 +155,14 @@ class _Questions:
             await asyncio.wait(self._asking, timeout=GRACE)
 
     def _begun_before(self, kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Return the first question of each task, from before a pause or a crash in this turn; "" if unknown."""
+        """Return the first question of each task, from before a pause or a crash in this turn; ""
+        if unknown."""
         begun: list[str] = list(self.effect.log.get(_BEGUN, ()))
-        known = {int(key.rpartition("/")[2]): entry for key, entry in kept.items() if key.startswith(f"{_BEGUN}/")}
+        known = {
+            int(key.rpartition("/")[2]): entry
+            for key, entry in kept.items()
+            if key.startswith(f"{_BEGUN}/")
+        }
         for place in range(len(begun), max(known, default=-1) + 1):
             begun.append(known[place][_WORDS] if place in known else "")
         return begun
@@ -142,13 +183,16 @@ class _Questions:
         await self.running.journal.keyed(f"{self.effect.key}/{_BEGUN}/{place}", fetch)
 
     def _name(self, task: asyncio.Task[Any], messages: Sequence[LLMMessage]) -> str:
-        """Name a question by its number in its task, so that the name is the same when the function runs again.
+        """Name a question by its number in its task, so that the name is the same when the function
+        runs again.
 
-        Tasks continue in the order in which answers arrive, and so does a queue that tasks share. Questions that had
-        a reply therefore go first. A plain function asks in order.
+        Tasks continue in the order in which answers arrive, and so does a queue that tasks share.
+        Questions that had a reply therefore go first. A plain function asks in order.
         """
         asking = task if self.on_loop else None
-        words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
+        words = sha256(
+            in_unicode([message.to_dict() for message in messages]).encode()
+        ).hexdigest()
         place, number = self._asked.get(asking) or (self._place(words), 0)
         self._asked[asking] = place, number + 1
         name = self._free_name(place, number, words)
@@ -159,29 +203,45 @@ class _Questions:
     def _free_name(self, place: int, number: int, words: str) -> str:
         names = (f"{place}:{later}" if place else str(later) for later in count(number))
         name = next(names)
-        same = [known for known, said in self.words.items() if said == words and known not in self._taken]
+        same = [
+            known
+            for known, said in self.words.items()
+            if said == words and known not in self._taken
+        ]
         if same:
             return name if name in same else same[0]
         if number == 0:
             self._new.add(place)
-        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # the text of a question may differ each time
+        by_place = (
+            place in self._new or len(self.log[_BEGUN]) == 1
+        )  # the text of a question may differ each time
         if name not in self._taken and (by_place or name not in self.words):
             return name
-        return next(later for later in names if later not in self._taken and later not in self.words)
+        return next(
+            later
+            for later in names
+            if later not in self._taken and later not in self.words
+        )
 
     def _place(self, words: str) -> int:
-        """Return the number of the task that begins with this question: the recorded one, or the next."""
+        """Return the number of the task that begins with this question: the recorded one, or the
+        next."""
         begun = self.log[_BEGUN]
         taken = {place for place, _ in self._asked.values()}
         free = [place for place in range(len(begun) + 1) if place not in taken]
-        place: int = next((place for place in free if begun[place : place + 1] == [words]), free[0])
+        place: int = next(
+            (place for place in free if begun[place : place + 1] == [words]), free[0]
+        )
         begun[place : place + 1] = [words]
         return place
 
     async def _answer(self, number: str, question: Question) -> ModelReply:
         available, session = self.host.capabilities.tools, self.session
         if question.functions:
-            further = [self.host.toolbox.registry.add(function).policy for function in question.functions]
+            further = [
+                self.host.toolbox.registry.add(function).policy
+                for function in question.functions
+            ]
             available = available.beside(session.flow, session.state, further)
         turn = TurnState(self.program, session, HostCapabilities(tools=available))
         # the same after an answer, which arrives in another turn
@@ -192,8 +252,12 @@ class _Questions:
         request = replace(
             request,
             tools=request.tools if question.offered is None else question.offered,
-            temperature=request.temperature if question.temperature is None else question.temperature,
-            max_tokens=request.max_tokens if question.max_tokens is None else question.max_tokens,
+            temperature=request.temperature
+            if question.temperature is None
+            else question.temperature,
+            max_tokens=request.max_tokens
+            if question.max_tokens is None
+            else question.max_tokens,
             options=question.options,
         )
         look = model.no_moves(turn)
@@ -201,10 +265,21 @@ class _Questions:
         loop = Loop("task", request, look)
         kept = 0
         while True:
-            run = model.call(turn, "task", request, look) if question.whole else tool_loop.run(turn, loop)
+            run = (
+                model.call(turn, "task", request, look)
+                if question.whole
+                else tool_loop.run(turn, loop)
+            )
             reply = await drive.through(run)
-            since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
-            self.session, kept = fold(self.session, since), len(turn.events)  # beside changes by others
+            since = [
+                event
+                for event in turn.events[kept:]
+                if not isinstance(event, ev.Paused)
+            ]
+            self.session, kept = (
+                fold(self.session, since),
+                len(turn.events),
+            )  # beside changes by others
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
@@ -216,9 +291,17 @@ class _Questions:
         used = self._used()
         if isinstance(effect, AskModel):
             used["llm_calls"] += self.asked
-            reached = [name for name, most in self.program.bounds if name != "seconds" and used[name] >= most]
+            reached = [
+                name
+                for name, most in self.program.bounds
+                if name != "seconds" and used[name] >= most
+            ]
         else:
-            reached = ["tool_calls"] if used["tool_calls"] > self.program.limits.tool_calls else []
+            reached = (
+                ["tool_calls"]
+                if used["tool_calls"] > self.program.limits.tool_calls
+                else []
+            )
         if reached and self.bench is not None:
             raise self.bench.stop(RunLimit(reached[0]))
 
@@ -235,7 +318,9 @@ class _Questions:
             "seconds": time.monotonic() - self.began,
             "money": self.usage.cost,
         }
-        return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
+        return {
+            name: spent + own.get(name, 0) for name, spent in self.effect.used.items()
+        }
 
     def _answered(self, turn: TurnState, fresh: Loop) -> Loop:
         """Put the answer into the paused loop.
@@ -247,11 +332,18 @@ class _Questions:
         pause, work, bench = turn.session.pause, turn.session.work, self.bench
         assert bench is not None
         if pause is None:
-            reached = [event for event in turn.events if isinstance(event, ev.LimitReached)]
+            reached = [
+                event for event in turn.events if isinstance(event, ev.LimitReached)
+            ]
             raise bench.stop(RunLimit(reached[-1].limit))
         found = bench.answer(pause.kind, pause.what, pause.call)
         if found is None:
-            asked = {"kind": pause.kind, "what": pause.what, "call": pause.call, "schema": pause.schema}
+            asked = {
+                "kind": pause.kind,
+                "what": pause.what,
+                "call": pause.call,
+                "schema": pause.schema,
+            }
             raise bench.stop(Break(asked))
         value, newest = found
         loop = fresh.take_up((work.loop if work is not None else None) or {})
@@ -266,7 +358,9 @@ class _Questions:
 class _Drive:
     """Performs the effects of one question. Logged results are not performed again."""
 
-    def __init__(self, questions: _Questions, turn: TurnState, number: str, rounds: int | None) -> None:
+    def __init__(
+        self, questions: _Questions, turn: TurnState, number: str, rounds: int | None
+    ) -> None:
         self.questions = questions
         self.turn = turn
         self.number = number
@@ -275,7 +369,9 @@ class _Drive:
         self.asked = 0
         self.step = 0
 
-    async def through(self, run: Generator[Effect, Result, ModelReply | None]) -> ModelReply | None:
+    async def through(
+        self, run: Generator[Effect, Result, ModelReply | None]
+    ) -> ModelReply | None:
         """Perform effects until the question is answered, pauses, or reaches a limit."""
         result: Result | None = None
         known = False
@@ -283,7 +379,9 @@ class _Drive:
             turn, before = self.turn, (len(self.turn.events), self.turn.tool_calls)
             ended, reply, effect = False, None, None
             memory = self.questions.live_memory()
-            turn.session = replace(turn.session, memory=memory.to_dict())  # the function may have changed it
+            turn.session = replace(
+                turn.session, memory=memory.to_dict()
+            )  # the function may have changed it
             try:
                 effect = next(run) if result is None else run.send(result)
             except StopIteration as stop:
@@ -291,7 +389,10 @@ class _Drive:
             memory.load(turn.session.memory)
             calls = turn.tool_calls - before[1]
             if known:
-                turn.spent_before = {**turn.spent_before, "tool_calls": turn.spent_before.get("tool_calls", 0) - calls}
+                turn.spent_before = {
+                    **turn.spent_before,
+                    "tool_calls": turn.spent_before.get("tool_calls", 0) - calls,
+                }
             else:
                 self.questions.tool_calls += calls
                 self.questions.happened.extend(
@@ -310,10 +411,15 @@ class _Drive:
         if isinstance(effect, AskModel):
             self.asked += 1
             if self.rounds is not None and self.asked > self.rounds:
-                raise RuntimeError(f"the model still called tools after {self.rounds} rounds")
+                raise RuntimeError(
+                    f"the model still called tools after {self.rounds} rounds"
+                )
             if key in questions.log:
                 base = self.turn.spent_before
-                self.turn.spent_before = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
+                self.turn.spent_before = {
+                    **base,
+                    "llm_calls": base.get("llm_calls", 0) - 1,
+                }
                 return entry_reply(questions.log[key]), True
             questions.stop_at_limit(effect)
             questions.asked += 1
@@ -333,7 +439,9 @@ class _Drive:
         due = [call for call in effect.calls if call.id not in results]
         if due:
             questions.stop_at_limit(effect)
-            results |= await once.made(due, self._claimed, partial(questions.running.tools, effect))
+            results |= await once.made(
+                due, self._claimed, partial(questions.running.tools, effect)
+            )
         found = tuple(results[call.id] for call in effect.calls)
         questions.log[key] = [asdict(item) for item in found]
         return ToolResults(results=found), bool(logged) and not due
@@ -350,7 +458,9 @@ class _Drive:
             fetched.append(await running.asked(effect))
             return {**reply_entry(fetched[0]), _WORDS: questions.words[self.number]}
 
-        entry = questions.log[key] = await running.nested(f"{questions.effect.key}/{key}", fetch)
+        entry = questions.log[key] = await running.nested(
+            f"{questions.effect.key}/{key}", fetch
+        )
         if fetched:
             return fetched[0]
         reply = entry_reply(entry)
@@ -358,7 +468,9 @@ class _Drive:
         return reply
 
 
-async def execute(host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner) -> Executed:
+async def execute(
+    host: TurnHost, program: CompiledMachine, effect: Execute, running: TurnRunner
+) -> Executed:
     """Run a function once.
 
     Returns:
@@ -393,7 +505,13 @@ async def execute(host: TurnHost, program: CompiledMachine, effect: Execute, run
     own: _Own | None = None
     error: str | None = None
     try:
-        output = result_value(await called(limit, work if on_loop else partial(function, bench), thread_of(function)))
+        output = result_value(
+            await called(
+                limit,
+                work if on_loop else partial(function, bench),
+                thread_of(function),
+            )
+        )
         own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:
         raise
@@ -416,7 +534,13 @@ async def execute(host: TurnHost, program: CompiledMachine, effect: Execute, run
 
 
 def _executed(
-    questions: _Questions, bench: Workbench, output: Any, error: str | None, seconds: float, *, own: _Own | None
+    questions: _Questions,
+    bench: Workbench,
+    output: Any,
+    error: str | None,
+    seconds: float,
+    *,
+    own: _Own | None,
 ) -> Executed:
     done = Executed(
         happened=tuple(questions.happened),

@@ -23,7 +23,13 @@ from llm_fsm.engine.journal import (
     result_entry,
     without_kind,
 )
-from llm_fsm.engine.observers import Observer, TurnAborted, TurnSaved, is_observed, publish
+from llm_fsm.engine.observers import (
+    Observer,
+    TurnAborted,
+    TurnSaved,
+    is_observed,
+    publish,
+)
 from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
@@ -80,8 +86,9 @@ class TurnResult(NamedTuple):
 class LoadedSession(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
-    `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its journal was read under
-    the same lock, and is empty. `located` are large values of the session that are on record.
+    `pinned` is the SHA-256 of the definition that the store keeps for it, if any. `blank`: its
+    journal was read under the same lock, and is empty. `located` are large values of the session
+    that are on record.
     """
 
     session: Session
@@ -127,17 +134,26 @@ class TurnHost(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
-    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
+    def outgoing(
+        self, record: TurnRecord, session: Session, number: int
+    ) -> tuple[Outgoing, ...]:
         """Return the outbox rows of a turn."""
 
     def committed(self, conversation_id: str) -> None:
         """Deliver the outbox rows of a committed turn."""
 
-    def ask(self, effect: AskModel, left: float | None, listener: ReplyListener | None) -> Awaitable[ModelReply]:
+    def ask(
+        self, effect: AskModel, left: float | None, listener: ReplyListener | None
+    ) -> Awaitable[ModelReply]:
         """Call the model. Await the result at once."""
 
     async def run_handlers(
-        self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
+        self,
+        effect: RunHandlers,
+        left: Any,
+        journal: Journal | None,
+        *,
+        ahead: bool = False,
     ) -> HandlerResults:
         """Run the handlers of a point."""
 
@@ -146,10 +162,16 @@ class TurnHost(Protocol):
 
 
 class TurnRunner:
-    """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the whole."""
+    """One turn. `alone`: no caller waits for it, so the time-out applies to each effect, not to the
+    whole."""
 
     def __init__(
-        self, host: TurnHost, conversation_id: str, sink: Observer | None = None, *, alone: bool = False
+        self,
+        host: TurnHost,
+        conversation_id: str,
+        sink: Observer | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         self.host = host
         self.id = conversation_id
@@ -166,7 +188,11 @@ class TurnRunner:
         """Return the seconds left for the next effect; None: no limit."""
         if self._alone:
             return self.host.timeout
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return (
+            None
+            if self._deadline is None
+            else max(0.0, self._deadline - time.monotonic())
+        )
 
     @asynccontextmanager
     async def lock(self) -> AsyncGenerator[None]:
@@ -181,7 +207,9 @@ class TurnRunner:
 
     def _aborted(self, error: BaseException) -> TurnAborted:
         return TurnAborted(
-            definition=self.host.name, error=type(error).__name__, seconds=time.monotonic() - self._began
+            definition=self.host.name,
+            error=type(error).__name__,
+            seconds=time.monotonic() - self._began,
         )
 
     async def open(self, turn: Entry, at: float, *, blank: bool = False) -> float:
@@ -193,7 +221,9 @@ class TurnRunner:
         if not self.host.journals:
             return at
         journal = Journal(self.host.store, self.id)
-        began = await journal.open(turn, at, acts=bool(self.host.capabilities.points), blank=blank)
+        began = await journal.open(
+            turn, at, acts=bool(self.host.capabilities.points), blank=blank
+        )
         self.journal = journal  # a journal that could not be opened still belongs to the turn before
         return began
 
@@ -202,7 +232,9 @@ class TurnRunner:
         if self._sink is None and not is_observed():
             return
         for event in happened:
-            if not isinstance(event, ev.Progressed):  # told already, when it was reported
+            if not isinstance(
+                event, ev.Progressed
+            ):  # told already, when it was reported
                 self.tell(event)
 
     def tell(self, event: ev.Event) -> None:
@@ -231,13 +263,15 @@ class TurnRunner:
         return step
 
     async def failed(self) -> None:
-        """Record that the turn failed and its caller knows, so that nobody else has to finish it."""
+        """Record that the turn failed and its caller knows, so that nobody else has to finish
+        it."""
         if self.journal is not None:
             with suppress(StoreError):  # the original error matters more
                 await self.journal.fail()
 
     def _listener(self, step: Step, stream: MessageStream) -> ReplyListener | None:
-        """Return the listener of the reply that the step asks for; None if nobody may hear it before it is complete."""
+        """Return the listener of the reply that the step asks for; None if nobody may hear it
+        before it is complete."""
         asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
         if not asks or Point.POST_PROCESSING in self.host.capabilities.points:
             return None
@@ -247,7 +281,9 @@ class TurnRunner:
             while isinstance(trial.effect, RunHandlers):
                 effect = trial.effect
                 try:
-                    found = await self.host.run_handlers(effect, self.left, self.journal, ahead=True)
+                    found = await self.host.run_handlers(
+                        effect, self.left, self.journal, ahead=True
+                    )
                 except HandlerError:
                     return None  # raised again later, if the reply leads there
                 trial = advance(trial, found)
@@ -262,7 +298,9 @@ class TurnRunner:
         if isinstance(effect, AskModel):
             if effect.asked_for == "summary":
                 return self._summary(effect)
-            listener = None if self._stream is None else self._listener(step, self._stream)
+            listener = (
+                None if self._stream is None else self._listener(step, self._stream)
+            )
             if self.journal is None:
                 return self.asked(effect, listener)
             return self._model(self.journal, effect, listener)
@@ -300,9 +338,17 @@ class TurnRunner:
                 if self._alone:
                     raise
                 seconds = max(error.seconds, time.monotonic() - began)
-                return {"unanswered": str(error), "attempts": max(error.attempts, 1), "seconds": seconds}
+                return {
+                    "unanswered": str(error),
+                    "attempts": max(error.attempts, 1),
+                    "seconds": seconds,
+                }
 
-        entry = await fetch() if self.journal is None else await self.journal.once("model", fetch)
+        entry = (
+            await fetch()
+            if self.journal is None
+            else await self.journal.once("model", fetch)
+        )
         return entry_unanswered(entry) if "unanswered" in entry else entry_reply(entry)
 
     def asked(
@@ -315,11 +361,17 @@ class TurnRunner:
         return self._asked_in_time(effect, effect.left, left, listener)
 
     async def _asked_in_time(
-        self, effect: AskModel, limit: float, left: float | None, listener: ReplyListener | None
+        self,
+        effect: AskModel,
+        limit: float,
+        left: float | None,
+        listener: ReplyListener | None,
     ) -> ModelReply | OutOfTime:
         began = time.monotonic()
         try:
-            reply = await self.host.ask(effect, limit if left is None else min(left, limit), listener)
+            reply = await self.host.ask(
+                effect, limit if left is None else min(left, limit), listener
+            )
         except ModelError:
             waited = time.monotonic() - began
             if waited < limit - TICK:
@@ -327,8 +379,11 @@ class TurnRunner:
             return OutOfTime(seconds=waited)
         return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
-    async def tools(self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None) -> ToolResults:
-        """Run a batch of calls, or these of it. Calls whose results the journal has are not made again."""
+    async def tools(
+        self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None
+    ) -> ToolResults:
+        """Run a batch of calls, or these of it. Calls whose results the journal has are not made
+        again."""
 
         async def around(call: PlannedCall, perform: Perform) -> ToolResult:
             if self.journal is None:
@@ -338,11 +393,15 @@ class TurnRunner:
                 return result_entry(await perform())
 
             def lost() -> Mapping[str, Any]:
-                return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
+                return result_entry(
+                    ToolResult(id=call.id, name=call.name, unknown=True)
+                )
 
             begun = lost if call.at_most_once else None
             like = fingerprint(call) if call.at_most_once else ""
-            found = entry_tool(await self.journal.keyed(call.key, fetch, begun=begun, call=like))
+            found = entry_tool(
+                await self.journal.keyed(call.key, fetch, begun=begun, call=like)
+            )
             return found if found.id == call.id else replace(found, id=call.id)
 
         return await self.host.toolbox.run(
@@ -361,18 +420,33 @@ class TurnRunner:
             )
             return {"verdicts": found, "seconds": time.monotonic() - began}
 
-        entry = await fetch() if self.journal is None else await self.journal.once("checks", fetch)
-        found = {name: (bool(said[0]), str(said[1])) for name, said in entry["verdicts"].items()}
+        entry = (
+            await fetch()
+            if self.journal is None
+            else await self.journal.once("checks", fetch)
+        )
+        found = {
+            name: (bool(said[0]), str(said[1]))
+            for name, said in entry["verdicts"].items()
+        }
         return Verdicts(verdicts=found, seconds=entry["seconds"])
 
     async def _route(self, effect: PickRoute) -> Routed:
         async def fetch() -> Mapping[str, Any]:
             began = time.monotonic()
-            label, error = await self.host.functions.route(effect.function, effect.data, self.time_left(effect.left))
+            label, error = await self.host.functions.route(
+                effect.function, effect.data, self.time_left(effect.left)
+            )
             return {"label": label, "error": error, "seconds": time.monotonic() - began}
 
-        entry = await fetch() if self.journal is None else await self.journal.once("route", fetch)
-        return Routed(label=entry["label"], error=entry["error"], seconds=entry["seconds"])
+        entry = (
+            await fetch()
+            if self.journal is None
+            else await self.journal.once("route", fetch)
+        )
+        return Routed(
+            label=entry["label"], error=entry["error"], seconds=entry["seconds"]
+        )
 
     async def _function(self, effect: Execute) -> Executed:
         async def fetch() -> Mapping[str, Any]:
@@ -384,26 +458,46 @@ class TurnRunner:
 
     async def nested(self, key: str, fetch: Any) -> Entry:
         """Get a result under a key of its own, for the work of a function."""
-        entry: Entry = await fetch() if self.journal is None else await self.journal.keyed(key, fetch)
+        entry: Entry = (
+            await fetch()
+            if self.journal is None
+            else await self.journal.keyed(key, fetch)
+        )
         return without_kind(entry)
 
     def time_left(self, limit: float | None) -> float:
-        """Return the seconds that the host's own code may take. `limit` is the time left for the run."""
+        """Return the seconds that the host's own code may take. `limit` is the time left for the
+        run."""
         left = None if self._alone else self.left()
-        return min(math.inf if left is None else left, math.inf if limit is None else limit)
+        return min(
+            math.inf if left is None else left, math.inf if limit is None else limit
+        )
 
     # -- the end
 
     async def commit(
-        self, kind: Kind, session: Session, loaded: LoadedSession, usage: Usage, request_id: str | None = None
+        self,
+        kind: Kind,
+        session: Session,
+        loaded: LoadedSession,
+        usage: Usage,
+        request_id: str | None = None,
     ) -> TurnResult:
         """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
         now = self.host.now()
-        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events), time=now)
+        record = TurnRecord(
+            kind=kind,
+            turn=session.turn,
+            usage=usage,
+            events=tuple(self.events),
+            time=now,
+        )
         number = loaded.version + 1
         posted = self.host.outgoing(record, session, number)
-        lean, large, located = without_large(session, loaded.located, {number: record.events})
+        lean, large, located = without_large(
+            session, loaded.located, {number: record.events}
+        )
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
@@ -418,7 +512,9 @@ class TurnRunner:
                 due=due_rows(session),
                 outbox=posted,
                 definition_sha=session.definition if own else loaded.pinned,
-                definition_text=self.host.document if own and loaded.pinned != session.definition else None,
+                definition_text=self.host.document
+                if own and loaded.pinned != session.definition
+                else None,
                 metadata=session.metadata,
             )
         )

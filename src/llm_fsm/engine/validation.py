@@ -1,4 +1,5 @@
-"""Request validation: messages that stores can keep, and requests that a conversation can take now."""
+"""Request validation: messages that stores can keep, and requests that a conversation can take
+now."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ def checked_message(text: object) -> str:
     if not text.strip():
         raise ValueError("the message is empty")
     if len(text) > MAX_MESSAGE_CHARS:
-        raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
+        raise ValueError(
+            f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read"
+        )
     return mended(text)
 
 
@@ -74,9 +77,13 @@ def checked_history(history: Iterable[Any] | None) -> tuple[tuple[str, str], ...
     """
     found = []
     for said in checked_list(history or (), "history"):
-        role, text = (said.role, said.text) if isinstance(said, Message) else _pair(said)
+        role, text = (
+            (said.role, said.text) if isinstance(said, Message) else _pair(said)
+        )
         if role not in ("user", "assistant"):
-            raise ValueError(f"the roles of a history are user and assistant, not {role!r:.40}")
+            raise ValueError(
+                f"the roles of a history are user and assistant, not {role!r:.40}"
+            )
         found.append((role, checked_message(text)))
     if found and found[-1][0] == "user":
         raise ValueError("the history ends with a message of the user; send that one")
@@ -92,13 +99,17 @@ def checked_timezone(name: str) -> str:
     try:
         return ZoneInfo(name).key if name else ""
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
-        raise ValueError(f"timezone= is an IANA name such as Europe/Berlin, not {name!r:.60}") from error
+        raise ValueError(
+            f"timezone= is an IANA name such as Europe/Berlin, not {name!r:.60}"
+        ) from error
 
 
 def _pair(said: object) -> tuple[object, object]:
     if isinstance(said, tuple | list) and len(said) == 2:
         return said[0], said[1]
-    raise ValueError(f"a message of a history is a pair of role and text, not {said!r:.60}")
+    raise ValueError(
+        f"a message of a history is a pair of role and text, not {said!r:.60}"
+    )
 
 
 def checked_values(values: object) -> dict[str, Any]:
@@ -108,7 +119,9 @@ def checked_values(values: object) -> dict[str, Any]:
         ValueError: They are not.
     """
     if not isinstance(values, Mapping | None):
-        raise ValueError(f"the context is an object of keys and values, not a {type(values).__name__}")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004
+            f"the context is an object of keys and values, not a {type(values).__name__}"
+        )
     try:
         found: dict[str, Any] = to_json_value(dict(values or {}))
     except ValueFault as fault:
@@ -174,7 +187,9 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
     check_known(program, session)
     if given.state is not None and given.state not in program.states:
         known = ", ".join(program.states)
-        raise ValueError(f"there is no state {given.state!r} to move to; the states are {known}")
+        raise ValueError(
+            f"there is no state {given.state!r} to move to; the states are {known}"
+        )
     if given.state is not None and session.pause is not None:
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
@@ -206,7 +221,9 @@ def check_known(program: CompiledMachine, session: Session) -> None:
         )
 
 
-def expected(program: CompiledMachine, session: Session, pause_id: str | None) -> Paused:
+def expected(
+    program: CompiledMachine, session: Session, pause_id: str | None
+) -> Paused:
     """Return the pause that an answer is for.
 
     Raises:
@@ -218,8 +235,14 @@ def expected(program: CompiledMachine, session: Session, pause_id: str | None) -
         return pause
     name = f"conversation {session.conversation_id!r}"
     if session.settled is not None and pause_id in (None, session.settled[0]):
-        how = "was answered already" if session.settled[1] == "answered" else "has expired"
-        raise ConversationConflict(f"what {name} waited for {how}; this answer was not used")
+        how = (
+            "was answered already"
+            if session.settled[1] == "answered"
+            else "has expired"
+        )
+        raise ConversationConflict(
+            f"what {name} waited for {how}; this answer was not used"
+        )
     if pause is not None:
         raise ConversationConflict(
             f"{name} no longer waits for that but for {pause.what!r}; this answer was not used"
@@ -248,5 +271,7 @@ def fitting(pause: Paused, value: object) -> Any:
     plain = checked_answer(value)
     reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
     if reason is not None:
-        raise ValueError(f"the answer does not fit what {pause.what!r} waits for: {reason}")
+        raise ValueError(
+            f"the answer does not fit what {pause.what!r} waits for: {reason}"
+        )
     return plain

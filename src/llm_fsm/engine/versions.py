@@ -1,8 +1,9 @@
 """The definition versions of a machine: a conversation runs on the version that it is pinned to.
 
-A session names its definition by SHA-256, and the store keeps the definitions of its sessions. The policy decides what
-happens to a conversation of another version than the machine's. `pin` plays it to its end on its own version. `migrate`
-carries it over by a map of states and keys if possible. `reject` refuses it.
+A session names its definition by SHA-256, and the store keeps the definitions of its sessions. The
+policy decides what happens to a conversation of another version than the machine's. `pin` plays it
+to its end on its own version. `migrate` carries it over by a map of states and keys if possible.
+`reject` refuses it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from pydantic import ValidationError
 from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
+from llm_fsm.errors import (
+    ConfigurationError,
+    ConversationConflict,
+    DefinitionError,
+    StoreError,
+)
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition
@@ -34,7 +40,8 @@ POLICIES = ("pin", "migrate", "reject")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The treatment of conversations of an older version. `change` is the map that `migrate` uses."""
+    """The treatment of conversations of an older version. `change` is the map that `migrate`
+    uses."""
 
     name: str = "pin"
     change: Change = field(default_factory=Change)
@@ -58,7 +65,9 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
 class DefinitionVersions:
     """The machine's own version, and older versions while they are needed."""
 
-    def __init__(self, services: Services, program: CompiledMachine, policy: Policy) -> None:
+    def __init__(
+        self, services: Services, program: CompiledMachine, policy: Policy
+    ) -> None:
         check_change(policy.change, program)
         self.current = Deployment(services, program)
         self.policy = policy
@@ -66,15 +75,23 @@ class DefinitionVersions:
         self._older: OrderedDict[str, Deployment] = OrderedDict()
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler. It may name states of the machine's own definition, of those that it calls, and mapped
-        ones.
+        """Register a handler. It may name states of the machine's own definition, of those that it
+        calls, and mapped ones.
 
         Raises:
             ConfigurationError: A state seems to be misspelt.
         """
         program = self.current.program
-        states = {state: None for one in (program, *program.flows.values()) for state in one.states}
-        self._services.add_handler(handler, states | dict.fromkeys(self.policy.change.states), self.current.name)
+        states = {
+            state: None
+            for one in (program, *program.flows.values())
+            for state in one.states
+        }
+        self._services.add_handler(
+            handler,
+            states | dict.fromkeys(self.policy.change.states),
+            self.current.name,
+        )
 
     async def find(self, session: Session) -> Deployment | None:
         """Find the version that a conversation is pinned to; None if its definition is unknown."""
@@ -130,7 +147,9 @@ class DefinitionVersions:
 
 def _compiled(identity: str, text: str, like: CompiledMachine) -> CompiledMachine:
     try:
-        return compile_flows(read_document(text), like.prompts, like.pieces or no_pieces)
+        return compile_flows(
+            read_document(text), like.prompts, like.pieces or no_pieces
+        )
     except (ValidationError, DefinitionError) as error:
         raise StoreError(
             f"the definition {identity[:12]} that the store keeps for its conversations cannot be used: {error}"

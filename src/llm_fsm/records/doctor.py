@@ -57,13 +57,19 @@ async def examine(store: Store) -> Sequence[StoreProblem]:
     await store.journalled(_NOBODY)
     await store.outbox(OutboxQuery(limit=1))
     own = getattr(store, "faults", None)
-    found = [StoreProblem(conversation_id="", what=what) for what in (() if own is None else await own())]
+    found = [
+        StoreProblem(conversation_id="", what=what)
+        for what in (() if own is None else await own())
+    ]
     after: str | None = None
     while page := await store.list(ListQuery(after=after, limit=_PAGE)):
         due = await _due(store)
         for line in page:
             whats = await _settled(store, line, due)
-            found += [StoreProblem(conversation_id=line.conversation_id, what=what) for what in whats]
+            found += [
+                StoreProblem(conversation_id=line.conversation_id, what=what)
+                for what in whats
+            ]
         after = page[-1].conversation_id
     return found
 
@@ -83,7 +89,9 @@ async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:
     try:
         async with store.lock(line.conversation_id, _WAIT):
             now = await line_of(store, line.conversation_id)
-            return () if now is None else await _complaints(store, now, await _due(store))
+            return (
+                () if now is None else await _complaints(store, now, await _due(store))
+            )
     except StoreError:  # a store that cannot be written gives no locks
         return found
 
@@ -97,10 +105,16 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     try:
         texts = await store.records(name)
         if loaded.version != len(texts):
-            return (f"its version is {loaded.version}, but it has {len(texts)} records",)
+            return (
+                f"its version is {loaded.version}, but it has {len(texts)} records",
+            )
         session, _ = await SessionReader(store).read(name, loaded.session)
         records = [_parsed(number, text) for number, text in enumerate(texts, 1)]
-        pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
+        pinned = (
+            None
+            if loaded.definition_sha is None
+            else await kept_definition(store, loaded.definition_sha)
+        )
     except UnreadableError as error:
         return (str(error),)
     found = []
@@ -112,11 +126,16 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
         found.append("the listing shows another state than the session has")
     found += listing_faults(line, records, pinned)
     if loaded.definition_sha is not None and pinned is None:
-        found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
+        found.append(
+            f"the definition that it is pinned to, {loaded.definition_sha}, is missing"
+        )
     if not unfit and frozenset(due_rows(session)) != due.get(name, frozenset()):
         found.append("its rows of the due table are not those of its session")
     found += await _outbox_complaints(store, name, records)
-    return [*found, *await _inbox_complaints(store, name, list(zip(texts, records, strict=True)))]
+    return [
+        *found,
+        *await _inbox_complaints(store, name, list(zip(texts, records, strict=True))),
+    ]
 
 
 def _parsed(number: int, text: str) -> TurnRecord:
@@ -126,10 +145,15 @@ def _parsed(number: int, text: str) -> TurnRecord:
         raise UnreadableError(f"record {number} cannot be used: {error}") from error
 
 
-async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnRecord]) -> Sequence[str]:
+async def _outbox_complaints(
+    store: Store, name: str, records: Sequence[TurnRecord]
+) -> Sequence[str]:
     rows = await store.outbox(OutboxQuery(conversation_id=name, limit=_ALL))
     wrong = [row for row in rows if not _tells(row, records)]
-    return [f"what {row.sink!r} has still to be told, {row.key!r}, is not in its records" for row in wrong]
+    return [
+        f"what {row.sink!r} has still to be told, {row.key!r}, is not in its records"
+        for row in wrong
+    ]
 
 
 def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
@@ -142,17 +166,24 @@ def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
         if row.sink == END_HANDLERS:
             return isinstance(told["text"], str)
         event = record.events[told["index"]]
-        return bool(told["event"]["type"] == type(event).__name__ and told["kind"] == record.kind)
+        return bool(
+            told["event"]["type"] == type(event).__name__
+            and told["kind"] == record.kind
+        )
     except (ValueError, LookupError, TypeError):
         return False
 
 
-async def _inbox_complaints(store: Store, name: str, records: Sequence[tuple[str, TurnRecord]]) -> Sequence[str]:
+async def _inbox_complaints(
+    store: Store, name: str, records: Sequence[tuple[str, TurnRecord]]
+) -> Sequence[str]:
     found = []
     for number, (text, record) in enumerate(records, 1):
         request_id = request_of(record)
         if request_id is not None:
             loaded = await store.load(name, request_id)
             if loaded is not None and loaded.recorded != text:
-                found.append(f"request {request_id!r} is not answered by record {number}, which took it")
+                found.append(
+                    f"request {request_id!r} is not answered by record {number}, which took it"
+                )
     return found

@@ -150,17 +150,29 @@ class Explanation:
 
 
 def explain_turn(
-    program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord], number: int | None = None
+    program: CompiledMachine,
+    conversation_id: str,
+    records: Sequence[TurnRecord],
+    number: int | None = None,
 ) -> Explanation | None:
     """Explain a turn that was not undone, without a number the last one; None if there is none."""
     kept = [record for _, record in without_undone(records)]
-    place = next((at for at in reversed(range(len(kept))) if number is None or kept[at].turn == number), None)
+    place = next(
+        (
+            at
+            for at in reversed(range(len(kept)))
+            if number is None or kept[at].turn == number
+        ),
+        None,
+    )
     if place is None:
         return None
     return explain(program, replay(conversation_id, kept[:place]), kept[place].events)
 
 
-def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:
+def explain(
+    program: CompiledMachine, before: Session, events: Iterable[ev.Event]
+) -> Explanation:
     """Explain one turn.
 
     Args:
@@ -194,7 +206,11 @@ class _Account:
             case ev.ModelReplied():
                 self.secrets.update(secrets_in([event], self.program.is_secret))
                 self.stay()
-                self.notes.append(Replied(asked_for=event.asked_for, text=event.text, model=event.model))
+                self.notes.append(
+                    Replied(
+                        asked_for=event.asked_for, text=event.text, model=event.model
+                    )
+                )
             case ev.ReplyRejected():
                 self.decide("model", "", "unreadable", event.reason)
             case ev.MovePicked(target=target):
@@ -211,7 +227,10 @@ class _Account:
                 self.changed(event)
             case ev.ContextRefused():
                 refused = Refused(
-                    key=event.key, reason=event.reason, source=event.source, kept_in=event.kept_in
+                    key=event.key,
+                    reason=event.reason,
+                    source=event.source,
+                    kept_in=event.kept_in,
                 )
                 self.notes.append(refused)
             case ev.LimitReached():
@@ -229,7 +248,9 @@ class _Account:
             turn=self.session.turn,
             state=before.state or self.session.state,
             arrived=self.session.state,
-            user=None if self.user is None else redacted(texts_in(self.secrets), self.user),
+            user=None
+            if self.user is None
+            else redacted(texts_in(self.secrets), self.user),
             notes=tuple(self.masked(item) for item in self.notes),
             fallback=self.fallback,
             outcome=self.session.outcome,
@@ -242,7 +263,13 @@ class _Account:
             self.picked = None
 
     def decide(
-        self, by: str, target: str, outcome: Outcome, reason: str = "", *, taken: str | None = None
+        self,
+        by: str,
+        target: str,
+        outcome: Outcome,
+        reason: str = "",
+        *,
+        taken: str | None = None,
     ) -> None:
         program = self.program.at(self.session) or self.program
         plan = program.states.get(self.session.state)
@@ -256,7 +283,8 @@ class _Account:
                 outcome=outcome,
                 reason=reason,
                 candidates=tuple(
-                    _candidate(program.keys, move, data, taken=move.pointer == taken) for move in moves
+                    _candidate(program.keys, move, data, taken=move.pointer == taken)
+                    for move in moves
                 ),
             )
         )
@@ -270,13 +298,29 @@ class _Account:
         if isinstance(event, ev.FlowReturned):
             self.stay()
             self.notes.append(
-                Went(kind=event.kind, how=event.how, state=event.ended, arrived=event.state, flow=event.flow)
+                Went(
+                    kind=event.kind,
+                    how=event.how,
+                    state=event.ended,
+                    arrived=event.state,
+                    flow=event.flow,
+                )
             )
         elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
-            secrets = {_text(value) for key, value in event.context.items() if self.program.is_secret(key)}
+            secrets = {
+                _text(value)
+                for key, value in event.context.items()
+                if self.program.is_secret(key)
+            }
             self.secrets |= secrets
             self.notes.append(
-                Went(kind=event.kind, how="begun", state=event.state, arrived=event.entered, flow=event.flow)
+                Went(
+                    kind=event.kind,
+                    how="begun",
+                    state=event.state,
+                    arrived=event.entered,
+                    flow=event.flow,
+                )
             )
 
     def changed(self, event: ev.ContextSet) -> None:
@@ -284,15 +328,22 @@ class _Account:
         for key, value in event.values.items():
             if keys.is_secret(key):
                 self.secrets |= {_text(value), *texts_in([value])}
-        values = {key: DOTS if keys.is_secret(key) else value for key, value in event.values.items()}
-        self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
+        values = {
+            key: DOTS if keys.is_secret(key) else value
+            for key, value in event.values.items()
+        }
+        self.notes.append(
+            Changed(source=event.source, values=values, removed=event.removed)
+        )
 
     def masked(self, noted: Noted) -> Noted:
         """Mask a raw reply and values of other keys, which may repeat a secret of the user."""
         secrets = sorted(self.secrets - {""}, key=len, reverse=True)
         found = texts_in(secrets)
         if isinstance(noted, Changed):
-            return replace(noted, values=redacted(found, noted.values, foreign=is_foreign_name))
+            return replace(
+                noted, values=redacted(found, noted.values, foreign=is_foreign_name)
+            )
         if not isinstance(noted, Replied):
             return noted
         text: str = redacted(found, noted.text)
@@ -301,7 +352,9 @@ class _Account:
         return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
 
 
-def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) -> Candidate:
+def _candidate(
+    keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool
+) -> Candidate:
     return Candidate(
         target=move.target,
         description=move.description,
@@ -316,7 +369,9 @@ def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) 
 def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
     """Evaluate one condition again, including parts that the machine skipped."""
     names = dict.fromkeys(guard.keys)
-    holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
+    holds: bool | None = (
+        None if guard.judged else all(has(data, name) for name in guard.keys)
+    )
     error = None
     if guard.rule is not None:
         names.update(dict.fromkeys(sorted(guard.rule.reads)))
@@ -326,7 +381,9 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> ConditionCheck:
         description=guard.description,
         holds=holds,
         values={
-            name: DOTS if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
+            name: DOTS if keys.is_secret(name) else look_up(data, name)
+            for name in names
+            if has(data, name)
         },
         unset=tuple(name for name in names if not has(data, name)),
         error=error,
@@ -338,18 +395,28 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
         case ev.Corrected():
             back = f", so back to {event.back_to}" if event.back_to else ""
             dropped = f", without {', '.join(event.dropped)}" if event.dropped else ""
-            return Mended(pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}")
+            return Mended(
+                pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}"
+            )
         case ev.Missed():
-            return Mended(pattern="cannot_handle", how=f"not understood {event.count} times in a row")
+            return Mended(
+                pattern="cannot_handle",
+                how=f"not understood {event.count} times in a row",
+            )
         case ev.KeysSkipped():
-            return Mended(pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}")
+            return Mended(
+                pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}"
+            )
         case _:
             return Mended(pattern=event.pattern, how=event.how)
 
 
 def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
     """Return the secrets of the current definition and of its callers."""
-    contexts = [session.context, *(frame.saved.get("context", {}) for frame in session.stack)]
+    contexts = [
+        session.context,
+        *(frame.saved.get("context", {}) for frame in session.stack),
+    ]
     found = set(session.secrets)
     for context in contexts:
         for key, value in context.items():

@@ -1,8 +1,9 @@
-"""Play a recorded conversation again, on another definition or with another model, and find the first difference.
+"""Play a recorded conversation again, on another definition or with another model, and find the
+first difference.
 
-Messages, answers and times come from the record. So do the model's replies (unless another model is asked), results
-of tools and checks, and changes by handlers. A model that is asked for more than is on record repeats itself. Nothing
-is stored, and nothing outside is called.
+Messages, answers and times come from the record. So do the model's replies (unless another model is
+asked), results of tools and checks, and changes by handlers. A model that is asked for more than is
+on record repeats itself. Nothing is stored, and nothing outside is called.
 """
 
 from __future__ import annotations
@@ -46,8 +47,20 @@ from llm_fsm.turn.tool_policy import AvailableTools, ToolPolicy, planned
 from llm_fsm.turn.turn_state import HostCapabilities
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
-_POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
-_GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, ev.FlowPushed, ev.SilenceWatched)
+_POINTS = frozenset(Point) - {
+    Point.POST_TRANSITION,
+    Point.END_CONVERSATION,
+    Point.ERROR,
+}
+_GOES_ON = (
+    ev.AttemptBegun,
+    ev.BotSaid,
+    ev.Ended,
+    ev.Paused,
+    ev.StateEntered,
+    ev.FlowPushed,
+    ev.SilenceWatched,
+)
 """The record of a start holds one of these, unless the run was to continue in a turn of its own."""
 
 
@@ -63,7 +76,8 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """The result for one conversation. `turns` counts the turns played, up to the first difference."""
+    """The result for one conversation. `turns` counts the turns played, up to the first
+    difference."""
 
     conversation_id: str
     turns: int
@@ -75,13 +89,20 @@ class NotRecordedError(Exception):
 
 
 def recorded_tools(program: CompiledMachine) -> AvailableTools:
-    """Return a definition's tools as far as it describes them itself. That is enough for recorded calls."""
-    specs = {name: ToolSpec(name=name, description="", parameters={}) for name in program.definition.tools}
+    """Return a definition's tools as far as it describes them itself. That is enough for recorded
+    calls."""
+    specs = {
+        name: ToolSpec(name=name, description="", parameters={})
+        for name in program.definition.tools
+    }
     return AvailableTools(
         policies={
-            name: planned(name, ref, ToolPolicy(spec=specs[name])) for name, ref in program.definition.tools.items()
+            name: planned(name, ref, ToolPolicy(spec=specs[name]))
+            for name, ref in program.definition.tools.items()
         },
-        states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
+        states={
+            name: tuple(plan.definition.tools) for name, plan in program.states.items()
+        },
         flows={name: recorded_tools(called) for name, called in program.flows.items()},
     )
 
@@ -102,7 +123,9 @@ async def replay_turns(
         ModelError: The other model failed.
     """
     refused = not_taken(records)
-    capabilities = HostCapabilities(points=_POINTS, tools=_picky(kit, refused) if refused else kit, summaries=True)
+    capabilities = HostCapabilities(
+        points=_POINTS, tools=_picky(kit, refused) if refused else kit, summaries=True
+    )
     recorded = now = Session(conversation_id=conversation_id)
     before: dict[int, tuple[Session, Session]] = {}
     played = 0
@@ -110,21 +133,33 @@ async def replay_turns(
         before[number] = (recorded, now)
         recorded = fold(recorded, record.events)
         if record.kind in ("migrate", "end"):
-            now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
+            now = fold(
+                now, [event for event in record.events if isinstance(event, ev.Ended)]
+            )
             continue
-        if any(isinstance(event, ev.TurnFailed) for event in record.events):  # no reply is on record
+        if any(
+            isinstance(event, ev.TurnFailed) for event in record.events
+        ):  # no reply is on record
             now = fold(now, record.events)
             continue
         if record.kind == "undo":
-            undone = next(event.record for event in record.events if isinstance(event, ev.TurnUndone))
+            undone = next(
+                event.record
+                for event in record.events
+                if isinstance(event, ev.TurnUndone)
+            )
             recorded, now = before[undone]
             continue
         try:
             step = _begin(program, now, record, capabilities)
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
-            found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
-            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
+            found = Divergence(
+                turn=record.turn, what="replies", was="as recorded", now=str(error)
+            )
+            return ReplayResult(
+                conversation_id=conversation_id, turns=played, divergence=found
+            )
         now = step.session
         played += 1
         said = (record.text, words) if asks is None else ("", "")
@@ -132,11 +167,18 @@ async def replay_turns(
         if differs is not None:
             what, was, is_now = differs
             found = Divergence(turn=record.turn, what=what, was=was, now=is_now)
-            return ReplayResult(conversation_id=conversation_id, turns=played, divergence=found)
+            return ReplayResult(
+                conversation_id=conversation_id, turns=played, divergence=found
+            )
     return ReplayResult(conversation_id=conversation_id, turns=played)
 
 
-def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities) -> Step:
+def _begin(
+    program: CompiledMachine,
+    session: Session,
+    record: TurnRecord,
+    capabilities: HostCapabilities,
+) -> Step:
     """Return the first step of a recorded turn.
 
     Raises:
@@ -153,7 +195,11 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
                 if session.pause is not None or session.ended:
                     raise NotRecordedError("the conversation takes no message here")
                 message = UserMessage(
-                    text=text, time=time, request_id=event.request_id, picked=event.picked, merged=event.merged
+                    text=text,
+                    time=time,
+                    request_id=event.request_id,
+                    picked=event.picked,
+                    merged=event.merged,
                 )
                 return begin(program, session, message, capabilities)
             case ev.Updated(time=time, values=values, state=state):
@@ -163,29 +209,54 @@ def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capab
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
                     raise NotRecordedError("the conversation waits for no answer here")
-                return begin(program, session, Answer(value=value, time=time), capabilities)
+                return begin(
+                    program, session, Answer(value=value, time=time), capabilities
+                )
             case ev.RunResumed(time=time):
                 return begin(program, session, Resume(time=time), capabilities)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
                 return _due(program, session, time, capabilities)
     if record.kind == "due":  # no event says that nobody spoke until the end
-        return _due(program, session, 0.0 if session.silence is None else session.silence.closes or 0.0, capabilities)
-    raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
+        return _due(
+            program,
+            session,
+            0.0 if session.silence is None else session.silence.closes or 0.0,
+            capabilities,
+        )
+    raise NotRecordedError(
+        f"a turn of the kind {record.kind!r} that says not how it began"
+    )
 
 
-def _due(program: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities) -> Step:
+def _due(
+    program: CompiledMachine,
+    session: Session,
+    time: float,
+    capabilities: HostCapabilities,
+) -> Step:
     if session.pause is None and session.silence is None:
         raise NotRecordedError("the conversation waits for nothing here")
     return begin(program, session, Due(time=time), capabilities)
 
 
-def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, capabilities: HostCapabilities) -> Step:
+def _opening(
+    program: CompiledMachine,
+    event: ev.Started,
+    record: TurnRecord,
+    capabilities: HostCapabilities,
+) -> Step:
     known = event.state in program.states
     opening = Opening(
         conversation_id=event.conversation_id,
         time=event.time,
-        context={key: value for key, value in event.context.items() if not key.startswith("_")},
-        state=event.state if known and event.state != program.definition.initial_state else None,
+        context={
+            key: value
+            for key, value in event.context.items()
+            if not key.startswith("_")
+        },
+        state=event.state
+        if known and event.state != program.definition.initial_state
+        else None,
         greet=any(isinstance(item, ev.BotSaid) for item in record.events),
         input=event.input,
         background=event.memory.get("background"),
@@ -194,10 +265,14 @@ def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, ca
         metadata=event.metadata,
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
-    return begin(program, Session(conversation_id=event.conversation_id), opening, capabilities)
+    return begin(
+        program, Session(conversation_id=event.conversation_id), opening, capabilities
+    )
 
 
-async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
+async def _played(
+    step: Step, record: TurnRecord, asks: Asks | None
+) -> tuple[Step, str]:
     """Return the last step of a turn, and its words."""
     source = _Source(record)
     words: list[str] = []
@@ -217,12 +292,24 @@ class _Source:
 
     def __init__(self, record: TurnRecord) -> None:
         self._events = record.events
-        self._replies = [event for event in record.events if isinstance(event, ev.ModelReplied)]
-        self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
-        rejected = [event for event in record.events if isinstance(event, ev.ReplyRejected)]
+        self._replies = [
+            event for event in record.events if isinstance(event, ev.ModelReplied)
+        ]
+        self._calls = [
+            event for event in record.events if isinstance(event, ev.ToolReturned)
+        ]
+        rejected = [
+            event for event in record.events if isinstance(event, ev.ReplyRejected)
+        ]
         self._failed = (1 for event in rejected if event.fault == "no-reply")
-        self._refused = [event for event in record.events if isinstance(event, ev.ToolRefused)]
-        self._vetoes = [event for event in record.events if isinstance(event, ev.MoveRefused) and event.by == "veto"]
+        self._refused = [
+            event for event in record.events if isinstance(event, ev.ToolRefused)
+        ]
+        self._vetoes = [
+            event
+            for event in record.events
+            if isinstance(event, ev.MoveRefused) and event.by == "veto"
+        ]
         self._last: ev.ModelReplied | None = None
         self._wrote = 0
 
@@ -235,62 +322,110 @@ class _Source:
         if isinstance(effect, AskModel):
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
-            vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
+            vetoes = (
+                self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
+            )
             handled = self._handled(last=effect.point is Point.POST_PROCESSING)
             return HandlerResults(results=(*handled, *vetoes))
         if isinstance(effect, CallTools):
-            return ToolResults(results=tuple(self._called(call.id, call.name, call.arguments) for call in effect.calls))
+            return ToolResults(
+                results=tuple(
+                    self._called(call.id, call.name, call.arguments)
+                    for call in effect.calls
+                )
+            )
         if isinstance(effect, CheckKeyResults):
-            checked = [event for event in self._events if isinstance(event, ev.KeyResultChecked)]
-            found = {event.name: (event.passed, event.reason) for event in checked if event.by == "registered"}
+            checked = [
+                event
+                for event in self._events
+                if isinstance(event, ev.KeyResultChecked)
+            ]
+            found = {
+                event.name: (event.passed, event.reason)
+                for event in checked
+                if event.by == "registered"
+            }
             if any(name not in found for name, _ in effect.checks):
-                raise NotRecordedError("a registered check is asked whose verdict is not on record")
+                raise NotRecordedError(
+                    "a registered check is asked whose verdict is not on record"
+                )
             return Verdicts(verdicts={name: found[name] for name, _ in effect.checks})
         if isinstance(effect, PickRoute):
             for event in self._events:
                 if isinstance(event, ev.RoutePicked) and event.state == effect.state:
                     return Routed(label=event.label, error=event.error)
-            raise NotRecordedError("a function picks a way, and what it picked is not on record")
+            raise NotRecordedError(
+                "a function picks a way, and what it picked is not on record"
+            )
         return self._executed(effect.state)
 
     def _executed(self, state: str) -> Executed:
-        """Return the function's recorded result for an attempt: the output that passed, or the failure."""
-        here = [event for event in self._events if getattr(event, "state", None) == state]
+        """Return the function's recorded result for an attempt: the output that passed, or the
+        failure."""
+        here = [
+            event for event in self._events if getattr(event, "state", None) == state
+        ]
         for event in here:
             if isinstance(event, ev.TaskPassed):
                 return Executed(output=event.output)
-        failures = [item for event in here if isinstance(event, ev.AttemptFailed) for item in event.failures]
-        fault = next((item["reason"] for item in failures[::-1] if item["name"] == "output"), None)
+        failures = [
+            item
+            for event in here
+            if isinstance(event, ev.AttemptFailed)
+            for item in event.failures
+        ]
+        fault = next(
+            (item["reason"] for item in failures[::-1] if item["name"] == "output"),
+            None,
+        )
         for event in here:
             if isinstance(event, ev.TaskExhausted):
                 return Executed(output=event.output, error=fault)
             if isinstance(event, ev.Paused) and event.loop is not None:
-                asked = {"kind": event.kind, "what": event.what, "call": event.call, "schema": event.schema}
+                asked = {
+                    "kind": event.kind,
+                    "what": event.what,
+                    "call": event.call,
+                    "schema": event.schema,
+                }
                 return Executed(paused=asked)
         stopped = any(item["name"] == "limit" for item in failures)
         for event in self._events if stopped else ():
             if isinstance(event, ev.LimitReached):
                 return Executed(limit=event.limit)
-        raise NotRecordedError(f"the function of {state!r} runs, whose result is not on record")
+        raise NotRecordedError(
+            f"the function of {state!r} runs, whose result is not on record"
+        )
 
     def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
-        if effect.asked_for == "summary" and not (self._replies and self._replies[0].asked_for == "summary"):
-            return Unanswered(reason="no summary is on record here", attempts=next(self._failed, 0))
+        if effect.asked_for == "summary" and not (
+            self._replies and self._replies[0].asked_for == "summary"
+        ):
+            return Unanswered(
+                reason="no summary is on record here", attempts=next(self._failed, 0)
+            )
         for number, event in enumerate(self._replies):
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]
                 return self._again(event)
-        if self._last is not None:  # a real model would repeat itself when its reply was refused
+        if (
+            self._last is not None
+        ):  # a real model would repeat itself when its reply was refused
             return self._again(self._last)
-        raise NotRecordedError(f"the model is asked for more than is on record ({effect.asked_for})")
+        raise NotRecordedError(
+            f"the model is asked for more than is on record ({effect.asked_for})"
+        )
 
     def _again(self, event: ev.ModelReplied) -> ModelReply:
         self._last = event
         calls = tuple(ToolCall(**call) for call in event.calls)
-        return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
+        return ModelReply(
+            text=event.text, model=event.model, mode=event.mode, tool_calls=calls
+        )
 
     def _handled(self, *, last: bool) -> tuple[HandlerResult, ...]:
-        """Return the handlers' changes that were recorded after this many replies; all of them at the end.
+        """Return the handlers' changes that were recorded after this many replies; all of them at
+        the end.
 
         A handler that corrects a value of a reply must run after the reply.
         """
@@ -306,7 +441,11 @@ class _Source:
                     before_attempt = len(written)
                 case ev.AttemptFailed():  # its changes were undone
                     del written[before_attempt:]
-        due = [event for count, event in written if last or count <= replies - len(self._replies)]
+        due = [
+            event
+            for count, event in written
+            if last or count <= replies - len(self._replies)
+        ]
         if not due[self._wrote :]:
             return ()
         changes: dict[str, Any] = {}
@@ -326,14 +465,20 @@ class _Source:
     def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         for event in self._calls:
             if event.name == name and event.arguments == arguments:
-                return ToolResult(id=id, name=name, value=event.result, error=event.error)
+                return ToolResult(
+                    id=id, name=name, value=event.result, error=event.error
+                )
         reason = _refusal(self._refused, name, arguments)
         if reason is not None:
             return ToolResult(id=id, name=name, error=reason, refused=True)
-        raise NotRecordedError(f"{name} is called as it was not on record: {json.dumps(arguments)[:200]}")
+        raise NotRecordedError(
+            f"{name} is called as it was not on record: {json.dumps(arguments)[:200]}"
+        )
 
 
-def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[str, Any]) -> str | None:
+def _refusal(
+    refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[str, Any]
+) -> str | None:
     """Return why a call was refused; None if none of these refusals is its own."""
     for event in refused:
         with suppress(ArgumentsFault):  # too long to be recorded whole
@@ -343,20 +488,35 @@ def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[st
 
 
 def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableTools:
-    """Let tools refuse the arguments that they refused on record, so that nobody is asked about such calls."""
-    terms = {name: replace(term, fits=partial(_refusal, refused, name)) for name, term in kit.policies.items()}
-    return replace(kit, policies=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
+    """Let tools refuse the arguments that they refused on record, so that nobody is asked about
+    such calls."""
+    terms = {
+        name: replace(term, fits=partial(_refusal, refused, name))
+        for name, term in kit.policies.items()
+    }
+    return replace(
+        kit,
+        policies=terms,
+        flows={name: _picky(one, refused) for name, one in kit.flows.items()},
+    )
 
 
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     """Return the refused calls, without those about which a person was asked."""
     events = [event for record in records for event in record.events]
-    asked = [event.call for event in events if isinstance(event, ev.Paused) and event.call is not None]
+    asked = [
+        event.call
+        for event in events
+        if isinstance(event, ev.Paused) and event.call is not None
+    ]
     return [
         event
         for event in events
         if isinstance(event, ev.ToolRefused)
-        and not any(_refusal((event,), call.get("name", ""), call.get("arguments", {})) for call in asked)
+        and not any(
+            _refusal((event,), call.get("name", ""), call.get("arguments", {}))
+            for call in asked
+        )
     ]
 
 
@@ -369,11 +529,19 @@ def _difference(
     if was.ended != now.ended:
         return "end", was.outcome or "goes on", now.outcome or "goes on"
     if (was.pause is None) != (now.pause is None):
-        return ("pause", "goes on", "waits") if was.pause is None else ("pause", "waits", "goes on")
+        return (
+            ("pause", "goes on", "waits")
+            if was.pause is None
+            else ("pause", "waits", "goes on")
+        )
     for key in sorted({*was.context, *now.context}):
         if was.context.get(key) != now.context.get(key):
             secret = program.is_secret(key)
-            return "context", _shown(was, key, secret=secret), _shown(now, key, secret=secret)
+            return (
+                "context",
+                _shown(was, key, secret=secret),
+                _shown(now, key, secret=secret),
+            )
     return ("words", *said) if said[0] != said[1] else None
 
 

@@ -15,13 +15,16 @@ _KEPT = 16_000_000
 
 
 class SessionReader:
-    """Reads sessions of one store. It keeps the large values that it read last; a value on record never changes."""
+    """Reads sessions of one store. It keeps the large values that it read last; a value on record
+    never changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[str, tuple[Any, int]] = {}
 
-    async def read(self, conversation_id: str, text: str) -> tuple[Session, tuple[Located, ...]]:
+    async def read(
+        self, conversation_id: str, text: str
+    ) -> tuple[Session, tuple[Located, ...]]:
         """Read a stored session.
 
         Args:
@@ -38,15 +41,24 @@ class SessionReader:
         if not large:
             return session, ()
         records: dict[int, Any] = {}
-        values = {place: await self._value(conversation_id, found, records) for place, found in large.items()}
-        return with_large(session, values), tuple(Located(values[place], found) for place, found in large.items())
+        values = {
+            place: await self._value(conversation_id, found, records)
+            for place, found in large.items()
+        }
+        return with_large(session, values), tuple(
+            Located(values[place], found) for place, found in large.items()
+        )
 
-    async def _value(self, conversation_id: str, reference: Reference, records: dict[int, Any]) -> Any:
+    async def _value(
+        self, conversation_id: str, reference: Reference, records: dict[int, Any]
+    ) -> Any:
         sha = reference.sha256
         if sha not in self._kept:
             number = reference.record
             if number not in records:
-                texts = await self._store.records(conversation_id, after=number - 1, limit=1)
+                texts = await self._store.records(
+                    conversation_id, after=number - 1, limit=1
+                )
                 records[number] = value_of(texts[0]) if texts else None
             value = value_at(records[number], reference.pointer)
             text = text_of(value)
@@ -56,6 +68,9 @@ class SessionReader:
                     f"refers to, at {reference.pointer}; restore the store from a backup"
                 )
             self._kept[sha] = value, len(text)
-            while sum(size for _, size in self._kept.values()) > _KEPT and len(self._kept) > 1:
+            while (
+                sum(size for _, size in self._kept.values()) > _KEPT
+                and len(self._kept) > 1
+            ):
                 self._kept.pop(next(iter(self._kept)))
         return self._kept[sha][0]

@@ -2,8 +2,8 @@
 
 The text of a conversation is JSON:
 {"conversation": id, "format": 2, "definition": name, "created": seconds, "updated": seconds,
- "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…}, …],
- "checksum": SHA-256 of the text without it}
+ "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…},
+ …], "checksum": SHA-256 of the text without it}
 Undelivered events and a turn under way are not exported. A text of format 1 has no checksum.
 """
 
@@ -50,14 +50,16 @@ _CLOSE = 0.01
 _YEAR_10000 = 253402300800
 
 
-async def export(store: Store, conversation_id: str, *, with_secrets: bool = True) -> str:
+async def export(
+    store: Store, conversation_id: str, *, with_secrets: bool = True
+) -> str:
     """Export a conversation as one JSON text in ASCII.
 
     Args:
         store: The store that holds it.
         conversation_id: The conversation.
-        with_secrets: Whether values of secret keys stand in it. Otherwise dots take the place of each that was ever
-            given.
+        with_secrets: Whether values of secret keys stand in it. Otherwise dots take the place of
+            each that was ever given.
 
     Raises:
         ConversationNotFound: There is none with this id.
@@ -65,7 +67,11 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
     """
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
-        text = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
+        text = (
+            None
+            if loaded.definition_sha is None
+            else await kept_definition(store, loaded.definition_sha)
+        )
         session, _ = await SessionReader(store).read(conversation_id, loaded.session)
     told = [parse(record) for record in records]
     parts = [json.loads(text) for text in (dump_session(session), *records)]
@@ -83,7 +89,9 @@ async def export(store: Store, conversation_id: str, *, with_secrets: bool = Tru
         "session": parts[0],
         "records": parts[1:],
     }
-    return json.dumps({**document, "checksum": _checksum(document)}, separators=(",", ":"))
+    return json.dumps(
+        {**document, "checksum": _checksum(document)}, separators=(",", ":")
+    )
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -96,31 +104,47 @@ async def _secret_keys(
 ) -> frozenset[str]:
     """Return the keys that are secret in any definition that the conversation ran on."""
     events = [event for record in records for event in record.events]
-    ran_on = {event.definition for event in events if isinstance(event, ev.Started | ev.Migrated)}
+    ran_on = {
+        event.definition
+        for event in events
+        if isinstance(event, ev.Started | ev.Migrated)
+    }
     texts = [await kept_definition(store, sha) for sha in ran_on | {session.definition}]
     if not any(texts):
         raise UnreadableError(
             f"the store does not keep the definition of {conversation_id!r}, which says what is secret: "
             "export it with its secrets"
         )
-    return frozenset(key for text in texts if text is not None for key in secret_keys(text))
+    return frozenset(
+        key for text in texts if text is not None for key in secret_keys(text)
+    )
 
 
 def _masked(
     records: Sequence[TurnRecord], session: Session, is_secret: Callable[[str], bool]
 ) -> list[dict[str, Any]]:
-    """Return a session and its records as JSON, with dots for all values that were ever given for secret keys."""
+    """Return a session and its records as JSON, with dots for all values that were ever given for
+    secret keys."""
     events = [event for record in records for event in record.events]
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
-        hidden = [blotted(secrets, shown_event(event, is_secret)) for event in record.events]
+        hidden = [
+            blotted(secrets, shown_event(event, is_secret)) for event in record.events
+        ]
         found.append({**json.loads(dump(record)), "events": hidden})
-    kept = [one for _, one in without_undone([parse(json.dumps(document)) for document in found])]
+    kept = [
+        one
+        for _, one in without_undone(
+            [parse(json.dumps(document)) for document in found]
+        )
+    ]
     return [json.loads(dump_session(replay(session.conversation_id, kept))), *found]
 
 
-async def import_conversation(store: Store, text: str, conversation_id: str | None = None) -> str:
+async def import_conversation(
+    store: Store, text: str, conversation_id: str | None = None
+) -> str:
     """Import a conversation that `export` wrote.
 
     Args:
@@ -140,7 +164,9 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
         checked_id(conversation_id, "conversation id")
     try:
         document = _object(text)
-        name = conversation_id or checked_id(document["conversation"], "conversation id")
+        name = conversation_id or checked_id(
+            document["conversation"], "conversation id"
+        )
         if document["format"] not in (1, FORMAT):
             raise StoreError(
                 f"this conversation was exported in format {document['format']!r}; this version reads format "
@@ -162,9 +188,13 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
             metadata=checked_metadata(session.metadata),
         )
     except RecursionError as error:
-        raise ValueError("this is no exported conversation: it is nested too deep") from error
+        raise ValueError(
+            "this is no exported conversation: it is nested too deep"
+        ) from error
     except KeyError as error:
-        raise ValueError(f"this is no exported conversation: it has no {error}") from error
+        raise ValueError(
+            f"this is no exported conversation: it has no {error}"
+        ) from error
     except (TypeError, AttributeError) as error:
         raise ValueError(f"this is no exported conversation: {error!r}") from error
     except (ValueError, UnreadableError) as error:
@@ -172,21 +202,33 @@ async def import_conversation(store: Store, text: str, conversation_id: str | No
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
-    if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
+    if (
+        definition is not None
+        and hashlib.sha256(definition.encode()).hexdigest() != pin
+    ):
         raise ValueError(
             "this is no exported conversation: its definition is not the one that it is pinned to"
         )
-    found = (*integrity_faults(session, records), *listing_faults(line, records, definition))
+    found = (
+        *integrity_faults(session, records),
+        *listing_faults(line, records, definition),
+    )
     fault = next(iter(found), None)
     if fault is not None:
-        raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
+        raise ValueError(
+            f"this is no exported conversation, or was changed since: {fault}"
+        )
     if checksum not in (None, _checksum(document)):
-        raise ValueError("this was changed since it was exported: its checksum is another one")
+        raise ValueError(
+            "this was changed since it was exported: its checksum is another one"
+        )
     await _keep(store, line, session, records, definition)
     return name
 
 
-async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None = None) -> None:
+async def fork(
+    store: Store, conversation_id: str, new_id: str, turn: int | None = None
+) -> None:
     """Copy a conversation to a new id, as it was after a turn (None: as it is now).
 
     Raises:
@@ -203,16 +245,24 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
             records, session = _until(conversation_id, records, turn)
         pinned = await kept_definition(store, session.definition)
     updated = line.updated if records[-1].time is None else records[-1].time
-    copy = replace(line, conversation_id=new_id, definition_sha=session.definition, updated=updated)
+    copy = replace(
+        line, conversation_id=new_id, definition_sha=session.definition, updated=updated
+    )
     await _keep(store, copy, session, records, pinned)
 
 
-async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Sequence[str]]:
+async def _whole(
+    store: Store, conversation_id: str
+) -> tuple[Loaded, Listed, Sequence[str]]:
     loaded = await store.load(conversation_id)
     line = await line_of(store, conversation_id)
     records = await store.records(conversation_id)
-    if loaded is None or line is None or not records:  # a conversation can be deleted without its lock
-        raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+    if (
+        loaded is None or line is None or not records
+    ):  # a conversation can be deleted without its lock
+        raise ConversationNotFound(
+            f"there is no conversation {conversation_id!r} in this store"
+        )
     return loaded, line, records
 
 
@@ -222,7 +272,9 @@ async def line_of(store: Store, conversation_id: str) -> Listed | None:
     return page[0] if page and page[0].conversation_id == conversation_id else None
 
 
-def listing_faults(line: Listed, records: Sequence[TurnRecord], definition: str | None) -> Sequence[str]:
+def listing_faults(
+    line: Listed, records: Sequence[TurnRecord], definition: str | None
+) -> Sequence[str]:
     """Return sentences that say which columns of a conversation's line disagree with its records.
 
     Args:
@@ -230,22 +282,41 @@ def listing_faults(line: Listed, records: Sequence[TurnRecord], definition: str 
         records: All its records.
         definition: The text of the definition that it is pinned to; None if nobody knows it.
     """
-    times = (("created", line.created, records[0].time), ("updated", line.updated, records[-1].time))
-    wrong = [name for name, shown, was in times if was is not None and abs(shown - was) > _CLOSE]
-    name = line.definition if definition is None else read_document(definition).root.definition.name
+    times = (
+        ("created", line.created, records[0].time),
+        ("updated", line.updated, records[-1].time),
+    )
+    wrong = [
+        name
+        for name, shown, was in times
+        if was is not None and abs(shown - was) > _CLOSE
+    ]
+    name = (
+        line.definition
+        if definition is None
+        else read_document(definition).root.definition.name
+    )
     wrong += ["definition"] if line.definition != name else []
     wrong += ["metadata"] if dict(line.metadata) != _labels(records[0]) else []
-    return [f"the listing shows another value of {name!r} than its records have" for name in wrong]
+    return [
+        f"the listing shows another value of {name!r} than its records have"
+        for name in wrong
+    ]
 
 
 def _labels(record: TurnRecord) -> dict[str, str]:
     """Return the labels that a conversation began with."""
-    began = next((event for event in record.events if isinstance(event, ev.Started)), None)
+    began = next(
+        (event for event in record.events if isinstance(event, ev.Started)), None
+    )
     return {} if began is None else dict(began.metadata)
 
 
-def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
-    """Return the records up to the last one of a turn, without undone turns, and the session after it."""
+def _until(
+    name: str, records: Sequence[TurnRecord], turn: int
+) -> tuple[list[TurnRecord], Session]:
+    """Return the records up to the last one of a turn, without undone turns, and the session after
+    it."""
     ends = [number for number, record in without_undone(records) if record.turn == turn]
     if not ends:
         turns = sorted({record.turn for _, record in without_undone(records)})
@@ -257,14 +328,22 @@ def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[Tu
 
 
 async def _keep(
-    store: Store, line: Listed, session: Session, records: Sequence[TurnRecord], pinned: str | None
+    store: Store,
+    line: Listed,
+    session: Session,
+    records: Sequence[TurnRecord],
+    pinned: str | None,
 ) -> None:
     """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id
     session = structs.replace(session, conversation_id=name)
-    appended = [(dump(_renamed(record, name)), request_of(record)) for record in records]
+    appended = [
+        (dump(_renamed(record, name)), request_of(record)) for record in records
+    ]
     *earlier, (last, request_id) = appended
-    lean, large, _ = without_large(session, (), {number: record.events for number, record in enumerate(records, 1)})
+    lean, large, _ = without_large(
+        session, (), {number: record.events for number, record in enumerate(records, 1)}
+    )
     async with store.lock(name, _WAIT):
         await store.save(
             Commit(
@@ -318,21 +397,29 @@ def _moment(given: object) -> float:
     Raises:
         ValueError: It is none.
     """
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < _YEAR_10000:
+    if (
+        isinstance(given, bool)
+        or not isinstance(given, int | float)
+        or not 0 <= given < _YEAR_10000
+    ):
         raise ValueError(f"{given!r} is no time in seconds since the epoch")
     return float(given)
 
 
 def _renamed(record: TurnRecord, name: str) -> TurnRecord:
     """Put the new id into a record, wherever it names the conversation."""
-    return structs.replace(record, events=tuple(_told_of(event, name) for event in record.events))
+    return structs.replace(
+        record, events=tuple(_told_of(event, name) for event in record.events)
+    )
 
 
 def _told_of(event: ev.Event, name: str) -> ev.Event:
     if isinstance(event, ev.Started):
         return structs.replace(event, conversation_id=name)
     if isinstance(event, ev.TurnUndone):
-        return structs.replace(event, session={**event.session, "conversation_id": name})
+        return structs.replace(
+            event, session={**event.session, "conversation_id": name}
+        )
     return event
 
 

@@ -1,8 +1,8 @@
 """The context: its keys, who may write them, and which changes are accepted.
 
-A reply may write declared keys of source `model`; without a `context_schema`, any well-formed key. Other keys of a
-reply are stored under `_extra`, and keys that begin with `_` are dropped. A value that its schema refuses is not
-stored, and the model is told the reason.
+A reply may write declared keys of source `model`; without a `context_schema`, any well-formed key.
+Other keys of a reply are stored under `_extra`, and keys that begin with `_` are dropped. A value
+that its schema refuses is not stored, and the model is told the reason.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _bounded(value: object) -> Any:
     else:
         return plain
     if size > MAX_VALUE_CHARS:
-        raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
+        raise ValueFault(
+            f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
+        )
     return plain
 
 
@@ -87,22 +89,30 @@ class Keys:
     offered: Mapping[str, Mapping[str, Any]]
     """Keys that a reply may write, with their schemas ({} if undeclared)."""
     parts: Mapping[str, frozenset[Path]]
-    """Keys whose values are objects with parts that states or conditions name, with the paths of these parts."""
+    """Keys whose values are objects with parts that states or conditions name, with the paths of
+    these parts."""
     reserved: Mapping[str, Iterable[str]]
     """See `llm_fsm.session.values.reserved`."""
     made_of: Mapping[str, tuple[str, ...]]
     """Keys with `x-from`, and what they are made of."""
 
-    def outdated(self, old: Mapping[str, Any], new: Mapping[str, Any], given: Container[str]) -> tuple[str, ...]:
-        """Return the keys that are made of something that changed. `given`: keys that were just given."""
+    def outdated(
+        self, old: Mapping[str, Any], new: Mapping[str, Any], given: Container[str]
+    ) -> tuple[str, ...]:
+        """Return the keys that are made of something that changed. `given`: keys that were just
+        given."""
         return tuple(
             key
             for key, names in self.made_of.items()
-            if key not in given and any(look_up(old, name) != look_up(new, name) for name in names)
+            if key not in given
+            and any(look_up(old, name) != look_up(new, name) for name in names)
         )
 
-    def changed(self, context: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that the context does not hold, and those that were given anew beside what they are of."""
+    def changed(
+        self, context: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the values that the context does not hold, and those that were given anew beside
+        what they are of."""
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
         return {
             key: value
@@ -135,39 +145,60 @@ class Keys:
         shape = self.shapes.get(key)
         return None if shape is None else shape.fault(value)
 
-    def visible(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
-        """Return the context without secrets and, given a scope, only its keys. Dotted names look into objects."""
+    def visible(
+        self, context: Mapping[str, Any], scope: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the context without secrets and, given a scope, only its keys. Dotted names look
+        into objects."""
         if scope is None:
             if not self.secrets:
                 return dict(context)
-            return {key: value for key, value in context.items() if key not in self.secrets}
-        found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
+            return {
+                key: value for key, value in context.items() if key not in self.secrets
+            }
+        found = {
+            name: look_up(context, name) for name in scope if not self.is_secret(name)
+        }
         return {name: value for name, value in found.items() if value is not None}
 
-    def shown(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
-        """Return the context that a prompt shows: visible values, and dots for known secrets that a reply may write.
+    def shown(
+        self, context: Mapping[str, Any], scope: Iterable[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the context that a prompt shows: visible values, and dots for known secrets that a
+        reply may write.
 
         Without the dots, the model would ask for the secret again.
         """
         found = self.visible(context, scope)
         if self.secrets:
             known = self.secrets & self.offered.keys() & context.keys()
-            found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), DOTS)
+            found |= dict.fromkeys(
+                sorted(known if scope is None else known & set(scope)), DOTS
+            )
         return found
 
     def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the values of secret keys as texts that a message may contain, longest first."""
-        return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
+        return (
+            texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
+        )
 
 
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
-    """Compile the keys of a definition. `mentioned` names keys that its states use, for machines without a schema."""
+    """Compile the keys of a definition. `mentioned` names keys that its states use, for machines
+    without a schema."""
     has_schema = definition.context_schema is not None
     defs = (definition.context_schema or {}).get("$defs")
-    schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
+    schemas = {
+        key: simplified(schema, defs) for key, schema in definition.key_schemas.items()
+    }
     sources = {key: definition.source_of(key) for key in schemas}
-    writable = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
-    offered = writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
+    writable = {
+        key: schema for key, schema in schemas.items() if sources[key] == "model"
+    }
+    offered = (
+        writable if has_schema else {key: {} for key in mentioned if KEY.fullmatch(key)}
+    )
     return Keys(
         declared=has_schema,
         shapes={
@@ -220,7 +251,9 @@ class _Update:
     def refuse(self, key: str, reason: str, **more: Any) -> None:
         if self.keys.is_secret(key):
             reason = "its schema refuses the value"
-        self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", **more))
+        self.refused.append(
+            ContextRefused(key=key[:200], reason=reason, source="model", **more)
+        )
 
     def take(self, key: str, value: object) -> None:
         try:
@@ -239,27 +272,41 @@ class _Update:
         plain, unmentioned = from_strict(self.keys.schema(key), value), nulls(value)
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
-        if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
+        if (
+            reason is not None
+            and isinstance(plain, str)
+            and plain.lstrip().startswith("{")
+        ):
             found = next(normalised(self.keys.schema(key), plain, None))
             if isinstance(found, dict):
                 found = _bounded(found)
-                plain, unmentioned = from_strict(self.keys.schema(key), found), nulls(found)
+                plain, unmentioned = (
+                    from_strict(self.keys.schema(key), found),
+                    nulls(found),
+                )
                 reason = self.keys.fault(key, plain)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
         if reason is not None and isinstance(plain, dict):
             self.begin(key, plain, old, reason)
         elif reason is not None:
-            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: left out
+            self.refuse(
+                key, reason, told=old is None or plain not in ("", [])
+            )  # else: left out
         elif (taken := reserved_fault(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
-        elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
+        elif (
+            key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS
+        ):
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
             self.values[key] = self.completed(key, plain, unmentioned)
 
-    def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
-        """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of secrets are not kept.
+    def begin(
+        self, key: str, value: Mapping[str, Any], old: object, reason: str
+    ) -> None:
+        """Refuse an incomplete object, and keep its valid parts until the others arrive. Parts of
+        secrets are not kept.
 
         Raises:
             ValueFault: The object exceeds the limits together with the parts kept before.
@@ -269,7 +316,11 @@ class _Update:
         reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
-        begins = isinstance(whole, dict) and key not in self.context and not self.keys.is_secret(key)
+        begins = (
+            isinstance(whole, dict)
+            and key not in self.context
+            and not self.keys.is_secret(key)
+        )
         if begins and shape is not None:
             begun, why = shape.begun(whole)
             reason = why or reason
@@ -278,18 +329,27 @@ class _Update:
         self.refuse(key, reason, told=told, begun=begun or None)
 
     def completed(self, key: str, value: Any, unmentioned: Iterable[Path]) -> Any:
-        """Add the object's known parts if a part is missing that the definition names, or that was null."""
+        """Add the object's known parts if a part is missing that the definition names, or that was
+        null."""
         wanted = (*self.keys.parts.get(key, ()), *unmentioned)
-        if not wanted or (whole := completed(value, self.context.get(key), wanted)) is value:
+        if (
+            not wanted
+            or (whole := completed(value, self.context.get(key), wanted)) is value
+        ):
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
-    def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
-        """Convert a refused value to the form of its schema. If that fails, return the value and the reason."""
+    def meant(
+        self, key: str, value: object, old: object, reason: str
+    ) -> tuple[Any, str | None]:
+        """Convert a refused value to the form of its schema. If that fails, return the value and
+        the reason."""
         faults = []
         for found in normalised(self.keys.schema(key), value, old):
             with suppress(ValueFault):
-                if (plain := from_strict(self.keys.schema(key), _bounded(found))) is None:
+                if (
+                    plain := from_strict(self.keys.schema(key), _bounded(found))
+                ) is None:
                     continue
                 if (fault := self.keys.fault(key, plain)) is None:
                     return plain, None
@@ -299,10 +359,17 @@ class _Update:
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`. `named`: the reply itself put it there."""
         if key.startswith("_") or self.keys.is_secret(key):
-            self.refuse(key, "names that begin with _ belong to the system, and secrets have their own key")
+            self.refuse(
+                key,
+                "names that begin with _ belong to the system, and secrets have their own key",
+            )
             return
         old = self.context.get(EXTRA) or {}
-        if key not in old and key not in self.extra and len(old.keys() | self.extra.keys()) >= MAX_EXTRA_KEYS:
+        if (
+            key not in old
+            and key not in self.extra
+            and len(old.keys() | self.extra.keys()) >= MAX_EXTRA_KEYS
+        ):
             self.refuse(key, f"{EXTRA} holds {MAX_EXTRA_KEYS} keys already")
             return
         if len(key) > 200:
@@ -312,7 +379,9 @@ class _Update:
             bounded = _bounded(value)
             if only_nulls(bounded):
                 return
-            self.extra[key] = completed(from_strict({}, bounded), old.get(key), nulls(bounded))
+            self.extra[key] = completed(
+                from_strict({}, bounded), old.get(key), nulls(bounded)
+            )
         except ValueFault as fault:
             self.refuse(key, str(fault))
             return
@@ -321,7 +390,10 @@ class _Update:
 
 
 def accept_reply(
-    keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any], begun: Mapping[str, Any] = MappingProxyType({})
+    keys: Keys,
+    context: Mapping[str, Any],
+    update: Mapping[str, Any],
+    begun: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Event, ...]:
     """Accept or refuse each value of a reply's `context_update`.
 
@@ -341,7 +413,9 @@ def accept_reply(
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR):
             continue
-        if value == DOTS and keys.is_secret(key):  # the model repeats the dots that it was shown
+        if value == DOTS and keys.is_secret(
+            key
+        ):  # the model repeats the dots that it was shown
             continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")
@@ -355,20 +429,35 @@ def accept_reply(
     values = sorted_.values
     if sorted_.extra or sorted_.dropped:
         old = context.get(EXTRA) or {}
-        extra = {**{name: old[name] for name in old if name not in sorted_.dropped}, **sorted_.extra}
-        values, removed = ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
+        extra = {
+            **{name: old[name] for name in old if name not in sorted_.dropped},
+            **sorted_.extra,
+        }
+        values, removed = (
+            ({**values, EXTRA: extra}, removed)
+            if extra
+            else (values, (*removed, EXTRA))
+        )
     changed = keys.changed(context, values)
     if changed or removed:
         events.append(ContextSet(source="model", values=changed, removed=removed))
     return (*events, *sorted_.refused)
 
 
-def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> Mapping[str, Any]:
+def _put_together(
+    keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """Put values with dotted names into the objects that hold them."""
     found = dict(update)
     for name, value in update.items():
         key, dot, path = name.partition(".")
-        if not dot or value is None or keys.writable(name) or name in keys.sources or not keys.writable(key):
+        if (
+            not dot
+            or value is None
+            or keys.writable(name)
+            or name in keys.sources
+            or not keys.writable(key)
+        ):
             continue
         whole = context.get(key) if found.get(key) is None else found[key]
         if (put := with_part(keys.schema(key), whole, path, value)) is not None:
@@ -403,14 +492,18 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
     for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
-        elif not update.keys.writable(name) or not (name in update.context or name in update.begun):
+        elif not update.keys.writable(name) or not (
+            name in update.context or name in update.begun
+        ):
             update.let_go(name)
         elif name not in update.values and name not in removed:
             removed.append(name)
     return tuple(removed)
 
 
-def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Event, ...]:
+def accept_host(
+    keys: Keys, context: Mapping[str, Any], changes: Mapping[str, Any]
+) -> tuple[Event, ...]:
     """Accept or refuse a handler's changes. None deletes a key; refused values are recorded."""
     values: dict[str, Any] = {}
     removed: list[str] = []
@@ -422,12 +515,17 @@ def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, An
             continue
         reason, plain = _host_value(keys, key, value)
         if reason is not None:
-            refused.append(ContextRefused(key=str(key)[:200], reason=reason, source="host"))
+            refused.append(
+                ContextRefused(key=str(key)[:200], reason=reason, source="host")
+            )
         else:
             values[key] = plain
     values = keys.changed(context, values)
     if values or removed:
-        return (ContextSet(source="host", values=values, removed=tuple(removed)), *refused)
+        return (
+            ContextSet(source="host", values=values, removed=tuple(removed)),
+            *refused,
+        )
     return tuple(refused)
 
 
@@ -446,7 +544,9 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
     except ValueFault as fault:
         return str(fault), None
     reason = keys.fault(key, plain)
-    return ("its schema refuses the value" if reason and keys.is_secret(key) else reason), plain
+    return (
+        "its schema refuses the value" if reason and keys.is_secret(key) else reason
+    ), plain
 
 
 def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -468,4 +568,10 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names of `wanted` that are not set."""
-    return tuple([name for name in wanted if context.get(name) is None and not ("." in name and has(context, name))])
+    return tuple(
+        [
+            name
+            for name in wanted
+            if context.get(name) is None and not ("." in name and has(context, name))
+        ]
+    )

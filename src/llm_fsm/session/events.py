@@ -1,6 +1,7 @@
 """The events of a conversation: frozen facts in the past tense.
 
-A turn is a list of events. `llm_fsm.session.reducer.apply` folds them into the session, and nothing else changes it.
+A turn is a list of events. `llm_fsm.session.reducer.apply` folds them into the session, and nothing
+else changes it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from typing import TYPE_CHECKING, Any, Union
 from msgspec import Struct
 
 
-class Event(Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True):
+class Event(
+    Struct, frozen=True, kw_only=True, tag=True, tag_field="type", omit_defaults=True
+):
     """Base of all events."""
 
 
 class Started(Event, frozen=True, kw_only=True):
-    """A conversation began, with the caller's context. `definition` is the SHA-256 of the definition.
+    """A conversation began, with the caller's context. `definition` is the SHA-256 of the
+    definition.
 
-    `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars` is as in BotSaid.
-    `timezone` is the user's, as an IANA name; "" is that of the definition. `metadata` are labels for listings.
+    `history` holds what was said elsewhere before, as (role, text): user or assistant. `kept_chars`
+    is as in BotSaid. `timezone` is the user's, as an IANA name; "" is that of the definition.
+    `metadata` are labels for listings.
     """
 
     conversation_id: str
@@ -47,7 +52,8 @@ class RunResumed(Event, frozen=True, kw_only=True):
 
 
 class UserSaid(Event, frozen=True, kw_only=True):
-    """A message arrived at `time` (seconds since the epoch). `picked`: it is the label of a choice that was shown.
+    """A message arrived at `time` (seconds since the epoch). `picked`: it is the label of a choice
+    that was shown.
 
     `merged`: request id and text of each message that the turn answers, if there were several.
     """
@@ -60,9 +66,11 @@ class UserSaid(Event, frozen=True, kw_only=True):
 
 
 class Updated(Event, frozen=True, kw_only=True):
-    """The program acted between messages, at `time` (seconds since the epoch): it said something or changed something.
+    """The program acted between messages, at `time` (seconds since the epoch): it said something or
+    changed something.
 
-    `values` are what it gave for keys, None to delete one; `state` is where it moved the conversation to.
+    `values` are what it gave for keys, None to delete one; `state` is where it moved the
+    conversation to.
     """
 
     time: float
@@ -74,10 +82,11 @@ class Updated(Event, frozen=True, kw_only=True):
 class ModelReplied(Event, frozen=True, kw_only=True):
     """A model answered.
 
-    `asked_for` is turn, greeting, words, task, judge or summary. `prompt` maps each part of the prompt to its
-    estimated tokens. `calls` holds the tool calls that the model asked for, each {"id", "name", "arguments"} as sent.
-    `finish_reason` says why the reply was cut short, in the provider's words: length or content_filter.
-    `cached_tokens` is the part of `input_tokens` that the provider's cache served.
+    `asked_for` is turn, greeting, words, task, judge or summary. `prompt` maps each part of the
+    prompt to its estimated tokens. `calls` holds the tool calls that the model asked for, each
+    {"id", "name", "arguments"} as sent. `finish_reason` says why the reply was cut short, in the
+    provider's words: length or content_filter. `cached_tokens` is the part of `input_tokens` that
+    the provider's cache served.
     """
 
     asked_for: str
@@ -112,7 +121,8 @@ class ReplyRejected(Event, frozen=True, kw_only=True):
 
 
 class MovePicked(Event, frozen=True, kw_only=True):
-    """The model named a target. Its own state means that it stays. `reasoning` is empty if it gave none."""
+    """The model named a target. Its own state means that it stays. `reasoning` is empty if it gave
+    none."""
 
     target: str
     reasoning: str = ""
@@ -121,9 +131,9 @@ class MovePicked(Event, frozen=True, kw_only=True):
 class ContextSet(Event, frozen=True, kw_only=True):
     """Values were accepted, and keys were removed.
 
-    `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was asked; x-from if
-    keys were removed because one that they are made of changed. `by` says who made keys with `x-from`: the name of a
-    handler, or the place of a `set`.
+    `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was
+    asked; x-from if keys were removed because one that they are made of changed. `by` says who made
+    keys with `x-from`: the name of a handler, or the place of a `set`.
     """
 
     source: str
@@ -135,7 +145,8 @@ class ContextSet(Event, frozen=True, kw_only=True):
 class ContextRefused(Event, frozen=True, kw_only=True):
     """A value was not stored under its key. `kept_in` names the place where it was stored instead.
 
-    If `told`, the next prompt tells the model. `begun` holds the accepted parts of an incomplete object.
+    If `told`, the next prompt tells the model. `begun` holds the accepted parts of an incomplete
+    object.
     """
 
     key: str
@@ -169,11 +180,12 @@ class ReplyFailed(Event, frozen=True, kw_only=True):
 
 
 class StateEntered(Event, frozen=True, kw_only=True):
-    """The machine moved. `transition` is the JSON pointer of the transition in the definition, if one was taken.
+    """The machine moved. `transition` is the JSON pointer of the transition in the definition, if
+    one was taken.
 
-    `by` is model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that needed no model),
-    known (all that is asked for there is known), or the name of a repair pattern. `on_path` is true if the session's
-    path keeps the step for later corrections.
+    `by` is model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that
+    needed no model), known (all that is asked for there is known), or the name of a repair pattern.
+    `on_path` is true if the session's path keeps the step for later corrections.
     """
 
     state: str
@@ -208,9 +220,9 @@ class LimitReached(Event, frozen=True, kw_only=True):
 class BotSaid(Event, frozen=True, kw_only=True):
     """The words of the turn.
 
-    `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are the definition's or
-    this package's, because no model gave usable ones. `kept_user` and `kept_text` replace the user's message and
-    these words in the history if a secret is in them.
+    `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are
+    the definition's or this package's, because no model gave usable ones. `kept_user` and
+    `kept_text` replace the user's message and these words in the history if a secret is in them.
     """
 
     text: str
@@ -229,15 +241,16 @@ class HistoryTrimmed(Event, frozen=True, kw_only=True):
 class Ended(Event, frozen=True, kw_only=True):
     """The conversation is over.
 
-    `outcome` is final, stuck, host, passed, exhausted, limited or expired, or the word of the final state. A repair
-    pattern gives cancelled, handover, given_up or silent.
+    `outcome` is final, stuck, host, passed, exhausted, limited or expired, or the word of the final
+    state. A repair pattern gives cancelled, handover, given_up or silent.
     """
 
     outcome: str
 
 
 class TurnUndone(Event, frozen=True, kw_only=True):
-    """The turn of record number `record` was undone. `session` is the session before it, in its JSON form."""
+    """The turn of record number `record` was undone. `session` is the session before it, in its
+    JSON form."""
 
     record: int
     session: Mapping[str, Any]
@@ -246,8 +259,9 @@ class TurnUndone(Event, frozen=True, kw_only=True):
 class Migrated(Event, frozen=True, kw_only=True):
     """The conversation continues under another definition, whose SHA-256 is `definition`.
 
-    `states` maps old state ids to new ones. `keys` maps old context keys to new ones; None drops the key. `removed`
-    names keys whose values the new definition refuses. `unwatched` is true if silence has no consequence any more.
+    `states` maps old state ids to new ones. `keys` maps old context keys to new ones; None drops
+    the key. `removed` names keys whose values the new definition refuses. `unwatched` is true if
+    silence has no consequence any more.
     """
 
     definition: str
@@ -258,7 +272,8 @@ class Migrated(Event, frozen=True, kw_only=True):
 
 
 class ToolRefused(Event, frozen=True, kw_only=True):
-    """A tool call did not run: the name, the scope or the arguments were wrong, or a person refused it."""
+    """A tool call did not run: the name, the scope or the arguments were wrong, or a person refused
+    it."""
 
     name: str
     reason: str
@@ -280,16 +295,19 @@ class ToolReturned(Event, frozen=True, kw_only=True):
 
 
 class MemorySet(Event, frozen=True, kw_only=True):
-    """The working memory changed. `values` holds new parts of its JSON form, `removed` names dropped parts."""
+    """The working memory changed. `values` holds new parts of its JSON form, `removed` names
+    dropped parts."""
 
     values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
 
 
 class SecretsGiven(Event, frozen=True, kw_only=True):
-    """A turn was given `texts` for secret keys that do not hold them now: refused, replaced or removed.
+    """A turn was given `texts` for secret keys that do not hold them now: refused, replaced or
+    removed.
 
-    Nothing shows them later. They are in the event itself, so whoever passes events on blots them out.
+    Nothing shows them later. They are in the event itself, so whoever passes events on blots them
+    out.
     """
 
     texts: tuple[str, ...]
@@ -310,7 +328,8 @@ class Progressed(Event, frozen=True, kw_only=True):
 
 
 class AttemptBegun(Event, frozen=True, kw_only=True):
-    """A task is tried. If the attempt fails, context, memory and shared values return to what they are now."""
+    """A task is tried. If the attempt fails, context, memory and shared values return to what they
+    are now."""
 
     state: str
     attempt: int
@@ -326,7 +345,8 @@ class KeyResultChecked(Event, frozen=True, kw_only=True):
 
 
 class AttemptFailed(Event, frozen=True, kw_only=True):
-    """An attempt failed, and its changes were undone. Each failure is {"name", "reason"}. `last`: no more attempts."""
+    """An attempt failed, and its changes were undone. Each failure is {"name", "reason"}. `last`:
+    no more attempts."""
 
     state: str
     attempt: int
@@ -342,7 +362,8 @@ class TaskPassed(Event, frozen=True, kw_only=True):
 
 
 class RoutePicked(Event, frozen=True, kw_only=True):
-    """A registered function picked the way on. `label` None ends the run; `error` says why it picked nothing."""
+    """A registered function picked the way on. `label` None ends the run; `error` says why it
+    picked nothing."""
 
     state: str
     function: str
@@ -351,7 +372,8 @@ class RoutePicked(Event, frozen=True, kw_only=True):
 
 
 class TaskExhausted(Event, frozen=True, kw_only=True):
-    """No attempt passed. `then` is raise, continue or a state id. `output` is that of the last attempt."""
+    """No attempt passed. `then` is raise, continue or a state id. `output` is that of the last
+    attempt."""
 
     state: str
     then: str
@@ -359,7 +381,8 @@ class TaskExhausted(Event, frozen=True, kw_only=True):
 
 
 class Summarised(Event, frozen=True, kw_only=True):
-    """The work so far was summarised, and the to-do list replaced (None: it stays). `of`: a state id, or history."""
+    """The work so far was summarised, and the to-do list replaced (None: it stays). `of`: a state
+    id, or history."""
 
     of: str
     summary: str
@@ -369,8 +392,8 @@ class Summarised(Event, frozen=True, kw_only=True):
 class Paused(Event, frozen=True, kw_only=True):
     """The run waits for an answer; see `llm_fsm.session.messages.Paused`.
 
-    `reminders` are times in seconds since the epoch. `loop` holds the calls and messages of a paused tool loop.
-    `spent` is what the run has used of its limits so far.
+    `reminders` are times in seconds since the epoch. `loop` holds the calls and messages of a
+    paused tool loop. `spent` is what the run has used of its limits so far.
     """
 
     id: str
@@ -412,7 +435,8 @@ class Reminded(Event, frozen=True, kw_only=True):
 class MessageDelta(Event, frozen=True, kw_only=True):
     """Words on their way to the user, while streaming. Never part of a turn record.
 
-    `provisional` is true until the turn is saved. `restart` withdraws all words so far; these replace them.
+    `provisional` is true until the turn is saved. `restart` withdraws all words so far; these
+    replace them.
     """
 
     text: str
@@ -423,11 +447,12 @@ class MessageDelta(Event, frozen=True, kw_only=True):
 class FlowPushed(Event, frozen=True, kw_only=True):
     """The current state was put on the stack, to return to. `kind` is subflow or digression.
 
-    A subflow begins the definition `flow` in its state `entered`, with its own `context`. `sources` maps each key to
-    the source of its value. A digression stays in its definition and begins in `entered`. `asked` is the last question
-    to the user, and `wanted` names the keys it asked for. `caller` is the place on the stack of the definition in
-    which the digression takes place, if that is one that waits for the current one. `history`: prompts go on with the
-    exchanges so far; records of earlier versions begin each definition without them.
+    A subflow begins the definition `flow` in its state `entered`, with its own `context`. `sources`
+    maps each key to the source of its value. A digression stays in its definition and begins in
+    `entered`. `asked` is the last question to the user, and `wanted` names the keys it asked for.
+    `caller` is the place on the stack of the definition in which the digression takes place, if
+    that is one that waits for the current one. `history`: prompts go on with the exchanges so far;
+    records of earlier versions begin each definition without them.
     """
 
     kind: str
@@ -451,7 +476,8 @@ class FlowReturned(Event, frozen=True, kw_only=True):
     - cancelled: the user cancelled it;
     - corrected: an earlier answer changed, and leads another way;
     - handover: a caller hands over to a person;
-    - resumed: the user chose what to return to. Places that the current definition left open stay open;
+    - resumed: the user chose what to return to. Places that the current definition left open stay
+    open;
     - host: the program moved the conversation.
 
     `frame` is the place on the stack; -1 is the topmost. `history` is as in FlowPushed.
@@ -469,8 +495,9 @@ class FlowReturned(Event, frozen=True, kw_only=True):
 class Corrected(Event, frozen=True, kw_only=True):
     """Earlier answers changed. `named` is true if the model named the correction itself.
 
-    The path is decided again from `back_to`; "" keeps the path. `dropped` names keys collected on the part of the
-    path that is no longer taken. `cut` holds the (state, transition) pairs of the path since `back_to`.
+    The path is decided again from `back_to`; "" keeps the path. `dropped` names keys collected on
+    the part of the path that is no longer taken. `cut` holds the (state, transition) pairs of the
+    path since `back_to`.
     """
 
     keys: tuple[str, ...]
@@ -481,7 +508,8 @@ class Corrected(Event, frozen=True, kw_only=True):
 
 
 class AnswersChanged(Event, frozen=True, kw_only=True):
-    """Answers changed in a definition that waits for the current one. `frame` is its place on the stack.
+    """Answers changed in a definition that waits for the current one. `frame` is its place on the
+    stack.
 
     `removed`: keys that are made of them, or that the program deleted.
     """
@@ -512,7 +540,8 @@ class Missed(Event, frozen=True, kw_only=True):
 
 
 class Restarted(Event, frozen=True, kw_only=True):
-    """The conversation begins again in `state`. `context` holds the values that the caller and the host gave."""
+    """The conversation begins again in `state`. `context` holds the values that the caller and the
+    host gave."""
 
     state: str
     context: Mapping[str, Any] = {}
@@ -525,7 +554,9 @@ class SilenceWatched(Event, frozen=True, kw_only=True):
     closes: float | None = None
 
 
-EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
+EVENTS: Mapping[str, type[Event]] = {
+    kind.__name__: kind for kind in Event.__subclasses__()
+}
 """Every event by its name."""
 
 if TYPE_CHECKING:

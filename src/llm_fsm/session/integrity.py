@@ -1,7 +1,8 @@
 """Check that a session and its turn records fit together.
 
-Reading checks types (see `llm_fsm._json.read`). This module checks the rest for conversations that are
-imported or examined. It checks the state of a paused tool loop, and that the records lead to the session.
+Reading checks types (see `llm_fsm._json.read`). This module checks the rest for conversations that
+are imported or examined. It checks the state of a paused tool loop, and that the records lead to
+the session.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from llm_fsm._json import read
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
-from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session, dump_session, session_from_dict
+from llm_fsm.session.session import (
+    OF_FLOW,
+    OF_PLACE,
+    Session,
+    dump_session,
+    session_from_dict,
+)
 from llm_fsm.session.turn_record import TurnRecord, without_undone
 
 _LATER = ("asides", "fruitless", "made", "refusals", "timezone", "tool_results")
@@ -57,7 +64,8 @@ class _Answered(TypedDict):
 
 
 class _Executing(_Answered, total=False):
-    """The state of a paused task function: the answers so far, and its calls of models and tools."""
+    """The state of a paused task function: the answers so far, and its calls of models and
+    tools."""
 
     key: str
     about: list[list[Any] | None]
@@ -79,10 +87,20 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
             if record.turn != again.turn:
                 told = f"record {number} says that it is of turn {record.turn}, and its events are of turn {again.turn}"
                 misnumbered.append(told)
-    except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        UnreadableError,
+    ) as error:
         return (f"its records do not fit together: {error}",)
     wrong = _differing(again, session)
-    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else misnumbered
+    return (
+        (f"its records do not lead to its session: {', '.join(wrong)} differ",)
+        if wrong
+        else misnumbered
+    )
 
 
 def session_fault(session: Session) -> str | None:
@@ -92,7 +110,11 @@ def session_fault(session: Session) -> str | None:
             if name not in frame.saved and name not in _LATER:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
-    return None if pause is None else _asked_fault(pause.call, None if work is None else work.loop, "session")
+    return (
+        None
+        if pause is None
+        else _asked_fault(pause.call, None if work is None else work.loop, "session")
+    )
 
 
 def record_fault(record: TurnRecord) -> str | None:
@@ -108,7 +130,9 @@ def record_fault(record: TurnRecord) -> str | None:
     return None
 
 
-def _asked_fault(call: Mapping[str, Any] | None, loop: Mapping[str, Any] | None, where: str) -> str | None:
+def _asked_fault(
+    call: Mapping[str, Any] | None, loop: Mapping[str, Any] | None, where: str
+) -> str | None:
     """Check a paused loop, and the call that the pause asks about."""
     executes = loop is not None and loop.get("asked_for") == "execute"
     if loop is not None:
@@ -120,9 +144,15 @@ def _asked_fault(call: Mapping[str, Any] | None, loop: Mapping[str, Any] | None,
             return f"{where}.loop does not say what each answer is about"
     if call is None or executes:
         return None
-    asked = {(item["id"], item["name"]) for item in ([] if loop is None else loop["calls"])}
+    asked = {
+        (item["id"], item["name"]) for item in ([] if loop is None else loop["calls"])
+    }
     named = all(isinstance(call.get(name), str) for name in ("id", "name"))
-    if not named or not isinstance(call.get("arguments"), Mapping) or (call["id"], call["name"]) not in asked:
+    if (
+        not named
+        or not isinstance(call.get("arguments"), Mapping)
+        or (call["id"], call["name"]) not in asked
+    ):
         return f"{where} waits for an answer about a call that it did not make"
     return None
 
@@ -140,7 +170,10 @@ def _differing(one: Session, other: Session) -> Sequence[str]:
     other = structs.replace(other, conversation_id=one.conversation_id)
     left, right = (json.loads(dump_session(session)) for session in (one, other))
     frames = zip(left.get("stack", ()), right.get("stack", ()), strict=False)
-    for made, kept in ((left, right), *((mine["kept"], theirs["kept"]) for mine, theirs in frames)):
+    for made, kept in (
+        (left, right),
+        *((mine["kept"], theirs["kept"]) for mine, theirs in frames),
+    ):
         for name in _LATER:
             if name not in kept:
                 made.pop(name, None)

@@ -1,9 +1,10 @@
 """Large values of contexts: a stored session refers to them, so that no turn writes them anew.
 
-The record of the turn that set a value holds it. In the stored session, null stands in its place, and `large` says
-where it is: {"/context/catalogue": [1, "/events/0/context/catalogue", "9f86d0…"]}. That is a JSON pointer (RFC 6901)
-into the session; then the number of the record, a JSON pointer into it, and the SHA-256 of the value's JSON text. A
-value that no record holds as a whole stands in the session, as every small one does.
+The record of the turn that set a value holds it. In the stored session, null stands in its place,
+and `large` says where it is: {"/context/catalogue": [1, "/events/0/context/catalogue", "9f86d0…"]}.
+That is a JSON pointer (RFC 6901) into the session; then the number of the record, a JSON pointer
+into it, and the SHA-256 of the value's JSON text. A value that no record holds as a whole stands in
+the session, as every small one does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Located(NamedTuple):
 
 
 def without_large(
-    session: Session, located: Sequence[Located], records: Mapping[int, Sequence[ev.Event]]
+    session: Session,
+    located: Sequence[Located],
+    records: Mapping[int, Sequence[ev.Event]],
 ) -> tuple[Session, dict[str, Reference], tuple[Located, ...]]:
     """Take large values out of a session, to store it.
 
@@ -41,16 +44,24 @@ def without_large(
         records: Events by number of the record, in which other values are looked for.
 
     Returns:
-        The session with None in the place of each value; a reference by place; the values with their references.
+        The session with None in the place of each value; a reference by place; the values with
+        their references.
     """
-    known, places, on_record = list(located), dict[str, Reference](), dict(_values_of(records))
+    known, places, on_record = (
+        list(located),
+        dict[str, Reference](),
+        dict(_values_of(records)),
+    )
 
     def referred(value: Any) -> Reference | None:
-        """Return where a value is on record; None for a small one, and for one that is on no record."""
+        """Return where a value is on record; None for a small one, and for one that is on no
+        record."""
         for same in known:
             if same.value is value:
                 return same.reference
-        text = text_of(value) if on_record else ""  # to write every value of a context costs as much as the session
+        text = (
+            text_of(value) if on_record else ""
+        )  # to write every value of a context costs as much as the session
         reference = on_record.get(digest(text)) if len(text) > LARGE else None
         if reference is not None:
             known.append(Located(value, reference))
@@ -58,8 +69,12 @@ def without_large(
 
     def small(place: str, context: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {key: referred(value) for key, value in context.items()}
-        large = {key: reference for key, reference in found.items() if reference is not None}
-        places.update((place + step(key), reference) for key, reference in large.items())
+        large = {
+            key: reference for key, reference in found.items() if reference is not None
+        }
+        places.update(
+            (place + step(key), reference) for key, reference in large.items()
+        )
         return {**context, **dict.fromkeys(large)} if large else context
 
     lean = _with_contexts(session, small)
@@ -74,7 +89,10 @@ def with_large(session: Session, values: Mapping[str, Any]) -> Session:
         values: Each value, by its place in the session as a JSON pointer.
     """
     return _with_contexts(
-        session, lambda place, context: {key: values.get(place + step(key), value) for key, value in context.items()}
+        session,
+        lambda place, context: {
+            key: values.get(place + step(key), value) for key, value in context.items()
+        },
     )
 
 
@@ -83,7 +101,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str, Reference]]:
+def _values_of(
+    records: Mapping[int, Sequence[ev.Event]],
+) -> Iterator[tuple[str, Reference]]:
     """Yield the SHA-256 of each large value on record, and where it is."""
     for number, events in records.items():
         for index, event in enumerate(events):
@@ -92,13 +112,20 @@ def _values_of(records: Mapping[int, Sequence[ev.Event]]) -> Iterator[tuple[str,
                     text = text_of(value)
                     if len(text) > LARGE:
                         sha = digest(text)
-                        yield sha, Reference(number, f"/events/{index}{place}{step(key)}", sha)
+                        yield (
+                            sha,
+                            Reference(
+                                number, f"/events/{index}{place}{step(key)}", sha
+                            ),
+                        )
 
 
 def _contexts_of(event: ev.Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the contexts in an event, with their places as JSON pointers."""
     if isinstance(event, ev.TurnUndone):
-        yield from ((f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS)
+        yield from (
+            (f"/session/{name}", event.session.get(name, {})) for name in _CONTEXTS
+        )
     elif isinstance(event, ev.ContextSet | ev.AnswersChanged | ev.SharedSet):
         yield "/values", event.values
     elif isinstance(event, ev.Started | ev.FlowPushed | ev.Restarted):
@@ -107,20 +134,37 @@ def _contexts_of(event: ev.Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield "/shared", event.shared
 
 
-def _with_contexts(session: Session, change: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]) -> Session:
-    """Change every context of a session; `change` is given its place as a JSON pointer, and the context."""
+def _with_contexts(
+    session: Session, change: Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+) -> Session:
+    """Change every context of a session; `change` is given its place as a JSON pointer, and the
+    context."""
 
     def saved(place: str, fields: Any) -> Any:
-        return {**fields, **{name: change(f"{place}/{name}", fields[name]) for name in _CONTEXTS if name in fields}}
+        return {
+            **fields,
+            **{
+                name: change(f"{place}/{name}", fields[name])
+                for name in _CONTEXTS
+                if name in fields
+            },
+        }
 
     def frame(place: str, one: Frame) -> Frame:
-        return replace(one, saved=saved(f"{place}/kept", one.saved), before=change(f"{place}/before", one.before))
+        return replace(
+            one,
+            saved=saved(f"{place}/kept", one.saved),
+            before=change(f"{place}/before", one.before),
+        )
 
     work = session.work
     return replace(
         session,
         context=change("/context", session.context),
         shared=change("/shared", session.shared),
-        stack=tuple(frame(f"/stack/{number}", one) for number, one in enumerate(session.stack)),
-        work=work and replace(work, checkpoint=saved("/work/checkpoint", work.checkpoint)),
+        stack=tuple(
+            frame(f"/stack/{number}", one) for number, one in enumerate(session.stack)
+        ),
+        work=work
+        and replace(work, checkpoint=saved("/work/checkpoint", work.checkpoint)),
     )

@@ -1,7 +1,7 @@
 """Changes of a list by its items: `+key` adds or replaces items, `-key` removes items.
 
-Two items are the same if their first property is the same, without regard to case. Items that are no objects are
-compared as a whole.
+Two items are the same if their first property is the same, without regard to case. Items that are
+no objects are compared as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Working memory: ten numbered buckets of text, and the background of the work.
 
-Both are frozen values; every change gives a new value. The model reaches the buckets by the tools in `SPECS`.
-`call` performs such a tool call.
+Both are frozen values; every change gives a new value. The model reaches the buckets by the tools
+in `SPECS`. `call` performs such a tool call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Memory(Struct, frozen=True):
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")
         if not _is_text(content):
-            raise MemoryFault("the content contains half of a surrogate pair, which is not a character")
+            raise MemoryFault(
+                "the content contains half of a surrogate pair, which is not a character"
+            )
         if len(content) > MAX_BUCKET:
             raise MemoryFault(
                 f"bucket {number} holds at most {MAX_BUCKET} characters, and this would be {len(content)}; "
@@ -63,7 +65,9 @@ class Memory(Struct, frozen=True):
         old = self.get(index)
         if not isinstance(content, str):
             raise MemoryFault(f"the content is text, not {type(content).__name__}")
-        return self.set(index, f"{old}\n{content}" if old and content else old or content)
+        return self.set(
+            index, f"{old}\n{content}" if old and content else old or content
+        )
 
     def get(self, index: int) -> str:
         """Return the content of a bucket; "" if it is empty.
@@ -87,7 +91,9 @@ class Memory(Struct, frozen=True):
 
     def to_context(self) -> dict[str, str]:
         """Return the content of a prompt: {"bucket 3": content} without empty buckets."""
-        return {f"bucket {index}": content for index, content in self.non_empty().items()}
+        return {
+            f"bucket {index}": content for index, content in self.non_empty().items()
+        }
 
     def to_dict(self) -> dict[str, str]:
         """Return the JSON form: {"3": content} without empty buckets."""
@@ -112,8 +118,14 @@ def _index(value: object) -> int:
         return int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BUCKETS:
-        raise MemoryFault(f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not 0 <= value < BUCKETS
+    ):
+        raise MemoryFault(
+            f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}"
+        )
     return value
 
 
@@ -159,12 +171,18 @@ class Background(Struct, frozen=True, kw_only=True):
             MemoryFault: The document is no background. The message names the field.
         """
         if not isinstance(document, Mapping):
-            raise MemoryFault(f"the background is an object, not {type(document).__name__}")
+            raise MemoryFault(
+                f"the background is an object, not {type(document).__name__}"
+            )
         known = cls.__struct_fields__
         for name in document:
             if name not in known:
                 guess = nearest(name, known)
-                hint = f"; did you mean {guess!r}?" if guess else f"; the fields are {', '.join(known)}"
+                hint = (
+                    f"; did you mean {guess!r}?"
+                    if guess
+                    else f"; the fields are {', '.join(known)}"
+                )
                 raise MemoryFault(f"the background has no field {name!r}{hint}")
         try:
             return _checked(read(document, cls, "background"))
@@ -180,7 +198,9 @@ def _checked(background: Background) -> Background:
     except ValueFault as fault:
         raise MemoryFault(f"custom_fields: {fault}") from fault
     if not _is_text(text):
-        raise MemoryFault("the background contains half of a surrogate pair, which is not a character")
+        raise MemoryFault(
+            "the background contains half of a surrogate pair, which is not a character"
+        )
     if len(text) > MAX_BACKGROUND:
         raise MemoryFault(
             f"the background would have {len(text)} characters; at most {MAX_BACKGROUND} are kept: shorten it"
@@ -190,8 +210,14 @@ def _checked(background: Background) -> Background:
 
 # -- the model's tools
 
-_BUCKET = {"type": "integer", "description": f"Number of the bucket, 0 to {BUCKETS - 1}"}
-_CONTENT = {"type": "string", "description": f"Text; a bucket holds at most {MAX_BUCKET} characters"}
+_BUCKET = {
+    "type": "integer",
+    "description": f"Number of the bucket, 0 to {BUCKETS - 1}",
+}
+_CONTENT = {
+    "type": "string",
+    "description": f"Text; a bucket holds at most {MAX_BUCKET} characters",
+}
 
 
 def _spec(name: str, description: str, **properties: Mapping[str, Any]) -> ToolSpec:
@@ -217,9 +243,16 @@ SPECS: tuple[ToolSpec, ...] = (
         bucket_index=_BUCKET,
         content=_CONTENT,
     ),
-    _spec("get_memory", "Read one bucket of your working memory.", bucket_index=_BUCKET),
-    _spec("clear_memory", "Empty one bucket of your working memory.", bucket_index=_BUCKET),
-    _spec("view_all_memory", "Read all buckets of your working memory that hold something."),
+    _spec(
+        "get_memory", "Read one bucket of your working memory.", bucket_index=_BUCKET
+    ),
+    _spec(
+        "clear_memory", "Empty one bucket of your working memory.", bucket_index=_BUCKET
+    ),
+    _spec(
+        "view_all_memory",
+        "Read all buckets of your working memory that hold something.",
+    ),
 )
 NAMES = frozenset(spec.name for spec in SPECS)
 _WANTED = {spec.name: tuple(spec.parameters["properties"]) for spec in SPECS}
@@ -229,8 +262,8 @@ def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memor
     """Perform a model's call of a tool in `SPECS`.
 
     Returns:
-        The memory after the call, and the text for the model. If the call fails, the memory stays as it is, and the
-        text begins with "error: ".
+        The memory after the call, and the text for the model. If the call fails, the memory stays
+        as it is, and the text begins with "error: ".
     """
     try:
         return _perform(memory, name, arguments)
@@ -238,18 +271,26 @@ def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memor
         return memory, f"error: {fault}"
 
 
-def _perform(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
+def _perform(
+    memory: Memory, name: str, arguments: Mapping[str, Any]
+) -> tuple[Memory, str]:
     wanted = _WANTED.get(name)
     if wanted is None:
-        raise MemoryFault(f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}")
+        raise MemoryFault(
+            f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}"
+        )
     unknown = [key for key in arguments if key not in wanted]
     missing = [key for key in wanted if key not in arguments]
     if unknown or missing:
         takes = " and ".join(wanted) or "no arguments"
-        raise MemoryFault(f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}")
+        raise MemoryFault(
+            f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}"
+        )
     if name == "view_all_memory":
         held = {str(index): content for index, content in memory.non_empty().items()}
-        return memory, json.dumps(held, ensure_ascii=False) if held else "all buckets are empty"
+        return memory, json.dumps(
+            held, ensure_ascii=False
+        ) if held else "all buckets are empty"
     number = _index(arguments["bucket_index"])
     if name == "get_memory":
         return memory, memory.get(number) or f"bucket {number} is empty"
@@ -257,4 +298,7 @@ def _perform(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[M
         return memory.clear(number), f"bucket {number} is empty now"
     change = memory.set if name == "set_memory" else memory.append
     changed = change(number, arguments["content"])
-    return changed, f"bucket {number} holds {len(changed.get(number))} of {MAX_BUCKET} characters now"
+    return (
+        changed,
+        f"bucket {number} holds {len(changed.get(number))} of {MAX_BUCKET} characters now",
+    )

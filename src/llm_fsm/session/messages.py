@@ -1,4 +1,5 @@
-"""Messages: the values between the engine and a model, and the values that a caller reads of a conversation."""
+"""Messages: the values between the engine and a model, and the values that a caller reads of a
+conversation."""
 
 from __future__ import annotations
 
@@ -12,14 +13,16 @@ from llm_fsm._json import in_unicode
 
 Role = Literal["system", "user", "assistant", "tool"]
 ReplyForm = Literal["object", "list"]
-"""The form in which a reply writes values: an object of the mentioned keys, or a list of {"key", "value"}.
+"""The form in which a reply writes values: an object of the mentioned keys, or a list of {"key",
+"value"}.
 
 A provider's strict mode that wants every property of an object takes the list.
 """
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A tool call that a model asked for. `arguments` is JSON text as the model sent it, unchecked."""
+    """A tool call that a model asked for. `arguments` is JSON text as the model sent it,
+    unchecked."""
 
     id: str
     name: str
@@ -38,7 +41,11 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tool in the JSON form of OpenAI's chat completions."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
         return {"type": "function", "function": function}
 
     @cached_property
@@ -50,7 +57,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
 class LLMMessage(Struct, frozen=True):
     """One message as a chat-completions API takes it.
 
-    A message of the assistant may carry `tool_calls`. A message of role tool answers the call `tool_call_id`.
+    A message of the assistant may carry `tool_calls`. A message of role tool answers the call
+    `tool_call_id`.
     """
 
     role: Role
@@ -88,8 +96,9 @@ class Paused(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Id of the pause.
-        kind: wait (a state that waits), approval (before a tool runs; the answer is {"approved": …}), break (a tool or
-            function asks), or unknown_outcome (a crash interrupted a call that must not be repeated blindly).
+        kind: wait (a state that waits), approval (before a tool runs; the answer is {"approved":
+            …}), break (a tool or function asks), or unknown_outcome (a crash interrupted a call
+            that must not be repeated blindly).
         what: A name or a sentence.
         state: Id of the state that waits.
         call: The tool call in question as {"name", "arguments"}, with "result" if it ran.
@@ -109,8 +118,8 @@ class Paused(Struct, frozen=True, kw_only=True):
 class Usage(Struct, frozen=True, kw_only=True):
     """Model calls and their cost.
 
-    `calls` counts replies asked for, and `attempts` the requests sent for them. `seconds` is time spent waiting for
-    models. `cost` is in US dollars; it is 0 if the provider reports none.
+    `calls` counts replies asked for, and `attempts` the requests sent for them. `seconds` is time
+    spent waiting for models. `cost` is in US dollars; it is 0 if the provider reports none.
     """
 
     calls: int = 0
@@ -143,7 +152,8 @@ class ReplySchema(Struct, frozen=True, kw_only=True):
 class TransitionView(Struct, frozen=True, kw_only=True):
     """A transition as the plain view shows it.
 
-    `judged`: only its description says when to take it. `own`: it is the state's, not a global one or one left open.
+    `judged`: only its description says when to take it. `own`: it is the state's, not a global one
+    or one left open.
     """
 
     target_state: str
@@ -151,7 +161,8 @@ class TransitionView(Struct, frozen=True, kw_only=True):
     open: bool
     judged: bool
     arrival: str
-    """The target's fixed reply or purpose, in the definition's own words; fixed replies are rendered."""
+    """The target's fixed reply or purpose, in the definition's own words; fixed replies are
+    rendered."""
     requires: tuple[str, ...] = ()
     logic: tuple[Any, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -166,9 +177,9 @@ class TransitionView(Struct, frozen=True, kw_only=True):
 class PlainTurn(Struct, frozen=True, kw_only=True):
     """The turn without the prompt's wording, for adapters that work without a model.
 
-    `wanted` holds missing keys to collect here, with their JSON Schemas ({} if undeclared). `writable` holds all keys
-    that a reply may write, with their schemas. `speak`: only words are wanted, and no move is possible. `user` is None
-    if nobody has spoken (the greeting).
+    `wanted` holds missing keys to collect here, with their JSON Schemas ({} if undeclared).
+    `writable` holds all keys that a reply may write, with their schemas. `speak`: only words are
+    wanted, and no move is possible. `user` is None if nobody has spoken (the greeting).
     """
 
     state: str
@@ -205,7 +216,8 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
     state: str = ""
     """Id of the current state, for adapters that record or replay."""
     sizes: Mapping[str, int] = {}
-    """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the user message."""
+    """Estimated tokens of the prompt's parts without tools: system, schema, and sections of the
+    user message."""
     view: PlainTurn | None = None
     """Given to adapters that have a true attribute `reads_view`."""
     options: Mapping[str, Any] = {}
@@ -215,8 +227,8 @@ class LLMRequest(Struct, frozen=True, kw_only=True):
 class ModelReply(Struct, frozen=True, kw_only=True):
     """A model's answer.
 
-    `text` is the raw reply. `mode` says how its form was requested. `seconds` is the time that it took.
-    `cached_tokens` is the part of `input_tokens` that the provider's cache served.
+    `text` is the raw reply. `mode` says how its form was requested. `seconds` is the time that it
+    took. `cached_tokens` is the part of `input_tokens` that the provider's cache served.
     """
 
     text: str

@@ -1,6 +1,7 @@
 """Convert values of replies from a spoken form to the form of their schemas.
 
-An ambiguous value (`2.300`, `03/04/2026`) stays as it is. The schema decides whether the result fits.
+An ambiguous value (`2.300`, `03/04/2026`) stays as it is. The schema decides whether the result
+fits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from llm_fsm.session.values import joined
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
 }  # fmt: skip
-_YES = "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
+_YES = (
+    "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
+)
 _NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
 _YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
 """A boolean in the user's language. "tak" is missing: it means yes in Polish and no in Malay."""
@@ -28,7 +31,8 @@ _BETWEEN = re.compile("[\\s_\u2010-\u2015\u2212-]+")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
 """Typographic apostrophes."""
 _INSIDE = re.compile(r"(?<=[^\W\d]) (?=\w)|(?<=\w) (?=[^\W\d])")
-"""A space between words, which many languages may leave out. A space between digits separates numbers."""
+"""A space between words, which many languages may leave out. A space between digits separates
+numbers."""
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
 """Ambiguous: a thousand times larger if the point separates thousands."""
 _DAY = re.compile(
@@ -50,7 +54,9 @@ _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
 """A long number in groups."""
-_CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}")
+_CODE = re.compile(
+    r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}"
+)
 """A number in groups that begins with letters: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
@@ -71,7 +77,8 @@ _LONGEST_WORD = 4
 """A text longer than this many times the longest enum word cannot be one of the words."""
 _TEXTS = ({"string"}, {"string", "null"})
 _FORMS = ("pattern", "enum")
-"""Schema keys that say that a text may consist of digits. Without them, a number for a text is the model's mistake."""
+"""Schema keys that say that a text may consist of digits. Without them, a number for a text is the
+model's mistake."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
@@ -112,30 +119,49 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     """Convert a value to the form that its schema asks for, as far as it is certain."""
     if depth >= MAX_DEPTH:
         return value
-    if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
+    if (
+        type(value) is int
+        and types_of(schema) in _TEXTS
+        and not schema.keys().isdisjoint(_FORMS)
+    ):
         return _as_text(schema, value)
     if _has_form(schema, value):
         properties, items = schema.get("properties"), schema.get("items")
         if isinstance(value, dict) and isinstance(properties, Mapping):
-            return {name: _meant(sub_schema(properties, name), item, depth + 1) for name, item in value.items()}
+            return {
+                name: _meant(sub_schema(properties, name), item, depth + 1)
+                for name, item in value.items()
+            }
         if isinstance(value, list) and isinstance(items, Mapping):
             return [_meant(items, item, depth + 1) for item in value]
         return _in_format(schema, value) if isinstance(value, str) else value
     kind = schema.get("type")
     found = _said(schema, value) if isinstance(value, str) else value
     items = schema.get("items")
-    if kind == "array" and isinstance(found, str) and isinstance(items, Mapping) and "enum" in items:
+    if (
+        kind == "array"
+        and isinstance(found, str)
+        and isinstance(items, Mapping)
+        and "enum" in items
+    ):
         one = _meant(items, found, depth + 1)
         return [one] if _has_form(items, one) else _choices(items, found, depth + 1)
-    if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
+    if (
+        kind == "array"
+        and not isinstance(found, list)
+        and not (isinstance(found, str) and _SEVERAL.search(found))
+    ):
         return _meant(schema, [found], depth + 1)
     return found
 
 
 def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
-    """Split a text into choices. It stays whole if a choice contains a separator, or if there are too many."""
+    """Split a text into choices. It stays whole if a choice contains a separator, or if there are
+    too many."""
     enum, parts = items["enum"], _SEVERAL.split(text, _MOST_CHOICES)
-    if len(parts) > _MOST_CHOICES or any(isinstance(word, str) and _SEVERAL.search(word) for word in enum):
+    if len(parts) > _MOST_CHOICES or any(
+        isinstance(word, str) and _SEVERAL.search(word) for word in enum
+    ):
         return [text]
     return [_meant(items, part.strip(), depth) for part in parts]
 
@@ -155,27 +181,42 @@ def _has_form(schema: Mapping[str, Any], value: object) -> bool:
         return False
     if not isinstance(kind, str) or kind not in _TYPES:
         return not isinstance(value, str) or kind is None
-    return isinstance(value, _TYPES[kind]) and (isinstance(value, bool) is (kind == "boolean"))
+    return isinstance(value, _TYPES[kind]) and (
+        isinstance(value, bool) is (kind == "boolean")
+    )
 
 
 def _said(schema: Mapping[str, Any], text: str) -> Any:
     """Read a text as a word of an enum with other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
-    words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
+    words = (
+        [word for word in enum if isinstance(word, str)]
+        if isinstance(enum, list)
+        else []
+    )
     same: list[str] = []
-    for form in (letters, _bare, _joined) if words and len(text) <= _LONGEST_WORD * max(map(len, words)) else ():
+    for form in (
+        (letters, _bare, _joined)
+        if words and len(text) <= _LONGEST_WORD * max(map(len, words))
+        else ()
+    ):
         meant = form(text)
         same = same or [word for word in words if form(word) == meant]
     if same:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
-    if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
+    if (
+        _counts(schema)
+        and (number := _number(plain_digits(text).translate(_SIGNS))) is not None
+    ):
         return whole_number(schema, number)
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
-        plain = text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
+        plain = (
+            text.lower() if text.casefold() in ("true", "false") else plain_digits(text)
+        )
         return whole_number(schema, json.loads(plain))
     except (ValueError, RecursionError):
         return text
@@ -190,7 +231,8 @@ def _counts(schema: Mapping[str, Any]) -> bool:
 def _number(text: str) -> int | float | None:
     """Read a number that JSON would not accept; None if it is ambiguous or no number.
 
-    A comma between single digits may separate two numbers ("2,3 days"). Before three digits, it separates thousands.
+    A comma between single digits may separate two numbers ("2,3 days"). Before three digits, it
+    separates thousands.
     """
     plain = text.replace("\u066c", "") if _THOUSANDS.fullmatch(text) else text
     if found := _DECIMAL.fullmatch(plain):
@@ -202,31 +244,46 @@ def _number(text: str) -> int | float | None:
 
 
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
-    """Write a date or a time as ISO 8601, and a number without its groups, if the text is unambiguous.
+    """Write a date or a time as ISO 8601, and a number without its groups, if the text is
+    unambiguous.
 
-    A pattern may ask for a number without spaces. Groups that may be numbers of their own stay: "10000-20000" may be
-    two numbers. After letters, "TR33 0006 1005" is one number, but "AB12 34" may be a code and a count.
-    If the pattern accepts letters and digits anywhere, a group of letters may be a word: "BUY 100 MSFT".
+    A pattern may ask for a number without spaces. Groups that may be numbers of their own stay:
+    "10000-20000" may be two numbers. After letters, "TR33 0006 1005" is one number, but "AB12 34"
+    may be a code and a count. If the pattern accepts letters and digits anywhere, a group of
+    letters may be a word: "BUY 100 MSFT".
     """
-    plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
-    if patterned and any(_fitting(schema, [text])):  # the text fits, so another part of the value was refused
+    plain, form, patterned = (
+        plain_digits(text).strip(),
+        schema.get("format"),
+        "pattern" in schema,
+    )
+    if patterned and any(
+        _fitting(schema, [text])
+    ):  # the text fits, so another part of the value was refused
         return text
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
     if (form == "date" or patterned) and (found := _DAY_OR_MONTH.fullmatch(plain)):
         first, second = int(found[1]), int(found[3])
-        if 0 < min(first, second) <= _MONTHS < max(first, second) <= _DAYS or 0 < first == second <= _MONTHS:
+        if (
+            0 < min(first, second) <= _MONTHS < max(first, second) <= _DAYS
+            or 0 < first == second <= _MONTHS
+        ):
             return f"{found[4]}-{min(first, second):02}-{max(first, second):02}"
     if (form == "time" or patterned) and (found := _HALF_DAY.fullmatch(plain)):
         return f"{int(found[1]) % 12 + 12 * (found[3] in 'Pp'):02}:{found[2]}"
     if (form == "time" or patterned) and (found := _TIME.fullmatch(plain)):
         time = f"{found[1]:0>2}:{found[2]}"
-        return time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
+        return (
+            time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
+        )
     if not patterned:
         return text
     groups = _PARTS.findall(plain)
     joined = "".join(groups)
-    if _GROUPS.fullmatch(plain) and _is_one(schema, groups, sign := "+" * (plain[0] == "+")):
+    if _GROUPS.fullmatch(plain) and _is_one(
+        schema, groups, sign := "+" * (plain[0] == "+")
+    ):
         return sign + joined
     if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
         return text
@@ -239,9 +296,17 @@ def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
         cuts = range(1, len(groups))
-        ends = (part for cut in cuts for part in (sign + "".join(groups[:cut]), "".join(groups[cut:])))
+        ends = (
+            part
+            for cut in cuts
+            for part in (sign + "".join(groups[:cut]), "".join(groups[cut:]))
+        )
         return not any(_fitting(schema, ends))
-    return digits in _LONG and max(map(len, groups)) <= _GROUP_DIGITS and not all(_fitting(schema, groups))
+    return (
+        digits in _LONG
+        and max(map(len, groups)) <= _GROUP_DIGITS
+        and not all(_fitting(schema, groups))
+    )
 
 
 def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:

@@ -1,7 +1,8 @@
 """Find the values of secret keys in text and in documents, and replace them with dots.
 
-`blotted` is the last step before a document leaves: it replaces values wherever they occur, in each form in which they
-can be written. `redacted` does the same for one JSON value, `without` for one text.
+`blotted` is the last step before a document leaves: it replaces values wherever they occur, in each
+form in which they can be written. `redacted` does the same for one JSON value, `without` for one
+text.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from llm_fsm.session.events import Event
 MIN_SECRET_CHARS = 3
 DOTS = "•••"
 _MIN_SPELLED = 6
-"""Fewer letters and digits than this are only found as written, or digits with blanks: other words may contain them."""
+"""Fewer letters and digits than this are only found as written, or digits with blanks: other words
+may contain them."""
 _SPACED = re.compile(r"[\w\s]+")
 _PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
-"""A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do not."""
+"""A letter or digit, or a mark that separates two of them. Up to three spaces or such marks do
+not."""
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 _OF_CONTEXTS = (
@@ -49,17 +52,29 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def texts_in(values: Iterable[object]) -> tuple[str, ...]:
-    """Return secret values as texts, longest first, without the shortest, which would match everywhere."""
-    found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
+    """Return secret values as texts, longest first, without the shortest, which would match
+    everywhere."""
+    found = {
+        text
+        for value in values
+        for text in _texts(value)
+        if len(text) >= MIN_SECRET_CHARS
+    }
     return tuple(sorted(found, key=len, reverse=True))
 
 
 def written(secret: str) -> tuple[str, ...]:
-    """Return the forms of a secret in text, longest first: as it is, and escaped for JSON, URLs and HTML."""
+    """Return the forms of a secret in text, longest first: as it is, and escaped for JSON, URLs and
+    HTML."""
     if secret.isascii() and secret.isalnum():
         return (secret,)
-    once = {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-    twice = {json.dumps(text)[1:-1] for text in once}  # arguments of a tool are JSON within JSON
+    once = {
+        json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+        for ascii_only in (True, False)
+    }
+    twice = {
+        json.dumps(text)[1:-1] for text in once
+    }  # arguments of a tool are JSON within JSON
     url = quote(secret.encode("utf-8", "replace"), safe="")
     found = {secret, *once, *twice, url, html.escape(secret)}
     return tuple(sorted(found, key=len, reverse=True))
@@ -77,7 +92,8 @@ def without(secrets: Iterable[str], text: str) -> str | None:
 
 
 def spelled(secret: str, text: str) -> list[tuple[int, int]]:
-    """Find a secret as people may write it: in groups, with other marks between, in capitals or not.
+    """Find a secret as people may write it: in groups, with other marks between, in capitals or
+    not.
 
     Short secrets are not searched for. The time grows linearly with both lengths.
     """
@@ -85,7 +101,9 @@ def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     if not _is_searched(letters) or letters not in _letters(text):
         return []
     pieces = list(_PIECE.finditer(plain_digits(text)))
-    line = _folded("".join(piece[0] if piece[0].isalnum() else _END for piece in pieces))
+    line = _folded(
+        "".join(piece[0] if piece[0].isalnum() else _END for piece in pieces)
+    )
     found: list[tuple[int, int]] = []
     at = line.find(letters)
     while at >= 0:
@@ -114,10 +132,14 @@ def _folded(text: str) -> str:
     folded = text.casefold()
     if len(folded) == len(text):
         return folded
-    return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
+    return "".join(
+        small if len(small := letter.casefold()) == 1 else letter for letter in text
+    )
 
 
-def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
+def redacted(
+    secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None
+) -> Any:
     """Replace secrets in all texts and numbers of a JSON value.
 
     Names that are `foreign` are replaced too, each by its own.
@@ -134,7 +156,9 @@ def redacted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], boo
             name = without(secrets, key) if foreign is not None else None
             if name is None or foreign is None or not foreign(key):
                 name = key
-            while name in members:  # for example, several accounts named by their numbers
+            while (
+                name in members
+            ):  # for example, several accounts named by their numbers
                 name += DOTS
             members[name] = redacted(secrets, item, foreign=foreign)
         return members
@@ -148,37 +172,87 @@ def _is_number(value: object) -> bool:
 
 
 def _is_secret_number(secrets: Iterable[str], value: float) -> bool:
-    """Return true if a number has the digits of a secret. Parts of a number are not searched for."""
+    """Return true if a number has the digits of a secret. Parts of a number are not searched
+    for."""
     text = str(value)
     whole = text.removesuffix(".0")
-    return any(secret in (text, whole) or _letters(secret) == whole for secret in secrets)
+    return any(
+        secret in (text, whole) or _letters(secret) == whole for secret in secrets
+    )
 
 
 _NAMES = frozenset(
     (
-        *("type", "kind", "conversation_id", "definition", "id", "request_id", "state", "previous", "target", "by"),
-        *("transition", "flow", "entered", "source", "key", "keys", "removed", "name", "outcome", "how", "pattern"),
-        *("previous_state", "arrived", "role", "object", "model", "status", "finish_reason", "call_id"),
+        *(
+            "type",
+            "kind",
+            "conversation_id",
+            "definition",
+            "id",
+            "request_id",
+            "state",
+            "previous",
+            "target",
+            "by",
+        ),
+        *(
+            "transition",
+            "flow",
+            "entered",
+            "source",
+            "key",
+            "keys",
+            "removed",
+            "name",
+            "outcome",
+            "how",
+            "pattern",
+        ),
+        *(
+            "previous_state",
+            "arrived",
+            "role",
+            "object",
+            "model",
+            "status",
+            "finish_reason",
+            "call_id",
+        ),
     )
 )
-"""Members of documents that hold names of the definition or of a protocol, and no words of people."""
+"""Members of documents that hold names of the definition or of a protocol, and no words of
+people."""
 _VALUES = frozenset(
     (
-        *("context", "values", "before", "arguments", "result", "value", "output", "input", "call", "report"),
+        *(
+            "context",
+            "values",
+            "before",
+            "arguments",
+            "result",
+            "value",
+            "output",
+            "input",
+            "call",
+            "report",
+        ),
         *("reports", "custom_fields", "so_far", "attributes"),
     )
 )
-"""Members of documents that hold JSON values of any form. Elsewhere, numbers and names belong to the form."""
+"""Members of documents that hold JSON values of any form. Elsewhere, numbers and names belong to
+the form."""
 _IDENTIFIER = re.compile("[a-z_]+")
 
 
 def is_foreign_name(name: str) -> bool:
-    """Return true for a name of a JSON object that is data, such as an account number, and not an identifier."""
+    """Return true for a name of a JSON object that is data, such as an account number, and not an
+    identifier."""
     return _IDENTIFIER.fullmatch(name) is None
 
 
 def blotted(secrets: Iterable[str], document: Any) -> Any:
-    """Replace secrets in a document that leaves: in texts, and in the numbers and names of JSON values.
+    """Replace secrets in a document that leaves: in texts, and in the numbers and names of JSON
+    values.
 
     Args:
         secrets: The values, longest first, for example of `llm_fsm.turn.secrets.secrets_in`.
@@ -208,12 +282,16 @@ def _member(secrets: tuple[str, ...], name: str, value: Any) -> Any:
 
 
 def shown_event(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the JSON form of an event for others, with dots in place of the value of each secret key."""
+    """Return the JSON form of an event for others, with dots in place of the value of each secret
+    key."""
     document: dict[str, Any] = plain(event)
     if isinstance(event, events.SecretsGiven):
         return {**document, "texts": [DOTS] * len(event.texts)}
     if isinstance(event, _OF_CONTEXTS):
-        return {name: _masked(value, is_secret, within=name in _CONTEXTS) for name, value in document.items()}
+        return {
+            name: _masked(value, is_secret, within=name in _CONTEXTS)
+            for name, value in document.items()
+        }
     return document
 
 
@@ -225,4 +303,7 @@ def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> An
         return value
     if within:
         return {key: DOTS if is_secret(key) else item for key, item in value.items()}
-    return {name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()}
+    return {
+        name: _masked(item, is_secret, within=name in _CONTEXTS)
+        for name, item in value.items()
+    }

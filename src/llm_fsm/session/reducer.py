@@ -69,7 +69,11 @@ def _updated(session: Session, event: ev.Updated) -> Session:
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
-    return replace(session, time=event.time, input=session.input if event.input is None else event.input)
+    return replace(
+        session,
+        time=event.time,
+        input=session.input if event.input is None else event.input,
+    )
 
 
 def _user_said(session: Session, event: ev.UserSaid) -> Session:
@@ -85,7 +89,8 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
 
 
 def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
-    """Drop earlier refusals, and count the message as one that brought nothing until something comes of it."""
+    """Drop earlier refusals, and count the message as one that brought nothing until something
+    comes of it."""
     if event.asked_for != "turn" or session.user_input is None:
         return session
     count, turn = session.fruitless or (0, -1)
@@ -95,7 +100,9 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
 
 def _fruitful(session: Session) -> Session:
     """Return the session after something came of a message."""
-    return replace(session, fruitless=(0, session.turn)) if session.fruitless else session
+    return (
+        replace(session, fruitless=(0, session.turn)) if session.fruitless else session
+    )
 
 
 def _recognised(session: Session, event: ev.Recognised) -> Session:
@@ -106,7 +113,10 @@ def _recognised(session: Session, event: ev.Recognised) -> Session:
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
     touched = event.values.keys() | set(event.removed)
-    origins = {**session.origins, **dict.fromkeys(event.values, (session.turn, event.source))}
+    origins = {
+        **session.origins,
+        **dict.fromkeys(event.values, (session.turn, event.source)),
+    }
     after = replace(
         session,
         context=_overlaid(session.context, event.values, event.removed),
@@ -116,18 +126,33 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         refusals=_overlaid(session.refusals, {}, touched),
     )
     if event.by:
-        after = replace(after, made={**session.made, **dict.fromkeys(event.values, (event.source, event.by))})
+        after = replace(
+            after,
+            made={
+                **session.made,
+                **dict.fromkeys(event.values, (event.source, event.by)),
+            },
+        )
     return _fruitful(after) if event.source in ("model", "user", "tool") else after
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if event.begun is not None:
-        session = _fruitful(replace(session, begun={**session.begun, event.key: event.begun}))
+        session = _fruitful(
+            replace(session, begun={**session.begun, event.key: event.begun})
+        )
     if event.told and event.source == "model":
         count, turn = session.refusals.get(event.key, (0, -1))
         if turn != session.turn:
-            session = replace(session, refusals={**session.refusals, event.key: (count + 1, session.turn)})
-    return replace(session, notes=(*session.notes, (event.key, event.reason))) if event.told else session
+            session = replace(
+                session,
+                refusals={**session.refusals, event.key: (count + 1, session.turn)},
+            )
+    return (
+        replace(session, notes=(*session.notes, (event.key, event.reason)))
+        if event.told
+        else session
+    )
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
@@ -144,12 +169,25 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
 
 def _step(session: Session, event: ev.StateEntered) -> Session:
     """Lengthen the path by one step, and cut the cycle that it closes."""
-    path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
-    again = next((number for number, (state, _) in enumerate(path) if state == event.state), len(path))
+    path = (
+        (*session.path, (event.previous, event.transition))
+        if event.transition
+        else session.path
+    )
+    again = next(
+        (number for number, (state, _) in enumerate(path) if state == event.state),
+        len(path),
+    )
     taken = session.taken
-    if taken and event.by != "correct":  # not one that is taken now, nor any after a round
+    if (
+        taken and event.by != "correct"
+    ):  # not one that is taken now, nor any after a round
         round_made = again < len(path)
-        taken = tuple(one for one in taken if one[0] != session.flow or not (round_made or one[1] == event.previous))
+        taken = tuple(
+            one
+            for one in taken
+            if one[0] != session.flow or not (round_made or one[1] == event.previous)
+        )
     return replace(session, path=path[:again][-MAX_PATH:], taken=taken)
 
 
@@ -158,13 +196,19 @@ def _corrected(session: Session, event: ev.Corrected) -> Session:
         return session
     steps = {(flow, state): pointer for flow, state, pointer in session.taken}
     steps |= {(session.flow, state): pointer for state, pointer in event.cut}
-    return replace(session, taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:])
+    return replace(
+        session,
+        taken=tuple((*place, pointer) for place, pointer in steps.items())[-MAX_PATH:],
+    )
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
-    exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
+    exchange = (
+        None if user is None else cut(user, event.kept_chars),
+        cut(said, event.kept_chars),
+    )
     return replace(session, window=(*session.window, exchange), user_input=None)
 
 
@@ -175,7 +219,10 @@ def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
     text = in_unicode(event.result)
     result = event.result if len(text) <= _KEPT_CHARS else cut(text, _KEPT_CHARS)
     kept = [one for one in session.tool_results if one[0] > session.turn - KEPT_TURNS]
-    return replace(session, tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:])
+    return replace(
+        session,
+        tool_results=(*kept, (session.turn, event.name, result))[-_KEPT_RESULTS:],
+    )
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
@@ -194,7 +241,9 @@ def _ended(session: Session, event: ev.Ended) -> Session:
     )
 
 
-def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
+def _overlaid(
+    old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterable[str]
+) -> dict[str, Any]:
     new = {**old, **values}
     for key in removed:
         new.pop(key, None)
@@ -206,20 +255,29 @@ def _secrets_given(session: Session, event: ev.SecretsGiven) -> Session:
 
 
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
-    return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
+    return replace(
+        session, memory=_overlaid(session.memory, event.values, event.removed)
+    )
 
 
 def _shared_set(session: Session, event: ev.SharedSet) -> Session:
-    return replace(session, shared=_overlaid(session.shared, event.values, event.removed))
+    return replace(
+        session, shared=_overlaid(session.shared, event.values, event.removed)
+    )
 
 
 _CHECKED = ("context", "origins", "memory", "shared")
 
 
 def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
-    feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
+    feedback = (
+        session.work.feedback if session.work is not None and event.attempt > 1 else ()
+    )
     work = Work(
-        state=event.state, attempt=event.attempt, checkpoint=session.fields(_CHECKED), feedback=feedback
+        state=event.state,
+        attempt=event.attempt,
+        checkpoint=session.fields(_CHECKED),
+        feedback=feedback,
     )
     return replace(session, work=work)
 
@@ -227,7 +285,11 @@ def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
 def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
     if session.work is None:
         return session
-    work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
+    work = (
+        None
+        if event.last
+        else replace(session.work, feedback=event.failures, loop=None)
+    )
     return replace(session, work=work, **session.work.checkpoint)
 
 
@@ -252,12 +314,22 @@ def _paused(session: Session, event: ev.Paused) -> Session:
     work = session.work
     if event.loop is not None:
         work = replace(work or Work(state=event.state), loop=event.loop)
-    return replace(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
+    return replace(
+        session, pause=pause, reminders=event.reminders, work=work, spent=event.spent
+    )
 
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
     turn = session.turn + 1
-    return replace(session, pause=None, silence=None, reminders=(), settled=(id, how), time=time, turn=turn)
+    return replace(
+        session,
+        pause=None,
+        silence=None,
+        reminders=(),
+        settled=(id, how),
+        time=time,
+        turn=turn,
+    )
 
 
 def _answered(session: Session, event: ev.Answered) -> Session:
@@ -279,13 +351,23 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
     if session.silence is not None:
         left = tuple(due for due in session.silence.reminders if due != event.due)
         session = replace(session, silence=replace(session.silence, reminders=left))
-    return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
+    return replace(
+        session, reminders=tuple(due for due in session.reminders if due != event.due)
+    )
 
 
 def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
     kept = {name: value for name, value in values.items() if name not in event.keys}
-    moved = {new: values[old] for old, new in event.keys.items() if new is not None and old in values}
-    return {name: value for name, value in {**kept, **moved}.items() if name not in event.removed}
+    moved = {
+        new: values[old]
+        for old, new in event.keys.items()
+        if new is not None and old in values
+    }
+    return {
+        name: value
+        for name, value in {**kept, **moved}.items()
+        if name not in event.removed
+    }
 
 
 def _migrated(session: Session, event: ev.Migrated) -> Session:
@@ -299,7 +381,9 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         else states.get(session.previous_state, session.previous_state),
         context=_renamed(session.context, event),
         origins=_renamed(session.origins, event),
-        pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
+        pause=None
+        if pause is None
+        else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         begun=_renamed(session.begun, event),
         made=_renamed(session.made, event),
@@ -346,11 +430,14 @@ def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
     )
     there = {} if event.caller is None else session.stack[event.caller].saved
     begun = replace(session, stack=(*session.stack, frame), **there)
-    return _taken_up(replace(begun, window=session.window) if event.history else begun, frame)
+    return _taken_up(
+        replace(begun, window=session.window) if event.history else begun, frame
+    )
 
 
 def _taken_up(session: Session, begun: Frame) -> Session:
-    """Remove the place in which the definition had left this digression open, before it called another one."""
+    """Remove the place in which the definition had left this digression open, before it called
+    another one."""
     if begun.caller is None:
         return session
     waits = session.of_caller(begun.caller)
@@ -358,7 +445,11 @@ def _taken_up(session: Session, begun: Frame) -> Session:
     if number is None:
         return session
     return replace(
-        session, stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1))
+        session,
+        stack=(
+            *session.stack[:number],
+            *moved_callers(session.stack[number + 1 :], number, -1),
+        ),
     )
 
 
@@ -366,7 +457,9 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     lowered = session.lowered(event.frame) if event.frame >= 0 else session
     frames = list(lowered.stack)
     frame = frames.pop(-1 if lowered is not session else event.frame)
-    if frame.caller is not None:  # the waiting definition keeps the changes that the digression made
+    if (
+        frame.caller is not None
+    ):  # the waiting definition keeps the changes that the digression made
         waits = frames[frame.caller]
         made = session.fields(name for name in OF_FLOW if name not in OF_PLACE)
         frames[frame.caller] = replace(waits, saved={**waits.saved, **made})
@@ -377,7 +470,10 @@ def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
 def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
     frames = list(session.stack)
     frame = frames[event.frame]
-    origins = {**frame.saved["origins"], **dict.fromkeys(event.values, (session.turn, event.source))}
+    origins = {
+        **frame.saved["origins"],
+        **dict.fromkeys(event.values, (session.turn, event.source)),
+    }
     kept = {
         **frame.saved,
         "context": _overlaid(frame.saved["context"], event.values, event.removed),
@@ -388,14 +484,17 @@ def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
 
 
 def _repaired(session: Session, event: ev.Repaired) -> Session:
-    """Count a digression that is answered aside; a message that is not understood brings nothing."""
+    """Count a digression that is answered aside; a message that is not understood brings
+    nothing."""
     if event.pattern == "digress":
         session = replace(session, asides=session.asides + 1)
     return session if event.pattern == "cannot_handle" else _fruitful(session)
 
 
 def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
-    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
+    return replace(
+        session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys)))
+    )
 
 
 def _missed(session: Session, event: ev.Missed) -> Session:
@@ -413,7 +512,9 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
         previous_state=session.state if root is None else root.saved["state"],
         turn=session.turn,
         context=dict(event.context),
-        origins={key: origin for key, origin in origins.items() if key in event.context},
+        origins={
+            key: origin for key, origin in origins.items() if key in event.context
+        },
         user_input=session.user_input,
         time=session.time,
         memory={} if kept is None else {"background": kept},
@@ -422,7 +523,9 @@ def _restarted(session: Session, event: ev.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
-    return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
+    return replace(
+        session, silence=Silence(reminders=event.reminders, closes=event.closes)
+    )
 
 
 def _turn_undone(session: Session, event: ev.TurnUndone) -> Session:

@@ -1,10 +1,12 @@
-"""The form of a state's reply: its JSON Schema as the model's provider takes it, and reading it back.
+"""The form of a state's reply: its JSON Schema as the model's provider takes it, and reading it
+back.
 
-`object`: `context_update` is an object, and every key is optional. `list`: it is a list of {"key", "value"}, for strict
-modes that want every property of an object. No reply has to write a null for a key that was not mentioned. In both,
-objects are closed, and there are no bounds, patterns, descriptions or references. The prompt's key list states them,
-and values are checked locally. A state's schema never changes by a byte, because providers use it as a cache key. All
-states of a region share one schema (see `llm_fsm.turn.prompt.regions`).
+`object`: `context_update` is an object, and every key is optional. `list`: it is a list of {"key",
+"value"}, for strict modes that want every property of an object. No reply has to write a null for a
+key that was not mentioned. In both, objects are closed, and there are no bounds, patterns,
+descriptions or references. The prompt's key list states them, and values are checked locally. A
+state's schema never changes by a byte, because providers use it as a cache key. All states of a
+region share one schema (see `llm_fsm.turn.prompt.regions`).
 """
 
 from __future__ import annotations
@@ -51,24 +53,41 @@ def value_schema(
 
     Args:
         schema: The key's schema.
-        form: The form of the reply. In a list, objects inside values have all their parts, null where not mentioned.
+        form: The form of the reply. In a list, objects inside values have all their parts, null
+            where not mentioned.
         null: True if the value may be null.
         depth: Levels above it.
     """
     kind = schema.get("type")
-    kinds: list[Any] = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
+    kinds: list[Any] = (
+        [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
+    )
     enum = schema.get("enum")
-    if isinstance(enum, list) and enum and all(isinstance(item, str | int | float | bool) for item in enum):
+    if (
+        isinstance(enum, list)
+        and enum
+        and all(isinstance(item, str | int | float | bool) for item in enum)
+    ):
         types = {_type_of(item) for item in enum}
-        return _listed(enum, types.pop(), null=null) if len(types) == 1 else _any(null=null)
+        return (
+            _listed(enum, types.pop(), null=null)
+            if len(types) == 1
+            else _any(null=null)
+        )
     if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
-        return _types(scalars, null=null) if scalars and len(scalars) == len(kinds) else _any(null=null)
+        return (
+            _types(scalars, null=null)
+            if scalars and len(scalars) == len(kinds)
+            else _any(null=null)
+        )
     if kinds[0] in _SCALARS:
         return _types(kinds, null=null)
     if kinds[0] == "array":
         items = schema.get("items")
-        inner = value_schema(items if isinstance(items, Mapping) else {}, form, depth=depth + 1)
+        inner = value_schema(
+            items if isinstance(items, Mapping) else {}, form, depth=depth + 1
+        )
         return {**_types(kinds, null=null), "items": inner}
     if kinds[0] == "object":
         return _object(schema, form, null=null, depth=depth)
@@ -88,13 +107,21 @@ def _type_of(value: object) -> str:
     return "number" if isinstance(value, float) else "string"
 
 
-def _object(schema: Mapping[str, Any], form: ReplyForm, *, null: bool, depth: int) -> dict[str, Any]:
+def _object(
+    schema: Mapping[str, Any], form: ReplyForm, *, null: bool, depth: int
+) -> dict[str, Any]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
-        return {**_FACTS, **_types(("object",), null=null)} if form == "object" else _pairs(null=null)
+        return (
+            {**_FACTS, **_types(("object",), null=null)}
+            if form == "object"
+            else _pairs(null=null)
+        )
     every = form == "list"
     parts = {
-        name: value_schema(item if isinstance(item, Mapping) else {}, form, null=every, depth=depth + 1)
+        name: value_schema(
+            item if isinstance(item, Mapping) else {}, form, null=every, depth=depth + 1
+        )
         for name, item in properties.items()
     }
     return {
@@ -132,7 +159,9 @@ def reply_schema(
         "type": "object",
         "properties": {
             "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
-            "context_update": _as_object(keys) if form == "object" else _as_list(keys, declared=declared),
+            "context_update": _as_object(keys)
+            if form == "object"
+            else _as_list(keys, declared=declared),
         },
         "required": ["target_state", "context_update"],
         "additionalProperties": False,
@@ -162,25 +191,35 @@ def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _as_list(keys: Mapping[str, Mapping[str, Any]], *, declared: bool) -> dict[str, Any]:
-    """Return the schema of updates of one key each; keys that take the same values share a branch."""
+def _as_list(
+    keys: Mapping[str, Mapping[str, Any]], *, declared: bool
+) -> dict[str, Any]:
+    """Return the schema of updates of one key each; keys that take the same values share a
+    branch."""
     if not declared:
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
     branches: dict[str, tuple[list[str], dict[str, Any]]] = {}
     for key, value in _values(keys):
         branches.setdefault(in_unicode(value), ([], value))[0].append(key)
-    items = [_update({"type": "string", "enum": names}, value) for names, value in branches.values()]
+    items = [
+        _update({"type": "string", "enum": names}, value)
+        for names, value in branches.values()
+    ]
     return {"type": "array", "items": {"anyOf": items}}
 
 
 def _writable(
     keys: Mapping[str, Mapping[str, Any]], form: ReplyForm
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names that a reply may write, with their schemas: each key, and the changes of a list by its items."""
+    """Yield the names that a reply may write, with their schemas: each key, and the changes of a
+    list by its items."""
     for key, schema in keys.items():
         yield key, value_schema(schema, form)
         if is_list(schema):
-            yield f"{ADD}{key}", value_schema({"type": "array", "items": schema.get("items")}, form)
+            yield (
+                f"{ADD}{key}",
+                value_schema({"type": "array", "items": schema.get("items")}, form),
+            )
             yield f"{REMOVE}{key}", {"type": "array", "items": _item_name(schema, form)}
 
 
@@ -190,10 +229,14 @@ def _item_name(schema: Mapping[str, Any], form: ReplyForm) -> dict[str, Any]:
     if not isinstance(items, Mapping):
         return _any(null=False)
     first = first_property(schema)
-    return value_schema(sub_schema(items["properties"], first) if first else items, form)
+    return value_schema(
+        sub_schema(items["properties"], first) if first else items, form
+    )
 
 
-def _values(keys: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _values(
+    keys: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _writable(keys, "list")
     yield "_clear", dict(_TEXT)
     yield "_extra", dict(_PAIR)
@@ -211,12 +254,19 @@ def _update(key: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
     """Return the schema of a reply that may name further states."""
     further = tuple(names)
-    return _with_targets(schema.name, schema.text, schema.form, further) if further else schema
+    return (
+        _with_targets(schema.name, schema.text, schema.form, further)
+        if further
+        else schema
+    )
 
 
 @lru_cache(maxsize=64)
-def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...]) -> ReplySchema:
-    """Return the schema with these target states, cached because it takes half of a turn's own time."""
+def _with_targets(
+    name: str, text: str, form: ReplyForm, names: tuple[str, ...]
+) -> ReplySchema:
+    """Return the schema with these target states, cached because it takes half of a turn's own
+    time."""
     whole = json.loads(text)
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
@@ -225,13 +275,16 @@ def _with_targets(name: str, text: str, form: ReplyForm, names: tuple[str, ...])
 
 def pairs(value: object) -> dict[str, Any] | None:
     """Return the object of a list of {"key", "value"}; None if the list has another form."""
-    if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
+    if isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("key"), str) for item in value
+    ):
         return {item["key"]: item.get("value") for item in value}
     return None
 
 
 def updates(value: object) -> dict[str, Any] | None:
-    """Return the object that a list of {"key", "value"} updates stands for; None if it is no such list.
+    """Return the object that a list of {"key", "value"} updates stands for; None if it is no such
+    list.
 
     Facts under `_extra` and keys under `_clear` may stand there several times.
     """
@@ -244,16 +297,21 @@ def updates(value: object) -> dict[str, Any] | None:
             facts = pairs([one]) or pairs(one) or (one if isinstance(one, dict) else {})
             found[key] = {**found.get(key, {}), **facts}
         elif key == "_clear":
-            found[key] = [*found.get(key, ()), *(one if isinstance(one, list) else (one,))]
+            found[key] = [
+                *found.get(key, ()),
+                *(one if isinstance(one, list) else (one,)),
+            ]
         else:
             found[key] = one
     return found
 
 
 def from_strict(schema: Mapping[str, Any], value: object) -> Any:
-    """Undo strict mode: pairs become objects, and nulls are removed, because null means "not mentioned".
+    """Undo strict mode: pairs become objects, and nulls are removed, because null means "not
+    mentioned".
 
-    Only a part that an object must have, and that may be null, is null. The value nests within the limits of a context.
+    Only a part that an object must have, and that may be null, is null. The value nests within the
+    limits of a context.
     """
     if isinstance(value, dict):
         properties, required = schema.get("properties"), schema.get("required", ())
@@ -261,14 +319,18 @@ def from_strict(schema: Mapping[str, Any], value: object) -> Any:
         return {
             name: from_strict(sub_schema(parts, name), item)
             for name, item in value.items()
-            if item is not None or (name in required and "null" in types_of(sub_schema(parts, name)))
+            if item is not None
+            or (name in required and "null" in types_of(sub_schema(parts, name)))
         }
     if isinstance(value, list) and schema.get("type") == "object":
         found = pairs(value)
         return value if found is None else from_strict(schema, found)
     if isinstance(value, list):
         items = schema.get("items")
-        return [from_strict(items if isinstance(items, Mapping) else {}, item) for item in value]
+        return [
+            from_strict(items if isinstance(items, Mapping) else {}, item)
+            for item in value
+        ]
     return whole_number(schema, value)
 
 
@@ -278,7 +340,9 @@ def whole_number(schema: Mapping[str, Any], value: Any) -> Any:
         return value
     enum = schema.get("enum")
     listed = (*(enum if isinstance(enum, list) else ()), schema.get("const"))
-    whole = "integer" in types_of(schema) or any(type(item) is int and item == value for item in listed)
+    whole = "integer" in types_of(schema) or any(
+        type(item) is int and item == value for item in listed
+    )
     return int(value) if whole else value
 
 

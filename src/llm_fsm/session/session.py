@@ -1,9 +1,10 @@
-"""One conversation between two turns: a frozen value that changes only by `llm_fsm.session.reducer.apply`.
+"""One conversation between two turns: a frozen value that changes only by
+`llm_fsm.session.reducer.apply`.
 
 A session holds what the next turn needs and no more. The turn records hold the whole history.
 
-The stored JSON form is {"format": 1, …}. Its names never change, because stores hold them. Large values may stand
-elsewhere, see `llm_fsm.session.large_values`.
+The stored JSON form is {"format": 1, …}. Its names never change, because stores hold them. Large
+values may stand elsewhere, see `llm_fsm.session.large_values`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,18 @@ _FEW = 2
 OF_PLACE = ("state", "previous_state", "turns_in_state", "asides")
 """The fields that a digression within its own definition restores."""
 OF_FLOW = (
-    *(*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path", "begun"),
+    *(
+        *OF_PLACE,
+        "flow",
+        "context",
+        "origins",
+        "window",
+        "notes",
+        "summary",
+        "skipped",
+        "path",
+        "begun",
+    ),
     *("refusals", "made"),
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
@@ -59,7 +71,8 @@ _ALWAYS: Mapping[str, Any] = {
 
 
 class Reference(NamedTuple):
-    """The place of a large value: the record's number, a JSON pointer into it, and the SHA-256 of the JSON text."""
+    """The place of a large value: the record's number, a JSON pointer into it, and the SHA-256 of
+    the JSON text."""
 
     record: int
     pointer: str
@@ -91,8 +104,9 @@ class Saved(TypedDict, total=False):
 class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A task, or a conversation's tool calls, under way in `state`.
 
-    `attempt` counts from 1; it is 0 if no task is tried. A failed attempt restores the fields in `checkpoint`.
-    `feedback` says why the previous attempt failed. `loop` holds the messages and calls of a paused tool loop.
+    `attempt` counts from 1; it is 0 if no task is tried. A failed attempt restores the fields in
+    `checkpoint`. `feedback` says why the previous attempt failed. `loop` holds the messages and
+    calls of a paused tool loop.
     """
 
     state: str
@@ -103,12 +117,14 @@ class Work(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Frame(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A place that the conversation returns to. `saved` holds the session's fields at the time it was left.
+    """A place that the conversation returns to. `saved` holds the session's fields at the time it
+    was left.
 
-    `asked` is the last question there, to be asked again. `wanted` names the keys it asked for. `main` is true if
-    the conversation left its main path, and false if it left another digression. `before` holds the answers known
-    at that time, if `main`. `entered` is the state in which a digression began. `caller` is the place on the stack
-    of the definition in which the digression takes place; None: the definition that was left.
+    `asked` is the last question there, to be asked again. `wanted` names the keys it asked for.
+    `main` is true if the conversation left its main path, and false if it left another digression.
+    `before` holds the answers known at that time, if `main`. `entered` is the state in which a
+    digression began. `caller` is the place on the stack of the definition in which the digression
+    takes place; None: the definition that was left.
     """
 
     kind: Literal["subflow", "digression"]
@@ -137,7 +153,8 @@ def moved_callers(frames: Iterable[Frame], start: int, by: int) -> tuple[Frame, 
 
 
 class Silence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The times to remind of an open question, and to close it (None: never), in seconds since the epoch."""
+    """The times to remind of an open question, and to close it (None: never), in seconds since the
+    epoch."""
 
     reminders: tuple[float, ...] = ()
     closes: float | None = None
@@ -146,8 +163,9 @@ class Silence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One conversation.
 
-    Fields up to `outcome` belong to every conversation. Fields from `input` to `spent` belong to tasks and pauses,
-    `flow` and `stack` to subflows and digressions, and fields from `skipped` on to repair patterns.
+    Fields up to `outcome` belong to every conversation. Fields from `input` to `spent` belong to
+    tasks and pauses, `flow` and `stack` to subflows and digressions, and fields from `skipped` on
+    to repair patterns.
     """
 
     conversation_id: str
@@ -193,20 +211,23 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: tuple[tuple[str, str], ...] = ()
     """(state, transition) pairs of the path so far, without cycles."""
     taken: tuple[tuple[str, str, str], ...] = ()
-    """(flow, state, transition) of steps that a correction cut from the path. They are taken again if they hold."""
+    """(flow, state, transition) of steps that a correction cut from the path. They are taken again
+    if they hold."""
     misses: tuple[int, int] | None = None
     """The number of times in a row that the user was not understood, and the last such turn."""
     silence: Silence | None = None
     begun: Mapping[str, Any] = {}
     """Key to a partial object, which waits for the parts that its schema requires."""
     made: Mapping[str, tuple[str, str]] = {}
-    """Key with `x-from` to the source that made it, and to the handler or the place of the `set`."""
+    """Key with `x-from` to the source that made it, and to the handler or the place of the
+    `set`."""
     asides: int = 0
     """Number of messages in this state that were for a digression."""
     fruitless: tuple[int, int] | None = None
     """Number of messages in a row that brought nothing, and the last turn that was counted."""
     tool_results: tuple[tuple[int, str, Any], ...] = ()
-    """Results of tools in the last turns: turn, name, result. Of a long result only the beginning is kept."""
+    """Results of tools in the last turns: turn, name, result. Of a long result only the beginning
+    is kept."""
     timezone: str = ""
     """The user's time zone as an IANA name; "" is that of the definition."""
     secrets: tuple[str, ...] = ()
@@ -214,7 +235,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Mapping[str, str] = {}
     """Labels by which listings find the conversation. Prompts and conditions do not see them."""
     refusals: Mapping[str, tuple[int, int]] = {}
-    """Key to the number of turns in which a value for it was refused, and the last of them; none since it was kept."""
+    """Key to the number of turns in which a value for it was refused, and the last of them; none
+    since it was kept."""
 
     @property
     def ended(self) -> bool:
@@ -233,13 +255,18 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.context if frame is None else dict(frame.saved["context"])
 
     def root_frame(self) -> Frame | None:
-        """Return the frame of the definition that was started; None if that definition is at work."""
+        """Return the frame of the definition that was started; None if that definition is at
+        work."""
         if not self.flow:
             return None
-        return next((frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""), None)
+        return next(
+            (frame for frame in reversed(self.stack) if frame.saved.get("flow") == ""),
+            None,
+        )
 
     def callers(self) -> tuple[int, ...]:
-        """Places on the stack of the definitions that wait for the current one, the nearest first."""
+        """Places on the stack of the definitions that wait for the current one, the nearest
+        first."""
         found, number = [], len(self.stack) - 1
         while number >= 0:
             frame = self.stack[number]
@@ -258,7 +285,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(takewhile(lambda number: self.stack[number].in_place, numbers))
 
     def open_places(self) -> dict[str, int]:
-        """States that open digressions of the current definition return to, with their frames, topmost first."""
+        """States that open digressions of the current definition return to, with their frames,
+        topmost first."""
         found: dict[str, int] = {}
         if not self.stack:
             return found
@@ -269,8 +297,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def places_beyond(self) -> dict[str, int]:
         """States to return to in other definitions, with their frames, topmost first.
 
-        A digression left them open. It takes place here, or the current flow is a part of it. A flow that was called
-        on the main path leaves none open.
+        A digression left them open. It takes place here, or the current flow is a part of it. A
+        flow that was called on the main path leaves none open.
         """
         found: dict[str, int] = {}
         for number in range(len(self.stack) - len(self.open_frames()) - 1, -1, -1):
@@ -283,10 +311,18 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def flow_at(self, number: int) -> str:
         """Name of the definition that resumes at this place on the stack."""
-        return next((frame.saved["flow"] for frame in self.stack[number:] if "flow" in frame.saved), self.flow)
+        return next(
+            (
+                frame.saved["flow"]
+                for frame in self.stack[number:]
+                if "flow" in frame.saved
+            ),
+            self.flow,
+        )
 
     def lowered(self, number: int) -> Session:
-        """Put the frames that the digression at this place left open beneath the call that resumes."""
+        """Put the frames that the digression at this place left open beneath the call that
+        resumes."""
         above = self.stack[number + 1 :]
         caller = self.stack[number].caller
         if caller is None or not above:
@@ -295,16 +331,19 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, stack=(*self.stack[:caller], *above, *below))
 
     def in_digression(self) -> bool:
-        """Return true in a digression; false on the main path of the current definition, whatever else is open."""
+        """Return true in a digression; false on the main path of the current definition, whatever
+        else is open."""
         here = takewhile(lambda frame: frame.kind == "digression", reversed(self.stack))
         return any(frame.main for frame in here)
 
     def is_in(self, digression: str) -> bool:
-        """Return true in the digression that began in this state, if no other digression began within it."""
+        """Return true in the digression that began in this state, if no other digression began
+        within it."""
         return self.in_digression() and self.stack[-1].entered == digression
 
     def system_names(self) -> dict[str, Any]:
-        """Return the read-only names that conditions, prompts, handlers and fixed replies may use."""
+        """Return the read-only names that conditions, prompts, handlers and fixed replies may
+        use."""
         return {
             "_conversation_id": self.conversation_id,
             "_current_state": self.state,
@@ -322,14 +361,16 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {**self.context, **self.system_names()}
 
 
-def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False) -> int:
+def surplus(
+    window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False
+) -> int:
     """Count the oldest exchanges to drop now.
 
     Args:
         window: The exchanges, the oldest first.
         settings: The definition's limits, in exchanges and tokens.
-        afresh: The next prompt changes before its history, so no cache can serve the history either. A cut that is
-            due soon is made at once.
+        afresh: The next prompt changes before its history, so no cache can serve the history
+            either. A cut that is due soon is made at once.
 
     Returns:
         The number of exchanges to drop; 0 most of the time.
@@ -345,7 +386,8 @@ def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: 
     if kept <= settings.max_tokens:
         return dropped
     while dropped < len(window) and (
-        kept > settings.max_tokens or (kept > _LOW * settings.max_tokens and len(window) - dropped > _FEW)
+        kept > settings.max_tokens
+        or (kept > _LOW * settings.max_tokens and len(window) - dropped > _FEW)
     ):
         kept -= sizes[dropped]
         dropped += 1
@@ -353,7 +395,8 @@ def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: 
 
 
 def session_to_dict(session: Session) -> dict[str, Any]:
-    """Return the JSON form of a session. It shares the values of the context, which may be large."""
+    """Return the JSON form of a session. It shares the values of the context, which may be
+    large."""
     rest = plain(replace(session, context={}))
     return {**_ALWAYS, **rest, "context": dict(session.context), "ended": session.ended}
 
@@ -370,7 +413,11 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
             f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
             "use the version that wrote it, or a newer one"
         )
-    values = {name: value for name, value in document.items() if name not in ("format", "ended", "large")}
+    values = {
+        name: value
+        for name, value in document.items()
+        if name not in ("format", "ended", "large")
+    }
     if document.get("ended") and values.get("outcome") is None:
         values["outcome"] = "final"
     if more := sorted(values.keys() - set(Session.__struct_fields__)):
@@ -419,6 +466,10 @@ def parse_stored_session(text: str) -> tuple[Session, Mapping[str, Reference]]:
         document = value_of(text)
         large = document.get("large", {})
         session = session_from_dict(document)
-        return session, read(large, dict[str, Reference], "a stored conversation cannot be read: large")
+        return session, read(
+            large, dict[str, Reference], "a stored conversation cannot be read: large"
+        )
     except (ValueError, AttributeError, RecursionError) as error:
-        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error
+        raise UnreadableError(
+            f"a stored conversation cannot be read: {error}"
+        ) from error

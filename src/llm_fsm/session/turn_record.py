@@ -1,7 +1,7 @@
 """Turn records: the events of one turn, as JSON text that is written once.
 
-Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}], "time": seconds}; `Kind` lists the
-kinds.
+Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}], "time": seconds};
+`Kind` lists the kinds.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 
 FORMAT = 1
-Kind = Literal["start", "message", "update", "run", "answer", "due", "end", "undo", "migrate"]
+Kind = Literal[
+    "start", "message", "update", "run", "answer", "due", "end", "undo", "migrate"
+]
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One stored turn. `turn` counts messages and answers; the start is turn 0. `time`: when it was committed."""
+    """One stored turn. `turn` counts messages and answers; the start is turn 0. `time`: when it was
+    committed."""
 
     kind: Kind
     turn: int
@@ -34,12 +37,16 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The words said to the user."""
-        return "\n\n".join([event.text for event in self.events if isinstance(event, ev.BotSaid)])
+        return "\n\n".join(
+            [event.text for event in self.events if isinstance(event, ev.BotSaid)]
+        )
 
     @property
     def user_message(self) -> ev.UserSaid | None:
         """The user's message, if there was one."""
-        return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
+        return next(
+            (event for event in self.events if isinstance(event, ev.UserSaid)), None
+        )
 
 
 def dump(record: TurnRecord) -> str:
@@ -59,7 +66,9 @@ def parse(text: str) -> TurnRecord:
     except (ValueError, AttributeError, RecursionError) as error:
         raise UnreadableError(f"a turn record cannot be read: {error}") from error
     if found != FORMAT:
-        raise UnreadableError(f"a turn record has format {found!r}; this version reads format {FORMAT}")
+        raise UnreadableError(
+            f"a turn record has format {found!r}; this version reads format {FORMAT}"
+        )
     return read(document, TurnRecord, "a turn record cannot be read: record")
 
 
@@ -69,8 +78,14 @@ def without_undone(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]
     for number, record in enumerate(records, 1):
         if record.kind == "undo":
             for event in record.events:
-                if isinstance(event, ev.TurnUndone):  # an undo takes later migrations back, too
-                    kept = {known: one for known, one in kept.items() if known < event.record}
+                if isinstance(
+                    event, ev.TurnUndone
+                ):  # an undo takes later migrations back, too
+                    kept = {
+                        known: one
+                        for known, one in kept.items()
+                        if known < event.record
+                    }
         else:
             kept[number] = record
     return list(kept.items())
@@ -94,10 +109,15 @@ def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
     for _, record in without_undone(records):
         for event in record.events:
             if isinstance(event, ev.Started):
-                said = (Message(role=_role(role), text=text, turn=record.turn) for role, text in event.history)
+                said = (
+                    Message(role=_role(role), text=text, turn=record.turn)
+                    for role, text in event.history
+                )
                 messages.extend(said)
             elif isinstance(event, ev.UserSaid):
                 messages.append(Message(role="user", text=event.text, turn=record.turn))
             elif isinstance(event, ev.BotSaid):
-                messages.append(Message(role="assistant", text=event.text, turn=record.turn))
+                messages.append(
+                    Message(role="assistant", text=event.text, turn=record.turn)
+                )
     return tuple(messages)

@@ -1,8 +1,9 @@
 """JSON values of contexts, inputs, outputs and answers, and the parts of objects among them.
 
-Values of hosts, tools and people are converted to JSON. Parts of objects have dotted names, such as `address.city`, in
-states, conditions and replies. A reply that changes one part often sends only that part. The other parts that the
-definition declares or names stay, at each level. A null part counts as not mentioned.
+Values of hosts, tools and people are converted to JSON. Parts of objects have dotted names, such as
+`address.city`, in states, conditions and replies. A reply that changes one part often sends only
+that part. The other parts that the definition declares or names stay, at each level. A null part
+counts as not mentioned.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class ValueFault(ValueError):
 
 
 def to_json_value(value: object, depth: int = 0) -> Any:
-    """Convert a Python value to JSON: dates as ISO 8601, sets as lists, decimals as numbers, and so on.
+    """Convert a Python value to JSON: dates as ISO 8601, sets as lists, decimals as numbers, and so
+    on.
 
     Raises:
         ValueFault: The value has no JSON form, is not finite, too large or too deep.
@@ -46,7 +48,9 @@ def to_json_value(value: object, depth: int = 0) -> Any:
             raise ValueFault("whole numbers must fit in 64 bits")
         return int(value)
     if isinstance(value, float | Decimal):
-        number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
+        number = (
+            math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
+        )
         if not math.isfinite(number):
             raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
         return number
@@ -64,7 +68,8 @@ def to_json_or_text(value: object) -> Any:
 
 
 def to_json_key(key: object) -> str:
-    """Convert a key of an object to text, as its value would be: numbers, dates, enums and paths have an evident form.
+    """Convert a key of an object to text, as its value would be: numbers, dates, enums and paths
+    have an evident form.
 
     Raises:
         ValueFault: The key has none.
@@ -73,13 +78,18 @@ def to_json_key(key: object) -> str:
         return mended(key)
     plain = to_json_value(key, MAX_DEPTH - 1)
     if isinstance(plain, dict | list):
-        raise ValueFault(f"a {type(key).__name__} cannot be the key of an object; keys are text")
+        raise ValueFault(
+            f"a {type(key).__name__} cannot be the key of an object; keys are text"
+        )
     return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 def _to_json_structure(value: object, depth: int) -> Any:
     if isinstance(value, Mapping):
-        return {to_json_key(key): to_json_value(item, depth + 1) for key, item in value.items()}
+        return {
+            to_json_key(key): to_json_value(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [to_json_value(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):
@@ -97,11 +107,17 @@ def _to_json_structure(value: object, depth: int) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return to_json_value(dump(mode="json"), depth)
-    if isinstance(path := getattr(value, "__fspath__", None) and value.__fspath__(), str):  # type: ignore[attr-defined]
+    if isinstance(
+        path := getattr(value, "__fspath__", None) and value.__fspath__(), str
+    ):  # type: ignore[attr-defined]
         return mended(path)
-    if isinstance(value, Collection) and not isinstance(value, bytes | bytearray | memoryview | type):
+    if isinstance(value, Collection) and not isinstance(
+        value, bytes | bytearray | memoryview | type
+    ):
         return [to_json_value(item, depth + 1) for item in value]
-    raise ValueFault(f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object")
+    raise ValueFault(
+        f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object"
+    )
 
 
 Path = tuple[str, ...]
@@ -129,7 +145,8 @@ def declared(schemas: Mapping[str, object]) -> Iterator[str]:
 def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
     """Map keys that a model may write to declared dotted names that it may not.
 
-    `sources` maps each declared key to its source. While such a dotted key is not set, its name refers to the part.
+    `sources` maps each declared key to its source. While such a dotted key is not set, its name
+    refers to the part.
     """
     found: dict[str, list[str]] = {}
     for name, source in sources.items():
@@ -139,9 +156,19 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def reserved_fault(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
-    """Return why a model may not write this value: a part of it belongs to the program. None: it may."""
-    name = next((name for name in reserved.get(key, ()) if look_up({key: value}, name) is not None), None)
+def reserved_fault(
+    reserved: Mapping[str, Iterable[str]], key: str, value: object
+) -> str | None:
+    """Return why a model may not write this value: a part of it belongs to the program. None: it
+    may."""
+    name = next(
+        (
+            name
+            for name in reserved.get(key, ())
+            if look_up({key: value}, name) is not None
+        ),
+        None,
+    )
     return None if name is None else f"{name} is for the program to write"
 
 
@@ -152,7 +179,11 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     deeper: dict[str, set[Path]] = {}
     for name, *rest in wanted:
         deeper.setdefault(name, set()).update([tuple(rest)] if rest else ())
-    said = {name: item for name, item in value.items() if item is not None or name not in old}
+    said = {
+        name: item
+        for name, item in value.items()
+        if item is not None or name not in old
+    }
     whole = {**old, **said} if deeper.keys() & old.keys() - said.keys() else value
     changed = {
         name: completed(value[name], old[name], inner)
@@ -166,19 +197,27 @@ def joined(value: Any, old: object) -> Any:
     """Add known parts to an object, at each level. A null part counts as not mentioned."""
     if not (_is_object(value) and _is_object(old)):
         return value
-    said = {name: item for name, item in value.items() if item is not None or name not in old}
+    said = {
+        name: item
+        for name, item in value.items()
+        if item is not None or name not in old
+    }
     return {**old, **{name: joined(item, old.get(name)) for name, item in said.items()}}
 
 
 def nulls(value: object) -> Iterator[Path]:
     """Yield the paths of all null parts of an object."""
     for name, item in value.items() if _is_object(value) else ():
-        yield from ((name,),) if item is None else ((name, *path) for path in nulls(item))
+        yield from (
+            ((name,),) if item is None else ((name, *path) for path in nulls(item))
+        )
 
 
 def only_nulls(value: object) -> bool:
     """Return true if null is all that an object says, at any depth: nothing in it was mentioned."""
-    return value is None or (_is_object(value) and bool(value) and all(map(only_nulls, value.values())))
+    return value is None or (
+        _is_object(value) and bool(value) and all(map(only_nulls, value.values()))
+    )
 
 
 def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
@@ -208,7 +247,9 @@ def without_part(whole: object, path: str) -> dict[str, Any] | None:
     return None if inner is None else {**whole, name: inner}
 
 
-def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+def part_schema(
+    schemas: Mapping[str, Mapping[str, Any]], name: str
+) -> Mapping[str, Any]:
     """Return the schema of a key or of a part with a dotted name; {} if it has none."""
     if name in schemas:
         return schemas[name]

@@ -1,6 +1,8 @@
-"""END_CONVERSATION handlers: they run after the end is on record, and again if a crash prevented that.
+"""END_CONVERSATION handlers: they run after the end is on record, and again if a crash prevented
+that.
 
-The turn that ended the conversation writes a row into the store's outbox. The row says that they are still to run.
+The turn that ended the conversation writes a row into the store's outbox. The row says that they
+are still to run.
 """
 
 from __future__ import annotations
@@ -23,10 +25,13 @@ _PAGE = 100
 async def run_end_handlers(deployment: Deployment, result: TurnResult) -> None:
     """Run the handlers after a turn that ended its conversation. Their results are not stored.
 
-    A store that fails now fails no turn, because the turn is on record. The handlers then run with `run_due`, or when
-    the machine starts next.
+    A store that fails now fails no turn, because the turn is on record. The handlers then run with
+    `run_due`, or when the machine starts next.
     """
-    if not result.session.ended or Point.END_CONVERSATION not in deployment.capabilities.points:
+    if (
+        not result.session.ended
+        or Point.END_CONVERSATION not in deployment.capabilities.points
+    ):
         return
     name = result.session.conversation_id
     try:
@@ -44,8 +49,12 @@ async def close_conversation(deployment: Deployment, conversation_id: str) -> No
     """
     store = deployment.store
     async with store.lock(exclusive(END_HANDLERS, conversation_id), deployment.timeout):
-        owed = await store.outbox(OutboxQuery(sink=END_HANDLERS, conversation_id=conversation_id))
-        for row in owed[-1:]:  # earlier ends were undone, and are acknowledged with the last one
+        owed = await store.outbox(
+            OutboxQuery(sink=END_HANDLERS, conversation_id=conversation_id)
+        )
+        for row in owed[
+            -1:
+        ]:  # earlier ends were undone, and are acknowledged with the last one
             await _run(deployment, row)
 
 
@@ -62,8 +71,12 @@ async def _run(deployment: Deployment, row: Posted) -> None:
     loaded = await deployment.store.load(row.conversation_id)
     session = None
     if loaded is not None:
-        session, _ = await SessionReader(deployment.store).read(row.conversation_id, loaded.session)
-    if session is not None and session.ended:  # the turn that ended it may have been undone
+        session, _ = await SessionReader(deployment.store).read(
+            row.conversation_id, loaded.session
+        )
+    if (
+        session is not None and session.ended
+    ):  # the turn that ended it may have been undone
         effect = RunHandlers(
             point=Point.END_CONVERSATION,
             session=session,

@@ -1,8 +1,9 @@
 """Handlers: the host's own functions at eight points of a turn.
 
-A handler receives an `Occasion`. It returns its changes of the context as a dict (None deletes a key), or None. At
-`pre_transition` it may return a `Veto`. At `post_processing` and `error` it may return the text to say instead; "" says
-nothing. Plain functions run in their own thread, async functions on the event loop.
+A handler receives an `Occasion`. It returns its changes of the context as a dict (None deletes a
+key), or None. At `pre_transition` it may return a `Veto`. At `post_processing` and `error` it may
+return the text to say instead; "" says nothing. Plain functions run in their own thread, async
+functions on the event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -56,8 +64,8 @@ class Occasion:
         updated: The keys that just changed.
         text: The text that will be said.
         error: The error of the turn.
-        key: Identifies this run of the handler. It is the same if the handler runs again after a crash. Pass it to
-            anything that must happen only once.
+        key: Identifies this run of the handler. It is the same if the handler runs again after a
+            crash. Pass it to anything that must happen only once.
     """
 
     point: Point
@@ -119,7 +127,9 @@ class Handler:
             if isinstance(held, Awaitable):
                 if isinstance(held, Coroutine):
                     held.close()
-                raise TypeError("a condition returned a coroutine, and nobody would await it: give a plain value")
+                raise TypeError(
+                    "a condition returned a coroutine, and nobody would await it: give a plain value"
+                )
             if not held:
                 return False
         return True
@@ -147,7 +157,9 @@ def check_states(handler: Handler, known: Collection[str], definition: str) -> N
             warnings.warn(says, RuntimeWarning, stacklevel=2)
         else:
             hint = f"did you mean {guess!r}?" if guess else "names are texts."
-            raise ConfigurationError(f"{says}; {hint} For a state of another definition, there is when(…)")
+            raise ConfigurationError(
+                f"{says}; {hint} For a state of another definition, there is when(…)"
+            )
 
 
 def point(name: str | Point) -> Point:
@@ -168,7 +180,9 @@ def point(name: str | Point) -> Point:
         guess = nearest(str(name), [known.value for known in Point])
         hint = f"; did you mean {guess!r}?" if guess else "."
         known = ", ".join(known.value for known in Point)
-        raise ValueError(f"unknown handler point {name!r}{hint} The points are {known}") from None
+        raise ValueError(
+            f"unknown handler point {name!r}{hint} The points are {known}"
+        ) from None
 
 
 @dataclass(slots=True)
@@ -200,7 +214,9 @@ class HandlerBuilder:
             ValueError: It is no number.
         """
         if not is_number(priority):
-            raise ValueError(f"handler {self.name!r}: priority is a number, not {priority!r}")
+            raise ValueError(
+                f"handler {self.name!r}: priority is a number, not {priority!r}"
+            )
         self._priority = priority
         return self
 
@@ -226,7 +242,9 @@ class HandlerBuilder:
             ValueError: The number is not above 0.
         """
         if not seconds > 0:
-            raise ValueError(f"handler {self.name!r}: timeout is a number of seconds above 0, not {seconds!r}")
+            raise ValueError(
+                f"handler {self.name!r}: timeout is a number of seconds above 0, not {seconds!r}"
+            )
         self._timeout = seconds
         return self
 
@@ -243,10 +261,14 @@ class HandlerBuilder:
             TypeError: The predicate is async, or no function.
         """
         if not callable(predicate):
-            raise TypeError(f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}")
+            raise TypeError(
+                f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}"
+            )
         if is_async(predicate):
             name = getattr(predicate, "__qualname__", type(predicate).__qualname__)
-            raise TypeError(f"{name} is async, and nobody would await it: a condition is a plain function")
+            raise TypeError(
+                f"{name} is async, and nobody would await it: a condition is a plain function"
+            )
         self._predicates.append(predicate)
         return self
 
@@ -318,7 +340,9 @@ class HandlerBuilder:
         Returns:
             The builder.
         """
-        return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
+        return self.when(
+            lambda occasion: all(has(occasion.context, key) for key in keys)
+        )
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
         """Run only if one of these keys just changed.
@@ -353,7 +377,11 @@ class HandlerBuilder:
             The builder.
         """
         self.at(Point.POST_TRANSITION)
-        return self._named(states, lambda occasion: occasion.previous_state in states) if states else self
+        return (
+            self._named(states, lambda occasion: occasion.previous_state in states)
+            if states
+            else self
+        )
 
     def on_context_update(self, *keys: str) -> HandlerBuilder:
         """Run after an accepted update of one of these keys.
@@ -371,7 +399,8 @@ class HandlerBuilder:
         """Return the handler that calls this function.
 
         Args:
-            function: A plain or async function of one Occasion. The module's docstring says what it may return.
+            function: A plain or async function of one Occasion. The module's docstring says what it
+                may return.
 
         Returns:
             The handler, for `Machine(…, handlers=[…])`.
@@ -380,7 +409,9 @@ class HandlerBuilder:
             ValueError: It is no function, or no point was named.
         """
         if not callable(function):
-            raise ValueError(f"handler {self.name!r} is a function, not a {type(function).__name__}")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"handler {self.name!r} is a function, not a {type(function).__name__}"
+            )
         if not self._points:
             raise ValueError(
                 f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another first"
@@ -430,11 +461,20 @@ def occasion_key(effect: RunHandlers, handler: str) -> str:
         32 hexadecimal digits.
     """
     session = effect.session
-    where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
+    where = [
+        session.conversation_id,
+        session.time,
+        session.turn,
+        effect.point.value,
+        effect.number,
+        handler,
+    ]
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
-def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
+def occasion_of(
+    effect: RunHandlers, context: Mapping[str, Any], key: str = ""
+) -> Occasion:
     """Make the occasion of an effect.
 
     Args:
@@ -469,7 +509,10 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
     if isinstance(value, Mapping):
         return HandlerResult(handler=handler.name, changes=dict(value))
     if isinstance(value, Veto) and at is Point.PRE_TRANSITION:
-        return HandlerResult(handler=handler.name, veto="" if value.reason is None else mended(str(value.reason)))
+        return HandlerResult(
+            handler=handler.name,
+            veto="" if value.reason is None else mended(str(value.reason)),
+        )
     if isinstance(value, str) and at in (Point.POST_PROCESSING, Point.ERROR):
         return HandlerResult(handler=handler.name, text=mended(value))
     raise TypeError(
@@ -506,12 +549,16 @@ async def run(
     except asyncio.CancelledError:
         if is_cancelled():
             raise
-        return failure(handler, occasion.point, RuntimeError("it was cancelled from inside"), mode)
+        return failure(
+            handler, occasion.point, RuntimeError("it was cancelled from inside"), mode
+        )
     except Exception as error:
         return failure(handler, occasion.point, error, mode)
 
 
-def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
+def failure(
+    handler: Handler, at: Point, error: Exception, mode: ErrorMode
+) -> HandlerResult:
     """Return the result of a failed handler or condition.
 
     Args:
@@ -526,10 +573,14 @@ def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> H
     Raises:
         HandlerError: The failure stops the turn.
     """
-    late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
+    late = isinstance(error, TimeoutError) or (
+        isinstance(error, CallFault) and error.lost
+    )
     what = "it ran out of time" if late else told(error)
     if mode == "raise" or handler.critical:
         raise HandlerError(
-            f"handler {handler.name!r} failed at {at.value}: {what}", handler=handler.name, point=at.value
+            f"handler {handler.name!r} failed at {at.value}: {what}",
+            handler=handler.name,
+            point=at.value,
         ) from error
     return HandlerResult(handler=handler.name, error=what)

@@ -37,13 +37,20 @@ async def run_point(
     """Run the handlers of one point in order.
 
     Args:
-        ahead: They run before the model's reply is complete. Their results are kept until their turn comes.
+        ahead: They run before the model's reply is complete. Their results are kept until their
+            turn comes.
     """
     context: dict[str, Any] = dict(effect.session.context)
     results: list[HandlerResult] = []
-    asked: Occasion | None = None  # one occasion serves all conditions until a handler changes something
+    asked: Occasion | None = (
+        None  # one occasion serves all conditions until a handler changes something
+    )
     for handler in handlers:
-        if handler.name not in effect.only if effect.only else effect.point not in handler.points:
+        if (
+            handler.name not in effect.only
+            if effect.only
+            else effect.point not in handler.points
+        ):
             continue
         if handler.predicates and not effect.only:
             asked = asked or occasion_of(effect, context)
@@ -56,7 +63,9 @@ async def run_point(
                 continue
         occasion = occasion_of(effect, context, occasion_key(effect, handler.name))
 
-        async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
+        async def perform(
+            handler: Handler = handler, occasion: Any = occasion
+        ) -> Mapping[str, Any]:
             timeout = None if left is None else left()
             began = time.monotonic()
             found = await run(handler, occasion, mode=mode, timeout=timeout)
@@ -84,12 +93,19 @@ async def run_point(
 
 def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
     """Return the key of this run of a handler among others in the turn."""
-    occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
+    occasion = [
+        kind,
+        effect.session.state,
+        effect.target,
+        sorted(effect.updated),
+        context,
+    ]
     return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
-    """Convert the changes of a handler's result to JSON. If that fails, the result becomes an error."""
+    """Convert the changes of a handler's result to JSON. If that fails, the result becomes an
+    error."""
     changes: dict[str, Any] = {}
     faults: list[str] = []
     for key, value in result.changes.items():
@@ -99,7 +115,12 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
             faults.append(f"key {key!r}: {fault}")
         except Exception as error:  # the object has no JSON form
             faults.append(f"key {key!r}: {told(error)}")
-    return replace(result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds)
+    return replace(
+        result,
+        changes=changes,
+        error="; ".join(faults) or result.error,
+        seconds=seconds,
+    )
 
 
 def _overlay(context: dict[str, Any], changes: Mapping[str, Any]) -> None:

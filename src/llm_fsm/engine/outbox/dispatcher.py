@@ -45,7 +45,11 @@ class _BusyError(Exception):
 
 
 def outgoing(
-    sinks: Sequence[Sink], program: CompiledMachine, record: TurnRecord, session: Session, number: int
+    sinks: Sequence[Sink],
+    program: CompiledMachine,
+    record: TurnRecord,
+    session: Session,
+    number: int,
 ) -> tuple[Outgoing, ...]:
     """Make the outbox rows of record `number`, without the values of secret keys."""
     if not sinks:
@@ -53,7 +57,11 @@ def outgoing(
     secrets = _secrets(program, record, session)
     found: list[Outgoing] = []
     for index, event in enumerate(record.events):
-        wanting = [sink for sink in sinks if sink.events is None or type(event).__name__ in sink.events]
+        wanting = [
+            sink
+            for sink in sinks
+            if sink.events is None or type(event).__name__ in sink.events
+        ]
         if not wanting:
             continue
         told = {
@@ -69,8 +77,15 @@ def outgoing(
     return tuple(found)
 
 
-def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> tuple[str, ...]:
-    return secrets_in(record.events, program.is_secret, (session.context, session.root_context()), session.secrets)
+def _secrets(
+    program: CompiledMachine, record: TurnRecord, session: Session
+) -> tuple[str, ...]:
+    return secrets_in(
+        record.events,
+        program.is_secret,
+        (session.context, session.root_context()),
+        session.secrets,
+    )
 
 
 class OutboxDispatcher:
@@ -153,7 +168,10 @@ class _Round:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+        if (
+            self._task is not None
+            and self._task.get_loop() is asyncio.get_running_loop()
+        ):
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
@@ -197,7 +215,9 @@ class _Round:
         """Deliver one page. Return false if there may be another."""
         try:
             async with self._store.lock(exclusive(self._sink.name, name), 0.01):
-                rows = await self._store.outbox(OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE))
+                rows = await self._store.outbox(
+                    OutboxQuery(sink=self._sink.name, conversation_id=name, limit=_PAGE)
+                )
                 for row in rows:
                     await self._sink.take(delivery_of(row))
                     await self._store.acknowledge(row)
@@ -222,11 +242,15 @@ class _Round:
             again=again,
             failures=self._failed,
         )
-        with suppress(Exception):  # a host may turn its warning into an error, which must not end the deliveries
+        with suppress(
+            Exception
+        ):  # a host may turn its warning into an error, which must not end the deliveries
             publish(name, found)
 
 
 def delivery_of(row: Posted) -> Delivery:
     """Convert an outbox row to the delivery that the sink receives."""
     told = json.loads(row.text)
-    return Delivery(key=row.key, conversation_id=row.conversation_id, record=row.number, **told)
+    return Delivery(
+        key=row.key, conversation_id=row.conversation_id, record=row.number, **told
+    )

@@ -113,7 +113,11 @@ class Sink:
             Exception: The sink raised this error.
         """
         try:
-            await called(self.timeout, partial(self.deliver, delivery), f"llm_fsm sink {self.name}")
+            await called(
+                self.timeout,
+                partial(self.deliver, delivery),
+                f"llm_fsm sink {self.name}",
+            )
         except CallFault as late:
             raise TimeoutError(str(late)) from late
 
@@ -155,21 +159,29 @@ def sink(
         called = name or _USER.sub("", target.partition("?")[0])
     else:
         if headers or secret is not None:
-            raise ConfigurationError("headers= and secret= are for a sink that is an address, not for a function")
+            raise ConfigurationError(
+                "headers= and secret= are for a sink that is an address, not for a function"
+            )
         deliver, called = target, name or str(getattr(target, "__name__", ""))
     if not callable(deliver) or not called or called == "<lambda>":
-        raise ConfigurationError("a sink is a function with a name, or an address; or give it one with name=")
+        raise ConfigurationError(
+            "a sink is a function with a name, or an address; or give it one with name="
+        )
     if len(called) > MAX_NAME or not called.isprintable() or called == END_HANDLERS:
         raise ConfigurationError(
             f"a sink's name has at most {MAX_NAME} printable characters; give a shorter name="
         )
     if not timeout > 0:
-        raise ConfigurationError(f"sink {called!r}: timeout is a number of seconds above 0, not {timeout!r}")
+        raise ConfigurationError(
+            f"sink {called!r}: timeout is a number of seconds above 0, not {timeout!r}"
+        )
     for event in events or ():
         if event not in EVENTS:
             guess = nearest(event, EVENTS)
             hint = f"; did you mean {guess!r}?" if guess else ""
-            raise ConfigurationError(f"sink {called!r}: there is no event {event!r}{hint}")
+            raise ConfigurationError(
+                f"sink {called!r}: there is no event {event!r}{hint}"
+            )
     wanted = None if events is None else frozenset(events)
     return Sink(name=called, deliver=deliver, events=wanted, timeout=timeout)
 
@@ -190,5 +202,7 @@ def sinks_of(given: Sequence[Sink | Deliver | str]) -> tuple[Sink, ...]:
     names = [item.name for item in found]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"two sinks are named {name!r}; give one of them another name=")
+            raise ConfigurationError(
+                f"two sinks are named {name!r}; give one of them another name="
+            )
     return found

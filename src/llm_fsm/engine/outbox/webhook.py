@@ -47,20 +47,28 @@ class Webhook:
         ConfigurationError: The URL or a header is wrong.
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str], secret: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str], secret: str | None = None
+    ) -> None:
         if not is_address(url):
-            raise ConfigurationError(f"a sink is a function or an http:// or https:// address, not {url!r}")
+            raise ConfigurationError(
+                f"a sink is a function or an http:// or https:// address, not {url!r}"
+            )
         self._url = url.strip()
         parts = urlsplit(self._url)
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
-        self._headers = {"User-Agent": "llm-fsm", "Content-Type": "application/json", **headers}
+        self._headers = {
+            "User-Agent": "llm-fsm",
+            "Content-Type": "application/json",
+            **headers,
+        }
         self._secret = None if secret is None else secret_of(secret)
         self._options: dict[str, Any] = {"allow_redirects": False}
         if (proxy := proxy_for(URL(self._url))) is not None:
             self._options["proxy"] = proxy
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
-            WeakKeyDictionary()
-        )
+        self._sessions: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, aiohttp.ClientSession
+        ] = WeakKeyDictionary()
 
     async def __call__(self, delivery: Delivery) -> None:
         """Post one event.
@@ -73,7 +81,9 @@ class Webhook:
         headers = {**self._headers, "Idempotency-Key": delivery.key}
         if self._secret is not None:
             headers |= signed(self._secret, delivery.key, int(time.time()), body)
-        async with self._session().post(self._url, data=body, headers=headers, **self._options) as response:
+        async with self._session().post(
+            self._url, data=body, headers=headers, **self._options
+        ) as response:
             if not 200 <= response.status < 300:
                 raise RefusedError(f"{self._where} answered {response.status}")
 
@@ -87,7 +97,9 @@ class Webhook:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())  # a proxy would see its headers
+            session = aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar()
+            )  # a proxy would see its headers
             self._sessions[loop] = session
         return session
 
@@ -106,9 +118,15 @@ def secret_of(text: str) -> bytes:
     """
     begin, mark, rest = text.partition("whsec_")
     try:
-        found = base64.b64decode(rest, validate=True) if mark and not begin else text.encode()
+        found = (
+            base64.b64decode(rest, validate=True)
+            if mark and not begin
+            else text.encode()
+        )
     except (binascii.Error, ValueError) as error:
-        raise ConfigurationError("the secret of a webhook is base64 after whsec_, or any other text") from error
+        raise ConfigurationError(
+            "the secret of a webhook is base64 after whsec_, or any other text"
+        ) from error
     if not found:
         raise ConfigurationError("the secret of a webhook is empty")
     return found
@@ -127,6 +145,12 @@ def signed(secret: bytes, key: str, timestamp: int, body: bytes) -> dict[str, st
         The three headers.
     """
     name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"  # a key holds the caller's id, which may have dots
-    digest = hmac.new(secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+    digest = hmac.new(
+        secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256
+    ).digest()
     signature = f"v1,{base64.b64encode(digest).decode()}"
-    return {"webhook-id": name, "webhook-timestamp": str(timestamp), "webhook-signature": signature}
+    return {
+        "webhook-id": name,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": signature,
+    }
