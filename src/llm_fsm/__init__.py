@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from llm_fsm.engine.logging import enable_logging
     from llm_fsm.engine.machine import AsyncMachine
     from llm_fsm.engine.observers import observe
-    from llm_fsm.engine.outbox.sinks import Delivery, sink
+    from llm_fsm.engine.outbox.delivery import Delivery
+    from llm_fsm.engine.outbox.sinks import sink
     from llm_fsm.engine.sync import Conversation, Machine
     from llm_fsm.errors import (
         ConfigurationError,
@@ -73,7 +74,8 @@ _PLACES = {
     "engine.machine": ("AsyncMachine",),
     "session.messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "engine.observers": ("observe",),
-    "engine.outbox.sinks": ("Delivery", "sink"),
+    "engine.outbox.delivery": ("Delivery",),
+    "engine.outbox.sinks": ("sink",),
     "engine.sync": ("Conversation", "Machine"),
     "engine.logging": ("enable_logging",),
     "primitives": ("FSM", "generate_orchestrator_guide", "tools_to_google_ai_schema"),

@@ -19,6 +19,7 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
+    ("engine.outbox.sinks", "engine.outbox.webhook"),
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},
     ("definition.templates", "definition.reply_template"),  # it loads the template engine
     ("lint.rules.conditions.bad_condition", "lint.facts.data_flow"),

@@ -90,7 +90,8 @@ class Turn:
             if self.ended or self.paused is not None
             else ""
         )
-        return f"<{type(self).__name__} {self.number} in state {self.state!r}{how}: {cut(self.text, _SHOWN)!r}>"
+        name, text = type(self).__name__, cut(self.text, _SHOWN)
+        return f"<{name} {self.number} in state {self.state!r}{how}: {text!r}>"
 
 
 _OUTCOMES = {
@@ -166,13 +167,12 @@ class TurnStream:
         self.turn: Turn | None = None
 
     def __repr__(self) -> str:
-        how = (
-            repr(self.turn)
-            if self.turn is not None
-            else "under way"
-            if self._begun
-            else "not begun"
-        )
+        if self.turn is not None:
+            how = repr(self.turn)
+        elif self._begun:
+            how = "under way"
+        else:
+            how = "not begun"
         return f"<{type(self).__name__}: {how}>"
 
     async def play(self, observer: Callable[[Event], None]) -> Turn:
@@ -253,13 +253,12 @@ class AsyncConversation:
 
     def _described(self, kind: str) -> str:
         """Return the `repr` of this conversation, with the name of a class."""
-        how = (
-            ", ended"
-            if self.ended
-            else ", waits for an answer"
-            if self.paused is not None
-            else ""
-        )
+        if self.ended:
+            how = ", ended"
+        elif self.paused is not None:
+            how = ", waits for an answer"
+        else:
+            how = ""
         return f"<{kind} {self.id!r} in state {self.state!r}{how}>"
 
     @property

@@ -95,9 +95,7 @@ class Services:
         self.handlers = tuple(
             sorted((*self.handlers, handler), key=lambda item: item.priority)
         )
-        self.points = frozenset(
-            point for item in self.handlers for point in item.points
-        )
+        self.points = self.points.union(handler.points)
 
     def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
         """Warn, once, about limits that cannot stop a run with this model."""

@@ -160,17 +160,15 @@ class Journal:
         on record.
         """
         if call.at_most_once and call.key not in self._claimed:
-            taken, like = {*self._claimed.values()}, fingerprint(call)
-            alike = (
-                known
-                for known, kind in self._begun.items()
-                if fresh and kind == like and known not in taken
-            )
-            key = (
-                call.key
-                if call.key in self._begun and call.key not in taken
-                else next(alike, call.key)
-            )
+            taken = {*self._claimed.values()}
+            free = {
+                known: kind for known, kind in self._begun.items() if known not in taken
+            }
+            key = call.key
+            if fresh and key not in free:
+                # A model that is asked again numbers its calls anew: an equal call is the same one.
+                like = fingerprint(call)
+                key = next((known for known, kind in free.items() if kind == like), key)
             while key in taken:
                 key += "+"
             self._claimed[call.key] = key

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -240,12 +241,8 @@ class AsyncMachine:
     async def outputs(self, conversation_id: str) -> tuple[tuple[str, Any], ...]:
         """As `Machine.outputs`, awaited."""
         records = await self._engine.records(conversation_id)
-        passed = (
-            event
-            for record in records
-            for event in record.events
-            if isinstance(event, TaskPassed)
-        )
+        events = chain.from_iterable(record.events for record in records)
+        passed = (event for event in events if isinstance(event, TaskPassed))
         return tuple((event.state, event.output) for event in passed)
 
     def run_stream(
@@ -394,8 +391,8 @@ class AsyncMachine:
             >>> async def of_ada():
             ...     async with AsyncMachine.from_file("pizza.json", model="offline") as machine:
             ...         await machine.start(conversation_id="visit-1", metadata={"user": "ada"})
-            ...         return await machine.conversations(metadata={"user": "ada"},
-            order="-updated") >>> [line.conversation_id for line in asyncio.run(of_ada())]
+            ...         return await machine.conversations(metadata={"user": "ada"})
+            >>> [line.conversation_id for line in asyncio.run(of_ada())]
             ['visit-1']
         """
         return await self.store.list(

@@ -100,13 +100,12 @@ class Merger:
 
 def _repeats(waiting: Sequence[UserMessage], message: UserMessage) -> bool:
     """Return true for a message that waits already, because it was sent twice."""
-    same = [
-        item
-        for item in waiting
-        if item.request_id is not None and item.request_id == message.request_id
-    ]
+    if message.request_id is None:
+        return False
+    same = [item for item in waiting if item.request_id == message.request_id]
     if any(item.text != message.text for item in same):
         raise ConversationConflict(
-            f"request id {message.request_id!r} was already used for another message; use a new id for each message"
+            f"request id {message.request_id!r} was already used for another message; "
+            "use a new id for each message"
         )
     return bool(same)

@@ -90,14 +90,15 @@ class _Questions:
             _BEGUN: self._begun_before(kept),
             _ONCE: self.once.log,
         }
-        replies = [
-            item
-            for item in {**effect.log, **kept}.items()
-            if item[0].endswith(".0") and _WORDS in item[1]
-        ]
+        first = {
+            key: entry
+            for key, entry in {**effect.log, **kept}.items()
+            if key.endswith(".0")
+        }
         self.words = {
-            key[:-2]: entry[_WORDS] for key, entry in replies
-        }  # results of questions by name
+            key[:-2]: entry[_WORDS] for key, entry in first.items() if _WORDS in entry
+        }
+        """The text of each question by its name. The first entry of a question has it."""
         self.answered = frozenset(
             key[:-2] for key in effect.log if key.endswith(".0")
         )  # from before a pause
@@ -203,25 +204,22 @@ class _Questions:
     def _free_name(self, place: int, number: int, words: str) -> str:
         names = (f"{place}:{later}" if place else str(later) for later in count(number))
         name = next(names)
-        same = [
-            known
+        free = {
+            known: said
             for known, said in self.words.items()
-            if said == words and known not in self._taken
-        ]
+            if known not in self._taken
+        }
+        same = [known for known, said in free.items() if said == words]
         if same:
             return name if name in same else same[0]
         if number == 0:
             self._new.add(place)
-        by_place = (
-            place in self._new or len(self.log[_BEGUN]) == 1
-        )  # the text of a question may differ each time
+        # The text of a question may differ each time, so a task that is alone has it by its place.
+        by_place = place in self._new or len(self.log[_BEGUN]) == 1
         if name not in self._taken and (by_place or name not in self.words):
             return name
-        return next(
-            later
-            for later in names
-            if later not in self._taken and later not in self.words
-        )
+        used = {*self._taken, *self.words}
+        return next(later for later in names if later not in used)
 
     def _place(self, words: str) -> int:
         """Return the number of the task that begins with this question: the recorded one, or the
@@ -291,11 +289,10 @@ class _Questions:
         used = self._used()
         if isinstance(effect, AskModel):
             used["llm_calls"] += self.asked
-            reached = [
-                name
-                for name, most in self.program.bounds
-                if name != "seconds" and used[name] >= most
+            bounds = [
+                (name, most) for name, most in self.program.bounds if name != "seconds"
             ]
+            reached = [name for name, most in bounds if used[name] >= most]
         else:
             reached = (
                 ["tool_calls"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -82,15 +83,10 @@ class DefinitionVersions:
             ConfigurationError: A state seems to be misspelt.
         """
         program = self.current.program
-        states = {
-            state: None
-            for one in (program, *program.flows.values())
-            for state in one.states
-        }
+        machines = (program, *program.flows.values())
+        states = chain(*(one.states for one in machines), self.policy.change.states)
         self._services.add_handler(
-            handler,
-            states | dict.fromkeys(self.policy.change.states),
-            self.current.name,
+            handler, tuple(dict.fromkeys(states)), self.current.name
         )
 
     async def find(self, session: Session) -> Deployment | None:

@@ -157,16 +157,10 @@ def explain_turn(
 ) -> Explanation | None:
     """Explain a turn that was not undone, without a number the last one; None if there is none."""
     kept = [record for _, record in without_undone(records)]
-    place = next(
-        (
-            at
-            for at in reversed(range(len(kept)))
-            if number is None or kept[at].turn == number
-        ),
-        None,
-    )
-    if place is None:
+    places = [at for at, record in enumerate(kept) if number in (None, record.turn)]
+    if not places:
         return None
+    place = places[-1]
     return explain(program, replay(conversation_id, kept[:place]), kept[place].events)
 
 

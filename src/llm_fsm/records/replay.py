@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from llm_fsm.session import events as ev
@@ -305,11 +306,8 @@ class _Source:
         self._refused = [
             event for event in record.events if isinstance(event, ev.ToolRefused)
         ]
-        self._vetoes = [
-            event
-            for event in record.events
-            if isinstance(event, ev.MoveRefused) and event.by == "veto"
-        ]
+        unmade = [event for event in record.events if isinstance(event, ev.MoveRefused)]
+        self._vetoes = [event for event in unmade if event.by == "veto"]
         self._last: ev.ModelReplied | None = None
         self._wrote = 0
 
@@ -368,12 +366,10 @@ class _Source:
         for event in here:
             if isinstance(event, ev.TaskPassed):
                 return Executed(output=event.output)
-        failures = [
-            item
-            for event in here
-            if isinstance(event, ev.AttemptFailed)
-            for item in event.failures
-        ]
+        failed = (
+            event.failures for event in here if isinstance(event, ev.AttemptFailed)
+        )
+        failures = list(chain.from_iterable(failed))
         fault = next(
             (item["reason"] for item in failures[::-1] if item["name"] == "output"),
             None,
@@ -441,11 +437,8 @@ class _Source:
                     before_attempt = len(written)
                 case ev.AttemptFailed():  # its changes were undone
                     del written[before_attempt:]
-        due = [
-            event
-            for count, event in written
-            if last or count <= replies - len(self._replies)
-        ]
+        used = replies if last else replies - len(self._replies)
+        due = [event for count, event in written if count <= used]
         if not due[self._wrote :]:
             return ()
         changes: dict[str, Any] = {}
@@ -503,21 +496,19 @@ def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableT
 
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     """Return the refused calls, without those about which a person was asked."""
-    events = [event for record in records for event in record.events]
-    asked = [
-        event.call
-        for event in events
-        if isinstance(event, ev.Paused) and event.call is not None
-    ]
+    events = list(chain.from_iterable(record.events for record in records))
+    calls = (event.call for event in events if isinstance(event, ev.Paused))
+    asked = [call for call in calls if call is not None]
+    refused = [event for event in events if isinstance(event, ev.ToolRefused)]
     return [
-        event
-        for event in events
-        if isinstance(event, ev.ToolRefused)
-        and not any(
-            _refusal((event,), call.get("name", ""), call.get("arguments", {}))
-            for call in asked
-        )
+        event for event in refused if not any(_is_of(event, call) for call in asked)
     ]
+
+
+def _is_of(event: ev.ToolRefused, call: Mapping[str, Any]) -> bool:
+    """Return true if a refusal is one of a call about which a person was asked."""
+    name, arguments = call.get("name", ""), call.get("arguments", {})
+    return bool(_refusal((event,), name, arguments))
 
 
 def _difference(

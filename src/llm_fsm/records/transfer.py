@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -103,7 +104,7 @@ async def _secret_keys(
     store: Store, conversation_id: str, session: Session, records: Iterable[TurnRecord]
 ) -> frozenset[str]:
     """Return the keys that are secret in any definition that the conversation ran on."""
-    events = [event for record in records for event in record.events]
+    events = chain.from_iterable(record.events for record in records)
     ran_on = {
         event.definition
         for event in events
@@ -115,9 +116,8 @@ async def _secret_keys(
             f"the store does not keep the definition of {conversation_id!r}, which says what is secret: "
             "export it with its secrets"
         )
-    return frozenset(
-        key for text in texts if text is not None for key in secret_keys(text)
-    )
+    known = (secret_keys(text) for text in texts if text is not None)
+    return frozenset(chain.from_iterable(known))
 
 
 def _masked(
@@ -125,7 +125,7 @@ def _masked(
 ) -> list[dict[str, Any]]:
     """Return a session and its records as JSON, with dots for all values that were ever given for
     secret keys."""
-    events = [event for record in records for event in record.events]
+    events = list(chain.from_iterable(record.events for record in records))
     secrets = secrets_in(events, is_secret, (session.context, session.root_context()))
     found = []
     for record in records:
@@ -286,11 +286,8 @@ def listing_faults(
         ("created", line.created, records[0].time),
         ("updated", line.updated, records[-1].time),
     )
-    wrong = [
-        name
-        for name, shown, was in times
-        if was is not None and abs(shown - was) > _CLOSE
-    ]
+    known = [(name, shown, was) for name, shown, was in times if was is not None]
+    wrong = [name for name, shown, was in known if abs(shown - was) > _CLOSE]
     name = (
         line.definition
         if definition is None

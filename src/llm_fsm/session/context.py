@@ -101,12 +101,13 @@ class Keys:
     ) -> tuple[str, ...]:
         """Return the keys that are made of something that changed. `given`: keys that were just
         given."""
-        return tuple(
-            key
-            for key, names in self.made_of.items()
-            if key not in given
-            and any(look_up(old, name) != look_up(new, name) for name in names)
-        )
+        found = []
+        for key, names in self.made_of.items():
+            if key in given:
+                continue
+            if any(look_up(old, name) != look_up(new, name) for name in names):
+                found.append(key)
+        return tuple(found)
 
     def changed(
         self, context: Mapping[str, Any], values: Mapping[str, Any]
@@ -114,11 +115,11 @@ class Keys:
         """Return the values that the context does not hold, and those that were given anew beside
         what they are of."""
         anew = self.outdated(context, {**context, **values}, ()) if self.made_of else ()
-        return {
-            key: value
-            for key, value in values.items()
-            if key in anew or not _is_same(context.get(key, _MISSING), value)
-        }
+        found = {}
+        for key, value in values.items():
+            if key in anew or not _is_same(context.get(key, _MISSING), value):
+                found[key] = value
+        return found
 
     def writable(self, key: str) -> bool:
         """Return true if a reply may write this key."""
@@ -407,7 +408,9 @@ def accept_reply(
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
     """
     sorted_ = _Update(keys, context, begun, {}, {}, [])
-    update = with_items(update, context, sorted_.list_schema, partial(sorted_.refuse, told=True))
+    update = with_items(
+        update, context, sorted_.list_schema, partial(sorted_.refuse, told=True)
+    )
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():
@@ -568,10 +571,6 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names of `wanted` that are not set."""
-    return tuple(
-        [
-            name
-            for name in wanted
-            if context.get(name) is None and not ("." in name and has(context, name))
-        ]
-    )
+    unset = [name for name in wanted if context.get(name) is None]
+    # Most names are keys. Only a dotted one, which is a part of a value, is looked up by its path.
+    return tuple([name for name in unset if "." not in name or not has(context, name)])

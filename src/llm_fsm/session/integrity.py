@@ -110,11 +110,9 @@ def session_fault(session: Session) -> str | None:
             if name not in frame.saved and name not in _LATER:
                 return f"session.stack[{number}].kept.{name} is missing"
     work, pause = session.work, session.pause
-    return (
-        None
-        if pause is None
-        else _asked_fault(pause.call, None if work is None else work.loop, "session")
-    )
+    if pause is None:
+        return None
+    return _asked_fault(pause.call, None if work is None else work.loop, "session")
 
 
 def record_fault(record: TurnRecord) -> str | None:

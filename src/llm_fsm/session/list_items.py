@@ -34,7 +34,11 @@ def first_property(schema: Mapping[str, Any]) -> str:
 def is_list(schema: Mapping[str, Any]) -> bool:
     """Return true if a schema takes lists."""
     kind = schema.get("type")
-    return kind == "array" or (isinstance(kind, list) and "array" in kind) or (kind is None and "items" in schema)
+    return (
+        kind == "array"
+        or (isinstance(kind, list) and "array" in kind)
+        or (kind is None and "items" in schema)
+    )
 
 
 def with_items(
@@ -51,11 +55,17 @@ def with_items(
         schema_of: Returns the schema of a key; {} if it has none.
         refuse: Takes a name of the update and the reason why it changes nothing.
     """
-    changes = {name for name, value in update.items() if key_of(name) != name and value is not None}
+    changes = {
+        name
+        for name, value in update.items()
+        if key_of(name) != name and value is not None
+    }
     if not changes:
         return update
     whole = {name: value for name, value in update.items() if name not in changes}
-    for name in sorted(changes, reverse=True):  # "-" comes after "+": what is removed goes before what is added
+    for name in sorted(
+        changes, reverse=True
+    ):  # "-" comes after "+": what is removed goes before what is added
         key = key_of(name)
         schema = schema_of(key)
         given = whole.get(key)
@@ -70,7 +80,10 @@ def with_items(
         else:
             kept, absent = _removed(items, changed, first_property(schema))
             for item in absent:
-                refuse(name, f"{json.dumps(item, ensure_ascii=False)[:200]} is not in the list")
+                refuse(
+                    name,
+                    f"{json.dumps(item, ensure_ascii=False)[:200]} is not in the list",
+                )
             if len(kept) < len(items):
                 whole[key] = kept
     return whole
@@ -80,7 +93,11 @@ def _added(items: list[Any], added: Iterable[Any], first: str) -> list[Any]:
     """Return the items with further ones; one that is there already is replaced in its place."""
     changed = list(items)
     for item in added:
-        places = [place for place, known in enumerate(changed) if _name(known, first) == _name(item, first)]
+        places = [
+            place
+            for place, known in enumerate(changed)
+            if _name(known, first) == _name(item, first)
+        ]
         if places:
             changed[places[0]] = item
         else:
@@ -88,7 +105,9 @@ def _added(items: list[Any], added: Iterable[Any], first: str) -> list[Any]:
     return changed
 
 
-def _removed(items: list[Any], removed: Iterable[Any], first: str) -> tuple[list[Any], list[Any]]:
+def _removed(
+    items: list[Any], removed: Iterable[Any], first: str
+) -> tuple[list[Any], list[Any]]:
     """Return the items without those that are named, and the names of no item."""
     names = {_name(item, first): item for item in removed}
     known = {_name(item, first) for item in items}
@@ -99,5 +118,9 @@ def _removed(items: list[Any], removed: Iterable[Any], first: str) -> tuple[list
 def _name(item: Any, first: str) -> str:
     """Return the text by which an item is told from others: its first property, or the whole."""
     value = item.get(first, item) if first and isinstance(item, Mapping) else item
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    )
     return " ".join(text.casefold().split())

@@ -295,12 +295,9 @@ def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
     """Return true if groups of digits, after a sign, are certainly one number."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
-        cuts = range(1, len(groups))
-        ends = (
-            part
-            for cut in cuts
-            for part in (sign + "".join(groups[:cut]), "".join(groups[cut:]))
-        )
+        ends = []
+        for cut in range(1, len(groups)):
+            ends += [sign + "".join(groups[:cut]), "".join(groups[cut:])]
         return not any(_fitting(schema, ends))
     return (
         digits in _LONG

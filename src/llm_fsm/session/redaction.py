@@ -11,6 +11,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
@@ -54,12 +55,8 @@ def _texts(value: object) -> Iterator[str]:
 def texts_in(values: Iterable[object]) -> tuple[str, ...]:
     """Return secret values as texts, longest first, without the shortest, which would match
     everywhere."""
-    found = {
-        text
-        for value in values
-        for text in _texts(value)
-        if len(text) >= MIN_SECRET_CHARS
-    }
+    texts = chain.from_iterable(_texts(value) for value in values)
+    found = {text for text in texts if len(text) >= MIN_SECRET_CHARS}
     return tuple(sorted(found, key=len, reverse=True))
 
 

@@ -179,15 +179,15 @@ def _step(session: Session, event: ev.StateEntered) -> Session:
         len(path),
     )
     taken = session.taken
-    if (
-        taken and event.by != "correct"
-    ):  # not one that is taken now, nor any after a round
-        round_made = again < len(path)
-        taken = tuple(
-            one
-            for one in taken
-            if one[0] != session.flow or not (round_made or one[1] == event.previous)
-        )
+    if taken and event.by != "correct":
+        # A way that is taken now is no longer open, and after a round none of this flow is.
+        others = tuple(one for one in taken if one[0] != session.flow)
+        if again < len(path):
+            taken = others
+        else:
+            taken = tuple(
+                one for one in taken if one in others or one[1] != event.previous
+            )
     return replace(session, path=path[:again][-MAX_PATH:], taken=taken)
 
 
@@ -251,7 +251,9 @@ def _overlaid(
 
 
 def _secrets_given(session: Session, event: ev.SecretsGiven) -> Session:
-    return replace(session, secrets=tuple(dict.fromkeys((*session.secrets, *event.texts))))
+    return replace(
+        session, secrets=tuple(dict.fromkeys((*session.secrets, *event.texts)))
+    )
 
 
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
@@ -358,11 +360,8 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
 
 def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
     kept = {name: value for name, value in values.items() if name not in event.keys}
-    moved = {
-        new: values[old]
-        for old, new in event.keys.items()
-        if new is not None and old in values
-    }
+    known = {old: new for old, new in event.keys.items() if old in values}
+    moved = {new: values[old] for old, new in known.items() if new is not None}
     return {
         name: value
         for name, value in {**kept, **moved}.items()

@@ -316,12 +316,13 @@ def from_strict(schema: Mapping[str, Any], value: object) -> Any:
     if isinstance(value, dict):
         properties, required = schema.get("properties"), schema.get("required", ())
         parts = properties if isinstance(properties, Mapping) else {}
-        return {
-            name: from_strict(sub_schema(parts, name), item)
-            for name, item in value.items()
-            if item is not None
-            or (name in required and "null" in types_of(sub_schema(parts, name)))
-        }
+        plain = {}
+        for name, item in value.items():
+            schema_of_part = sub_schema(parts, name)
+            may_be_null = name in required and "null" in types_of(schema_of_part)
+            if item is not None or may_be_null:
+                plain[name] = from_strict(schema_of_part, item)
+        return plain
     if isinstance(value, list) and schema.get("type") == "object":
         found = pairs(value)
         return value if found is None else from_strict(schema, found)

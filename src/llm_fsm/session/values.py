@@ -107,9 +107,9 @@ def _to_json_structure(value: object, depth: int) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return to_json_value(dump(mode="json"), depth)
-    if isinstance(
-        path := getattr(value, "__fspath__", None) and value.__fspath__(), str
-    ):  # type: ignore[attr-defined]
+    to_path = getattr(value, "__fspath__", None)
+    path = to_path() if callable(to_path) else None
+    if isinstance(path, str):
         return mended(path)
     if isinstance(value, Collection) and not isinstance(
         value, bytes | bytearray | memoryview | type
@@ -179,29 +179,29 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     deeper: dict[str, set[Path]] = {}
     for name, *rest in wanted:
         deeper.setdefault(name, set()).update([tuple(rest)] if rest else ())
-    said = {
+    said = _mentioned(value, old)
+    whole = {**old, **said} if deeper.keys() & old.keys() - said.keys() else value
+    changed = {}
+    for name, inner in deeper.items():
+        if inner and name in said and name in old:
+            changed[name] = completed(value[name], old[name], inner)
+    return {**whole, **changed} if changed else whole
+
+
+def _mentioned(value: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that a value mentions. A null in the place of a known part does not count."""
+    return {
         name: item
         for name, item in value.items()
         if item is not None or name not in old
     }
-    whole = {**old, **said} if deeper.keys() & old.keys() - said.keys() else value
-    changed = {
-        name: completed(value[name], old[name], inner)
-        for name, inner in deeper.items()
-        if inner and name in said and name in old
-    }
-    return {**whole, **changed} if changed else whole
 
 
 def joined(value: Any, old: object) -> Any:
     """Add known parts to an object, at each level. A null part counts as not mentioned."""
     if not (_is_object(value) and _is_object(old)):
         return value
-    said = {
-        name: item
-        for name, item in value.items()
-        if item is not None or name not in old
-    }
+    said = _mentioned(value, old)
     return {**old, **{name: joined(item, old.get(name)) for name, item in said.items()}}
 
 

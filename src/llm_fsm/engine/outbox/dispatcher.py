@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from llm_fsm._async import is_cancelled
 from llm_fsm.engine.observers import publish
-from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
+from llm_fsm.engine.outbox.delivery import Delivery
+from llm_fsm.engine.outbox.sinks import Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told
 from llm_fsm.session.redaction import blotted, shown_event
 from llm_fsm.session.session import Session
@@ -57,11 +58,7 @@ def outgoing(
     secrets = _secrets(program, record, session)
     found: list[Outgoing] = []
     for index, event in enumerate(record.events):
-        wanting = [
-            sink
-            for sink in sinks
-            if sink.events is None or type(event).__name__ in sink.events
-        ]
+        wanting = [sink for sink in sinks if sink.wants(event)]
         if not wanting:
             continue
         told = {

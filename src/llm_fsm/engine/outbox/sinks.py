@@ -10,12 +10,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any, TypeAlias
 
 from llm_fsm._text import nearest
+from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import EVENTS, Event
 from llm_fsm.stores.base import END_HANDLERS
@@ -36,32 +36,6 @@ def exclusive(sink: str, conversation_id: str) -> str:
         The name of the lock.
     """
     return f"sink {hashlib.sha256(json.dumps([sink, conversation_id]).encode()).hexdigest()}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One event for a sink.
-
-    Attributes:
-        key: The idempotency key, made of conversation, record and index. It is the same if the event is delivered
-            again.
-        conversation_id: Id of the conversation.
-        record: The number of the record in the conversation, from 1.
-        index: The number of the event in the record, from 0.
-        definition: The name of the machine's definition.
-        kind: The kind of turn.
-        state: Id of the state after the turn.
-        event: The event as in turn records, {"type": …, …}. Dots replace values of secret keys.
-    """
-
-    key: str
-    conversation_id: str
-    record: int
-    index: int
-    definition: str
-    kind: str
-    state: str
-    event: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SinkFailed(Event, frozen=True, kw_only=True):
@@ -101,6 +75,17 @@ class Sink:
     deliver: Deliver
     events: frozenset[str] | None = None
     timeout: float = 30.0
+
+    def wants(self, event: Event) -> bool:
+        """Return true if the sink receives events of this type.
+
+        Args:
+            event: The event.
+
+        Returns:
+            False only if the sink names other types.
+        """
+        return self.events is None or type(event).__name__ in self.events
 
     async def take(self, delivery: Delivery) -> None:
         """Deliver one event.
@@ -154,8 +139,10 @@ def sink(
     """
     deliver: Deliver
     if isinstance(target, str):
-        module: Any = import_module("llm_fsm.engine.outbox.webhook")
-        deliver = module.Webhook(target, headers=headers or {}, secret=secret)
+        # aiohttp takes longer to import than the rest of a machine, and few machines have webhooks.
+        from llm_fsm.engine.outbox.webhook import Webhook  # noqa: PLC0415
+
+        deliver = Webhook(target, headers=headers or {}, secret=secret)
         called = name or _USER.sub("", target.partition("?")[0])
     else:
         if headers or secret is not None:

@@ -26,7 +26,7 @@ import aiohttp
 from yarl import URL
 
 from llm_fsm._text import is_address
-from llm_fsm.engine.outbox.sinks import Delivery
+from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.openai.connection import proxy_for
 

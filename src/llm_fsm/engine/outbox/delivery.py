@@ -1,0 +1,33 @@
+"""One event on its way to a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One event for a sink.
+
+    Attributes:
+        key: The idempotency key, made of conversation, record and index. It is the same if the
+            event is delivered again.
+        conversation_id: Id of the conversation.
+        record: The number of the record in the conversation, from 1.
+        index: The number of the event in the record, from 0.
+        definition: The name of the machine's definition.
+        kind: The kind of turn.
+        state: Id of the state after the turn.
+        event: The event as in turn records, {"type": …, …}. Dots replace values of secret keys.
+    """
+
+    key: str
+    conversation_id: str
+    record: int
+    index: int
+    definition: str
+    kind: str
+    state: str
+    event: Mapping[str, Any] = field(default_factory=dict)
