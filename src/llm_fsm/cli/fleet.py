@@ -43,6 +43,8 @@ class Fleet:
     brought: Brought
     store: Store
     _stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _names: dict[str, Path] = field(default_factory=dict)
+    """The file of each name."""
 
     def __post_init__(self) -> None:
         self._host = host.host_of(self.brought.tools)
@@ -65,7 +67,10 @@ class Fleet:
                     raise
                 left.append(definition.name)
                 continue
-            self._stamps[path] = _stamp(path)
+            stamp = _stamp(path)
+            if stamp is not None:
+                self._stamps[path] = stamp
+            self._names.setdefault(definition.name, path)
             made.append(machine)
         if left:
             names = ", ".join(left)
@@ -75,33 +80,59 @@ class Fleet:
         return made
 
     def changed(self) -> list[AsyncMachine]:
-        """The machines of files that are new or changed. What is wrong with one is said, and it stays as it was."""
+        """The machines of files that are new or changed. What is wrong with one is said, and it stays as it was.
+
+        A file that is away stays as it was, too: editors and deployments replace a file by removing it first.
+        """
         made = []
-        for path, _ in self._files():
+        for path in self._present():
             stamp = _stamp(path)
-            if self._stamps.get(path) == stamp:
+            if stamp is None or self._stamps.get(path) == stamp:
                 continue
             self._stamps[path] = stamp
             try:
-                made.append(self._machine(load(path), path))
+                machine = self._machine(load(path), path)
+                self._take_name(machine.definition.name, path)
             except (LLMFSMError, Failure, OSError) as error:
                 console.note(f"{path}: not loaded again: {told(error)}")
             else:
+                made.append(machine)
                 console.note(f"{path}: loaded again")
         return made
 
+    def _take_name(self, name: str, path: Path) -> None:
+        """Keep the file that has a name. Raises Failure if another file has it."""
+        owner = self._names.setdefault(name, path)
+        if owner != path and owner.exists():
+            raise Failure(f"the name {name!r} is the one of {owner}: give it another name")
+        self._names[name] = path
+
+    def _present(self) -> Iterator[Path]:
+        """The files that are there now."""
+        for given in self.brought.paths or (None,):
+            try:
+                found = list(self._found(given))
+            except Failure:
+                continue
+            yield from (path for path, _ in found)
+
     def _files(self) -> Iterator[tuple[Path, bool]]:
         """The files, and whether each was named by itself."""
+        for given in self.brought.paths or (None,):
+            yield from self._found(given)
+
+    def _found(self, given: str | None) -> Iterator[tuple[Path, bool]]:
+        """The files of one PATH; None: the shipped ones. Raises Failure if there are none."""
         shipped = definition_paths()
-        if not self.brought.paths:
+        if given is None:
             yield from ((path, False) for path in shipped.values())
-        for given in self.brought.paths:
-            place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
-            try:
-                found = [Path(name) for name in definitions(os.fspath(place))]
-            except NoDefinitionError as error:
-                raise Failure(str(error)) from error
-            yield from ((path, path == place) for path in found)
+            return
+        place = choice.located(given, shipped) if not _is_pattern(given) else Path(given)
+        try:
+            found = [Path(name) for name in definitions(os.fspath(place))]
+        except NoDefinitionError as error:
+            raise Failure(str(error)) from error
+        yield from ((path, path == place) for path in found)
 
     def _machine(self, definition: Definition, path: Path) -> AsyncMachine:
         lacking = host.lacking(definition, path, self._host, self._servers)
@@ -139,10 +170,10 @@ def _is_pattern(given: str) -> bool:
     return any(letter in given for letter in "*?[")
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
-        return 0, 0
+        return None
     return found.st_mtime_ns, found.st_size
 

@@ -27,6 +27,7 @@ from llm_fsm.session.events import (
     UserSaid,
 )
 from llm_fsm.session.messages import Message, Paused, Usage
+from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
 from llm_fsm.turn.available import Ahead, ahead
@@ -335,12 +336,14 @@ class AsyncConversation:
         """Return every turn on record, undone or not.
 
         Returns:
-            The turns, oldest first, with their events. The context of each is the current one.
+            The turns, oldest first, with their events. Each has the state, context and outcome after it.
         """
-        records, session = await self._engine.records(self.id), self._session
-        return tuple(
-            turn_of(TurnResult(record=record, session=session)) for record in records
-        )
+        session = Session(conversation_id=self.id)
+        turns: list[Turn] = []
+        for record in await self._engine.records(self.id):
+            session = fold(session, record.events)
+            turns.append(turn_of(TurnResult(record=record, session=session)))
+        return tuple(turns)
 
     async def refresh(self) -> None:
         """Load changes that other processes made.

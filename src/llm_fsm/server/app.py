@@ -15,7 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server import health, pages
@@ -149,14 +149,7 @@ def create_app(
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
     _add_problems(app)
-    if cors:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(cors),
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-Conversation-Id"],
-            expose_headers=["Location", "Retry-After", "X-Conversation-Id", "X-Request-Id"],
-        )
+    app.add_middleware(_Headless)
     app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
     app.add_middleware(
@@ -169,7 +162,39 @@ def create_app(
         enter=service.enter,
         answered=told,
     )
+    if cors:  # outside of the guard, so that a page can read its refusals, too
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors),
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
+            allow_headers=["*"],  # clients of the OpenAI API and of MCP send headers of their own
+            expose_headers=_EXPOSED,
+        )
     return app
+
+
+_EXPOSED = ("Location", "Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Conversation-Id", "X-Request-Id")
+"""Headers of answers that a page of another origin may read."""
+
+
+class _Headless:
+    """Answers HEAD as GET, without the body. A stream ends at once."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body", "body": b""})
+
+        await self.app({**scope, "method": "GET"}, receive, answer)
 
 
 class _Compressed(GZipMiddleware):

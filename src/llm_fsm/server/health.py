@@ -28,7 +28,7 @@ def router(service: Service) -> APIRouter:
     @made.get("/readyz")
     async def ready() -> Response:
         if service.is_closing:
-            raise Problem("unavailable", "the server ends")
+            raise Problem("unavailable", "the server is ending", extra={"state": "ending"})
         for store in service.machines.stores:
             try:
                 async with asyncio.timeout(_TIMEOUT):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,10 @@ def log_json(level: str = "INFO") -> Callable[[], None]:
     handler = _FaultHandler()
     faults.addHandler(handler)
     was_passed_on, faults.propagate = faults.propagate, False
+    shown, warnings.showwarning = warnings.showwarning, _warn
 
     def end() -> None:
+        warnings.showwarning = shown
         stop()
         faults.removeHandler(handler)
         faults.propagate = was_passed_on
@@ -45,6 +48,14 @@ class _FaultHandler(logging.Handler):
         """Write one."""
         trace = {} if record.exc_info is None else {"traceback": self.format(record)}
         logger.bind(event="fault", **trace).log(record.levelname, "{}", record.getMessage())
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
+) -> None:
+    """Write a warning of Python as a line. The parameters are those of `warnings.showwarning`."""
+    place = f"{filename}:{lineno}"
+    logger.bind(event="warning", category=category.__name__, place=place).warning("{}", str(message))
 
 
 def log_answer(scope: Scope, status: int, seconds: float) -> None:

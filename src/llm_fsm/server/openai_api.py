@@ -28,7 +28,7 @@ from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Tu
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.events import MessageDelta
 from llm_fsm.server import views
-from llm_fsm.server.encoding import Json, sse
+from llm_fsm.server.encoding import Json, from_header, in_header, sse
 from llm_fsm.server.front_end_tasks import is_task, task_answer
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
@@ -370,9 +370,9 @@ class OpenAI:
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
             if is_task(said):
                 return self._task(request, wish, said[0].text)
-            name = headers.conversation_id or _text_of(wish.metadata, "conversation_id")
+            name = from_header(headers.conversation_id) or _text_of(wish.metadata, "conversation_id")
             going = await self._take(request, headers, wish, said, name=name)
-            place = {"X-Conversation-Id": going.served.id}
+            place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
                 usage = wish.stream_options is not None and bool(wish.stream_options.include_usage)
                 return event_stream(self.service, going.served.caller, self._chunks(going, usage=usage), place)
@@ -438,7 +438,7 @@ class OpenAI:
         async def respond(request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]) -> Response:
             items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
             said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
-            name, after = headers.conversation_id, None
+            name, after = from_header(headers.conversation_id), None
             if name is None and wish.previous_response_id is not None:
                 name, after = _read_response_id(wish.previous_response_id)
             if name is None and wish.conversation is not None:
@@ -447,7 +447,7 @@ class OpenAI:
             name = name or _text_of(wish.metadata, "conversation_id")
             said = said if name is None else said[-1:]
             going = await self._take(request, headers, wish, said, name=name, after=after)
-            place = {"X-Conversation-Id": going.served.id}
+            place = {"X-Conversation-Id": in_header(going.served.id)}
             if wish.stream:
                 return event_stream(self.service, going.served.caller, self._response_events(going), place)
             turn = await self.finished(going)

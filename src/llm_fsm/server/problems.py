@@ -81,8 +81,16 @@ class Problem(Exception):
             "title": KINDS[self.kind].title,
             "status": self.status,
             "detail": self.detail,
+            **({} if self.wait is None else {"retry_after": self.wait}),
             **self.extra,
         }
+
+    @property
+    def wait(self) -> int | None:
+        """Seconds after which the request may succeed; None: nobody knows."""
+        if self.retry_after is None and self.status != 503:
+            return None
+        return max(1, math.ceil(self.retry_after or BUSY_SECONDS))
 
     def for_openai(self) -> dict[str, Any]:
         """Return the problem document, with the member `error` for clients of the OpenAI API."""
@@ -92,8 +100,8 @@ class Problem(Exception):
     def response(self, scope: Scope | None = None) -> Response:
         """Return the HTTP response to a request. `scope`: of the request, whose API may have a form of its own."""
         headers = dict(self.headers)
-        if self.retry_after is not None or self.status == 503:
-            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after or BUSY_SECONDS)))
+        if self.wait is not None:
+            headers["Retry-After"] = str(self.wait)
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         is_openai = scope is not None and path_of(scope).startswith("/v1/")

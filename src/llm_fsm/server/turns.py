@@ -131,9 +131,10 @@ class Turns:
         key = (stored, request_id)
         self._drop()
         live = self._live.get(key)
-        if live is not None and live.said != said:
-            raise ConversationConflict(f"request id {request_id!r} was already used for something else")
+        # A turn that failed has changed nothing, so its request id is free again.
         if live is not None and live.error is None:
+            if live.said != said:
+                raise ConversationConflict(f"request id {request_id!r} was already used for something else")
             return live
         live = self._live[key] = LiveTurn(request_id, said)
         live.task = asyncio.create_task(live.play(make()))
