@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 from llm_fsm._text import nearest
@@ -49,8 +48,9 @@ def _shipped(name: str, template: str) -> dict[str, str]:
     called = {path.name: _read(path) for path in _called(definition, shipped[template])}
     if f"{name}.json" in called:
         raise Failure(f"{template} calls the definition {name}.json: choose another name")
-    generator = import_module("llm_fsm.testing.generate.generator")
-    made = generator.generated(definition, name=f"{name}.json", place=shipped[template])
+    from llm_fsm.testing.generate import generator
+
+    made = generator.generated(definition, name=f"{name}.json", place=str(shipped[template]))
     return {
         f"{name}.json": _read(shipped[template]).replace(f'"name": "{definition.name}"', f'"name": "{name}"', 1),
         f"{name}.test.json": json.dumps(made.document, ensure_ascii=False, indent=1) + "\n",
@@ -68,8 +68,9 @@ def _called(definition: Definition, path: Path) -> Iterator[Path]:
 def hints(name: str, folder: Path, template: str | None = None) -> str:
     """Return the text that says what to do next, for the terminal."""
     definition = load(STARTER / "starter.json" if template is None else definition_paths()[template])
-    host = import_module("llm_fsm.cli.host_code")
-    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), host.Host(), {})
+    from llm_fsm.cli import host_code as host
+
+    needs = host.lacking(definition, definition_paths().get(template or "", STARTER), host.HostTools(), {})
     talks = any(definition.kind_of(state) == "converse" for state in definition.states)
     start = f"llm-fsm {'chat' if talks else 'run'} {name}.json{' --tools FILE.py' if needs else ''} --model offline"
     steps = [

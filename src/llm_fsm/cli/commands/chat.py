@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -154,7 +153,9 @@ def chat(
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
-        ctx.call_on_close(import_module("llm_fsm.engine.logging").enable_logging(level))
+        from llm_fsm.engine.logging import enable_logging
+
+        ctx.call_on_close(enable_logging(level))
     ctx.exit(_run(wanted, ctx))
 
 
@@ -308,7 +309,9 @@ def _opening(wanted: ChatOptions, path: Path, name: str, *, lasts: bool) -> Any:
         kept = f"to go on another time: {again}" if lasts else "kept in memory alone: it is gone when you leave"
         return [f"{whose} · /help lists the commands, Ctrl-D leaves", kept]
 
-    return import_module("llm_fsm.cli.terminal.session").Opening(head)
+    from llm_fsm.cli.terminal.session import ShownOpening
+
+    return ShownOpening(head)
 
 
 def _conversation(
@@ -374,7 +377,8 @@ def _converse(talk: Talk, wanted: ChatOptions, opening: Any, out: TextIO | None)
     if opening is None:
         return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
     opening.show_head(talk.id)
-    session = import_module("llm_fsm.cli.terminal.session")
+    from llm_fsm.cli.terminal import session
+
     said = "" if opening.heard else talk.last_words()
     editor = session.line_editor(data_folder())
     code: int = session.converse(talk, editor, opening=said, resumed=resumed)

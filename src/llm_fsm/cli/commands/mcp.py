@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 import click
 
@@ -60,14 +58,14 @@ def mcp(
 
 
 async def _serve(fleet: Fleet) -> None:
-    machines: Any = import_module("llm_fsm.server.machines")
-    service: Any = import_module("llm_fsm.server.service")
-    limits: Any = import_module("llm_fsm.server.limits")
-    upkeep: Any = import_module("llm_fsm.server.upkeep")
+    from llm_fsm.server import limits, machines, service, upkeep
+
     made = service.Service(machines.Machines(fleet.machines()), limits.Limits())
     try:
         async with upkeep.upkeep(made, 5.0, fleet.changed):
-            await import_module("llm_fsm.server.mcp_server").mcp_server(made, workbench=True).run_stdio_async()
+            from llm_fsm.server.mcp_server import mcp_server
+
+            await mcp_server(made, workbench=True).run_stdio_async()
             await made.turns.drain(limits.Limits().shutdown_seconds)
     finally:
         await made.pool.close()

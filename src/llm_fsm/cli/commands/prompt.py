@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +120,9 @@ def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> Ava
     """Return the tools that the command line brings; import their module only then, as it takes long."""
     if not tools and mcp is None:
         return NO_TOOLS
-    kit: AvailableTools = import_module("llm_fsm.cli.host_code").brought(program, tools, mcp)
+    from llm_fsm.cli.host_code import brought
+
+    kit: AvailableTools = brought(program, tools, mcp)
     return kit
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -255,7 +254,9 @@ def run(
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
-        ctx.call_on_close(import_module("llm_fsm.engine.logging").enable_logging(level))
+        from llm_fsm.engine.logging import enable_logging
+
+        ctx.call_on_close(enable_logging(level))
     wanted = RunOptions(
         file=str(fsm if file is None else file),
         input=host.input_of(given),
@@ -354,6 +355,7 @@ def _machine(
 def _view(wanted: RunOptions, machine: AsyncMachine, out: TextIO | None) -> report.View:
     if wanted.json:
         return report.JsonLines(machine.program, out)
-    live = import_module("llm_fsm.cli.terminal.progress")
+    from llm_fsm.cli.terminal import progress as live
+
     view: report.View = live.Screen(machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
     return view

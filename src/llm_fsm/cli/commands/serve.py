@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,6 +37,9 @@ from llm_fsm.cli.stores import open_store
 from llm_fsm.cli.terminal import console
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from llm_fsm.server.tokens import Right
 
 _SETTINGS = "LLM_FSM_SERVE"
 """The variable in which workers find their settings."""
@@ -178,7 +181,8 @@ def _add_token(
 ) -> None:
     if file is None:
         raise click.UsageError("--add-token NAME needs --token-file FILE", ctx)
-    tokens: Any = import_module("llm_fsm.server.tokens")
+    from llm_fsm.server import tokens
+
     try:
         made = tokens.add_token(file, name, rights=_rights(ctx, rights), own=own, expires=_moment(ctx, expires))
     except ConfigurationError as error:
@@ -187,17 +191,19 @@ def _add_token(
     console.note(f"{file}: the token {name!r} was added; it is shown this once")
 
 
-def _rights(ctx: click.Context, given: str | None) -> frozenset[str] | None:
+def _rights(ctx: click.Context, given: str | None) -> frozenset[Right] | None:
     """Return the rights of an option; None for none. Raises UsageError for an unknown one."""
     if given is None:
         return None
-    known = import_module("llm_fsm.server.tokens").ALL_RIGHTS
-    rights = frozenset(given.replace(",", " ").split())
-    unknown = sorted(rights - known)
-    if unknown or not rights:
+    from llm_fsm.server.tokens import ALL_RIGHTS
+
+    names = frozenset(given.replace(",", " ").split())
+    unknown = sorted(names - ALL_RIGHTS)
+    if unknown or not names:
         wrong = unknown[0] if unknown else given
-        raise click.UsageError(f"--rights: {wrong!r} is no right; there are {', '.join(sorted(known))}", ctx)
-    return rights
+        known = ", ".join(sorted(ALL_RIGHTS))
+        raise click.UsageError(f"--rights: {wrong!r} is no right; there are {known}", ctx)
+    return frozenset(right for right in ALL_RIGHTS if right in names)
 
 
 def _moment(ctx: click.Context, given: str | None) -> datetime | None:
@@ -239,8 +245,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _serve(wanted: ServeOptions) -> int:
-    run: Any = import_module("llm_fsm.server.run")
-    import_module("llm_fsm.server.connections").raise_descriptors()
+    from llm_fsm.server import run
+    from llm_fsm.server.connections import raise_descriptors
+
+    raise_descriptors()
     limits = _limits(wanted)
     with ExitStack() as stack:
         listening = stack.enter_context(_listening(wanted))
@@ -300,25 +308,36 @@ def _observing(wanted: ServeOptions) -> ExitStack:
     """Begin the logs and the export that are wanted. Closing the stack ends them."""
     stack = ExitStack()
     if wanted.log == "json":
-        stack.callback(import_module("llm_fsm.server.logs").log_json("DEBUG" if wanted.verbose else "INFO"))
+        from llm_fsm.server.logs import log_json
+
+        stack.callback(log_json("DEBUG" if wanted.verbose else "INFO"))
     elif wanted.verbose:
         level = "DEBUG" if wanted.verbose > 1 else "INFO"
-        stack.callback(import_module("llm_fsm.engine.logging").enable_logging(level))
+        from llm_fsm.engine.logging import enable_logging
+
+        stack.callback(enable_logging(level))
     if wanted.otel:
-        stack.callback(import_module("llm_fsm.telemetry").export())
+        from llm_fsm.telemetry import export
+
+        stack.callback(export())
     return stack
 
 
 def _limits(wanted: ServeOptions) -> Any:
-    return import_module("llm_fsm.server.limits").Limits(messages_per_minute=wanted.rate)
+    from llm_fsm.server.limits import Limits
+
+    return Limits(messages_per_minute=wanted.rate)
 
 
 def _tokens(wanted: ServeOptions) -> Any:
     """The tokens that the server accepts; None: it needs none. Raises ConfigurationError."""
-    tokens: Any = import_module("llm_fsm.server.tokens").Tokens
+    from llm_fsm.server.tokens import Tokens
+
+    tokens: Any = Tokens
     issuer = None
     if wanted.jwt is not None:
-        jwt: Any = import_module("llm_fsm.server.json_web_tokens")
+        from llm_fsm.server import json_web_tokens as jwt
+
         issuer = jwt.JsonWebTokens(jwt.Settings(**wanted.jwt))
     if wanted.token_file is not None:
         return tokens.from_file(wanted.token_file, issuer=issuer)
@@ -327,7 +346,8 @@ def _tokens(wanted: ServeOptions) -> Any:
 
 def _application(wanted: ServeOptions) -> Any:
     """The application. Raises Failure, DefinitionError, ConfigurationError."""
-    server: Any = import_module("llm_fsm.server")
+    from llm_fsm import server
+
     try:
         tokens = _tokens(wanted)
     except ConfigurationError as error:
@@ -336,6 +356,8 @@ def _application(wanted: ServeOptions) -> Any:
     if wanted.workers > 1 and isinstance(store, MemoryStore):
         raise Failure("several --workers need a store that they share", exits.USAGE)
     fleet = Fleet(wanted.brought, store)
+    from llm_fsm.server.logs import log_answer
+
     return server.create_app(
         fleet.machines(),
         tokens=tokens,
@@ -347,5 +369,5 @@ def _application(wanted: ServeOptions) -> Any:
         closes=True,
         channels=channels_in(wanted.mounts),
         changed=fleet.changed if wanted.reload else None,
-        answered=[import_module("llm_fsm.server.logs").log_answer] if wanted.log == "json" else [],
+        answered=[log_answer] if wanted.log == "json" else [],
     )

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
-from importlib import import_module
 
 import click
 
@@ -182,7 +181,9 @@ def _words(options: Iterable[str]) -> list[str]:
 def _explained(word: str) -> str:
     exits.need_docstrings()
     try:
-        return str(import_module("llm_fsm.lint.docs").page_of(word).text)
+        from llm_fsm.lint.docs import page_of
+
+        return str(page_of(word).text)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
 
@@ -251,7 +252,9 @@ def _check_stdin(wish: ValidationOptions) -> list[Finding]:
 def _mended(wish: ValidationOptions, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
-    fixed = import_module("llm_fsm.lint.fix.fixes").fix(text, partial(_judged, wish, file))
+    from llm_fsm.lint.fix.fixes import fix
+
+    fixed = fix(text, partial(_judged, wish, file))
     if fixed.text == text:
         return False
     if not write:

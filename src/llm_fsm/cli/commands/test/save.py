@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.exit_codes import OUTPUT, Failure
@@ -31,7 +30,9 @@ def write(talk: Talk, name: str) -> str:
     fault = refusal(name)
     if fault is not None:
         raise Failure(fault, OUTPUT)
-    make = import_module("llm_fsm.testing.scenarios.save").document_of
+    from llm_fsm.testing.scenarios.save import document_of
+
+    make = document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
     except ValueError as error:
