@@ -4,11 +4,13 @@ const [definitions, messages, problem, state] = ["definition", "messages", "prob
 const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
 let token = sessionStorage.getItem("llm-fsm-token");
 let conversation = null;
+let following = null; // ends the stream of what happens between messages
 let unsent = null; // a message whose answer did not arrive: it is sent again under its own key
 
-async function call(path, body, headers = {}, method = body === undefined ? "GET" : "POST") {
+async function call(path, body, headers = {}, method = body === undefined ? "GET" : "POST", signal = undefined) {
   const answer = await fetch(path, {
     method,
+    signal,
     headers: {
       ...(body === undefined ? {} : { "Content-Type": "application/json" }),
       ...(token ? { Authorization: `Bearer ${token}` } : {}),
@@ -18,7 +20,7 @@ async function call(path, body, headers = {}, method = body === undefined ? "GET
   });
   if (answer.status === 401) {
     await askToken();
-    return call(path, body, headers, method);
+    return call(path, body, headers, method, signal);
   }
   if (!answer.ok) {
     const found = await answer.json().catch(() => ({ detail: `the server answered ${answer.status}` }));
@@ -112,6 +114,30 @@ async function turn(path, body, key) {
   }
 }
 
+// Shows what happens between messages: reminders, time-outs, words of the program. Its own turns are shown by `turn`.
+async function follow(id) {
+  let last = null;
+  following?.abort(); // a browser opens six connections to a server, so the stream before must not stay open
+  const own = (following = new AbortController());
+  while (!own.signal.aborted) {
+    try {
+      const path = `conversations/${encodeURIComponent(id)}/events`;
+      const headers = { Accept: "text/event-stream", ...(last ? { "Last-Event-ID": last } : {}) };
+      const stream = await call(path, undefined, headers, "GET", own.signal);
+      for await (const [name, data, place] of events(stream)) {
+        if (own.signal.aborted) return;
+        last = place ?? last;
+        if (name !== "turn" || !["due", "update", "end"].includes(data.kind)) continue;
+        if (data.text) show("bot", data.text);
+        after(data);
+      }
+    } catch (error) {
+      if (error.status >= 400 && error.status < 500) return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
+}
+
 function after(now) {
   state.textContent = now.state;
   ask(now.paused);
@@ -178,6 +204,7 @@ async function begin() {
     conversation = found.id;
     if (found.greeting) show("bot", found.greeting);
     after(found);
+    follow(found.id);
   } catch (error) {
     fail(error);
   } finally {
