@@ -2,8 +2,9 @@
 
 The argument is JSON: `tools` (the list, or a list of lists, one for each time that it is asked for), `result` (of every
 call), `lines` (printed as they are in place of the answer to a call, with ID for its id), `banner` (printed first),
-`changes` (say before each answer that the tools have changed), `dies` (end the process after each call). PID in the
-tools stands for the id of the process.
+`changes` (say before each answer that the tools have changed), `dies` (end the process after each call), `error` (of
+every call), `cursors` (one after each page of the list, the last one for ever), `pause` (seconds before each page). PID
+in the tools stands for the id of the process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from typing import Any
 
 SCRIPT: dict[str, Any] = json.loads(sys.argv[1])
@@ -18,6 +20,13 @@ SCRIPT: dict[str, Any] = json.loads(sys.argv[1])
 
 def say(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def next_page(asked: int) -> dict[str, Any]:
+    cursors = SCRIPT.get("cursors")
+    if cursors == "new":
+        return {"nextCursor": str(asked)}
+    return {"nextCursor": cursors[min(asked, len(cursors) - 1)]} if cursors else {}
 
 
 def serve() -> None:
@@ -35,9 +44,13 @@ def serve() -> None:
             say(id=number, result={"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
         elif method == "tools/list":
             tools = json.dumps(lists[min(asked, len(lists) - 1)]).replace("PID", str(os.getpid()))
-            say(id=number, result={"tools": json.loads(tools)})
+            time.sleep(SCRIPT.get("pause", 0))
+            say(id=number, result={"tools": json.loads(tools), **next_page(asked)})
             asked += 1
         elif method == "tools/call":
+            if "error" in SCRIPT:
+                say(id=number, error=SCRIPT["error"])
+                continue
             if SCRIPT.get("changes"):
                 say(method="notifications/tools/list_changed")
             for text in SCRIPT.get("lines", ()):

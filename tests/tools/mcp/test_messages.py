@@ -18,6 +18,7 @@ from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.testing import ScriptedLLM, calls, reply
 from llm_fsm.tools.executor import CallFault
+from llm_fsm.tools.mcp import client
 from llm_fsm.tools.mcp.messages import tidy_result, unread
 from llm_fsm.tools.mcp.servers import McpServers, read_server
 from llm_fsm.tools.toolbox import Toolbox
@@ -168,6 +169,48 @@ def test_noise_is_no_message():
 
 def test_a_result_of_another_kind_stays_as_it_is():
     assert tidy_result({"protocolVersion": "1"}, {}) == {"protocolVersion": "1"}
+
+
+@pytest.mark.parametrize(
+    ("cursors", "pages"),
+    [(["same"], 2), (["a", "b", "a"], 3), ([""], 2), (["a", "b", None], 3), ([None], 1), ([7], 1)],
+)
+async def test_a_list_ends_where_a_cursor_comes_a_second_time(cursors, pages):
+    lists = [[{**GOOD, "name": f"tool_{number}"}] for number in range(pages + 2)]
+    async with toolbox(tools=lists, cursors=cursors) as made:
+        found = await made.servers.tools("s")
+    assert list(found) == [f"tool_{number}" for number in range(pages)]
+
+
+async def test_one_limit_of_time_and_of_pages_holds_for_a_whole_list(monkeypatch):
+    pages = [[{**GOOD, "name": f"tool_{number}"}] for number in range(12)]
+    async with toolbox(tools=pages, cursors="new", pause=0.1) as made:
+        link = await made.servers._link(read_server("s", server(tools=pages, cursors="new", pause=0.1)["s"]), 20.0)
+        assert 1 <= len(await link.tools(0.35)) <= 4
+    monkeypatch.setattr(client, "MAX_PAGES", 5)
+    async with toolbox(tools=pages, cursors="new") as made:
+        assert len(await made.servers.tools("s")) == 5
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("no cover", " (no cover)"),
+        ({"why": "no cover"}, " (no cover)"),
+        ({"why": "no cover", "at": 3}, ' ({"why": "no cover", "at": 3})'),
+        (["a", 1], ' (["a", 1])'),
+        (0, " (0)"),
+        ({}, ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+async def test_the_data_of_a_server_s_error_are_told(data, words):
+    error = {"code": -32000, "message": "the account is blocked", "data": data}
+    with pytest.raises(CallFault) as caught:
+        await called(error=error)
+    assert str(caught.value) == f"the MCP server 's' refused: the account is blocked{words}"
+    assert not caught.value.lost
 
 
 def versions(count: int) -> list[list[dict[str, Any]]]:

@@ -30,7 +30,13 @@ CLOSE = 10.0
 """Seconds for a session to close."""
 
 MAX_PAGES = 100
-"""The most pages of a server's list of tools that are read."""
+"""The most pages of a server's list of tools that are read. `Link.tools` also bounds their time."""
+
+_TRANSPORT_ERRORS = (
+    *("SSE stream", "Failed to parse", "Server returned an error response", "Session terminated"),
+    *("Not Found", "Unexpected content type", "server answered a request with 202"),
+)
+"""The beginnings of the errors that the SDK's HTTP transport makes if no answer comes."""
 
 _NOWHERE = logging.NullHandler()
 _LAST_WORDS = 0.1  # seconds that a failed start waits for the rest of it
@@ -61,6 +67,23 @@ class McpServer:
     def where(self) -> str:
         """Its name in messages."""
         return f"the MCP server {self.alias!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """The data of an error that the server answered with, whatever its code."""
+
+    data: Any
+
+    @property
+    def words(self) -> str:
+        """The data in brackets; "" if there is none."""
+        data = self.data
+        if isinstance(data, Mapping) and len(data) == 1:
+            data = next(iter(data.values()))
+        if data is None or data in ("", {}, []):
+            return ""
+        return f" ({data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +175,10 @@ class Link:
             task.cancel()
 
     async def tools(self, limit: float) -> dict[str, ToolSpec]:
-        """List all tools of the server. A page that fails ends the list.
+        """List all tools of the server. A page that fails, or the end of the time, ends the list.
+
+        Args:
+            limit: Seconds for the whole list.
 
         Returns:
             Name to tool, without those in `faults`.
@@ -162,16 +188,27 @@ class Link:
         """
         found: dict[str, ToolSpec] = {}
         cursor: str | None = None
+        read: set[str | None] = set()
+        now = asyncio.get_running_loop().time
+        ends = now() + limit
         self.is_listed = True
-        for number in range(MAX_PAGES):
+        # The server decides on the next page, so their number, their time and each cursor are bounded.
+        while cursor not in read and len(read) < MAX_PAGES:
+            left = ends - now()
+            if read and left <= 0:
+                break
             try:
-                page = await self._ask(self._client.list_tools(cursor=cursor), limit)
+                page = await self._ask(self._client.list_tools(cursor=cursor), left)
             except CallFault:
-                if number == 0:
+                if not read:
                     self.is_listed = False
                     raise
                 break
-            found |= {tool.name: spec for tool in page.tools if (spec := self._spec(tool)) is not None}
+            for tool in page.tools:
+                spec = self._spec(tool)
+                if spec is not None:
+                    found[tool.name] = spec
+            read.add(cursor)
             cursor = page.next_cursor
             if cursor is None:
                 break
@@ -196,6 +233,11 @@ class Link:
         message = item.message
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.is_listed = False
+        error = getattr(message, "error", None)
+        if error is not None and self._ready.is_set() and not self._is_made_here(error.message):
+            # The SDK raises the same error if no answer comes, so the mark tells both apart.
+            marked = error.model_copy(update={"data": _Answered(error.data)})
+            item = replace(item, message=message.model_copy(update={"error": marked}))
         if isinstance(getattr(message, "result", None), dict):
             result = tidy_result(message.result, self.faults)
             item = replace(item, message=message.model_copy(update={"result": result}))
@@ -252,14 +294,22 @@ class Link:
         types = self._sdk.mcp.types
         if not isinstance(error, self._sdk.mcp.MCPError) or str(error).startswith((UNREADABLE, "Failed to parse")):
             raise CallFault(f"{self._server.where}: {UNREADABLE}", lost=True) from error
+        if isinstance(error.data, _Answered):
+            raise CallFault(f"{self._server.where} refused: {error}{error.data.words}") from error
         if error.code == types.REQUEST_TIMEOUT:
             raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
         if error.code == types.CONNECTION_CLOSED:
             self.closed = True
             raise self._lost(str(error)) from error
         self.closed = str(error) == "Session terminated"
-        lost = error.code in (types.INTERNAL_ERROR, types.PARSE_ERROR)  # also a gateway's status of 502 or 504
+        lost = error.code == types.INTERNAL_ERROR  # a gateway's status, such as 502 or 504
         raise CallFault(f"{self._server.where} refused: {error}", lost=lost) from error
+
+    def _is_made_here(self, message: str) -> bool:
+        """Return true for an error in place of an answer, from `unread` or the SDK's transport."""
+        if message == UNREADABLE:
+            return True
+        return bool(self._server.url) and message.startswith(_TRANSPORT_ERRORS)
 
     def _lost(self, fault: str) -> CallFault:
         return CallFault(
