@@ -268,7 +268,7 @@ async def test_prompt_and_schema_of_a_request_show_the_form_that_the_model_takes
     async with AsyncMachine.from_dict(FORM, model=Strict(ModelReply(text=text)), store="memory") as machine:
         chat = await machine.start(greet=False)
         turn = await chat.send("four, and Rex")
-        assert (turn.text, turn.context) == ("Four.", {"guests": 4, "_extra": {"dog": "Rex"}})
+        assert (turn.text, turn.context) == ("Four.\n\nHow many?", {"guests": 4, "_extra": {"dog": "Rex"}})
         machine.llm = scripted
         await chat.send("four")
     (strict, *_), (loose, *_) = asked, scripted.requests

@@ -94,7 +94,7 @@ async def test_tools_waits_and_answers_work_within_a_flow() -> None:
     async with shop(BUY, CHARGE, CHARGED) as machine:
         chat = await machine.start()
         turn = await chat.send("apples")
-        assert (turn.state, turn.text, turn.context) == ("card", "Which card?", {"total": 5})
+        assert (turn.state, turn.text, turn.context) == ("card", "Right.\n\nWhich card?", {"total": 5})
         turn = await chat.send("4111")
         assert [event.name for event in turn.events if isinstance(event, ToolReturned)] == ["charge"]
         assert turn.paused is not None

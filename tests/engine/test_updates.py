@@ -224,7 +224,7 @@ async def test_a_talk_from_elsewhere_is_taken_over() -> None:
     assert "I want tea" in model.requests[0].messages[1].content
     found = [(message.role, message.text, message.turn) for message in await chat.history()]
     assert found[:3] == [(role, text, 0) for role, text in HISTORY]
-    assert found[3:] == [("user", "Green", 1), ("assistant", "Green it is.", 1)]
+    assert found[3:] == [("user", "Green", 1), ("assistant", "Green it is.\n\nWhat would you like?", 1)]
     records = [parse(text) for text in await store.records(chat.id)]
     assert (await replay_turns(machine.program, recorded_tools(machine.program), chat.id, records)).divergence is None
 

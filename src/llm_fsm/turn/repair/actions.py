@@ -114,7 +114,7 @@ def _say(
         data: Values of the pattern's keys.
     """
     piece = turn.machine.patterns[name]
-    data["said"] = message != ""
+    data.setdefault("said", message != "")
     turn.say("model", message)
     turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
@@ -314,26 +314,33 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
             return (yield from _go_to(turn, "cannot_handle"))
         closing.last_resort(turn)
         return None
-    question = response.open_question(turn, response.last_question(turn.session))
-    question = "" if response.ends_in(turn, question, response.read(message)) else question
-    data = {"misses": count, "choices": _choices(turn), "question": question}
+    data = {"misses": count, "choices": _choices(turn)}
     end = end_of(turn.machine.patterns["cannot_handle"], data)
     turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
     if end == "give_up":
-        if "handover" in turn.machine.own_patterns:
-            return (yield from _go_to(turn, "handover"))
-        if "handover" in turn.machine.patterns:
-            return (yield from _hand_over(turn, ""))
-        _say_given_up(turn)
-        return Stop("given_up")
+        return (yield from _give_up(turn))
     if fallback and end == "rephrase":
         closing.last_resort(turn)
         return None
-    _say(turn, "cannot_handle", end, message=message, **data)
+    turn.say("model", message)
+    question = response.open_question(turn, response.last_question(turn.session))
+    if response.ends_in(turn, question, message or ""):
+        question = ""  # the message asks it
+    _say(turn, "cannot_handle", end, said=message != "", question=question, **data)
     if end == "rephrase" and message != "":
         response.say_fixed(turn)
         yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
     return None
+
+
+def _give_up(turn: TurnState) -> StoppableRun:
+    """Hand the conversation over to a person, or apologise and end it."""
+    if "handover" in turn.machine.own_patterns:
+        return (yield from _go_to(turn, "handover"))
+    if "handover" in turn.machine.patterns:
+        return (yield from _hand_over(turn, ""))
+    _say_given_up(turn)
+    return Stop("given_up")
 
 
 def _say_given_up(turn: TurnState) -> None:
