@@ -314,7 +314,7 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
             return (yield from _go_to(turn, "cannot_handle"))
         closing.last_resort(turn)
         return None
-    data = {"misses": count, "choices": _choices(turn)}
+    data: dict[str, Any] = {"misses": count, "choices": _choices(turn)}
     end = end_of(turn.machine.patterns["cannot_handle"], data)
     turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
     if end == "give_up":
