@@ -21,6 +21,7 @@ from llm_fsm import AsyncMachine, LLMFSMError, __version__
 from llm_fsm.server import health, pages
 from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.between import between
+from llm_fsm.server.ending import Ending
 from llm_fsm.server.feed import Feed
 from llm_fsm.server.guard import CHANNELS, Answered, RequestGuard
 from llm_fsm.server.limits import Limits
@@ -119,10 +120,9 @@ def create_app(
             await stack.enter_async_context(upkeep(service, due_seconds, changed, (service.stopping.run(),)))
             if mcp is not None:
                 await stack.enter_async_context(mcp.opened())
-            service.is_closing = False
+            service.ending = Ending(limits.shutdown_seconds)
             yield
-            service.is_closing = True
-            await service.turns.drain(limits.shutdown_seconds)
+            await service.drain()
 
     app = Application(
         title="llm-fsm",

@@ -28,7 +28,7 @@ class Limits:
         work_seconds: Seconds that such a job may take.
         work_waiting: Such jobs that one token may have at once.
         send_seconds: Seconds for which a client may read nothing.
-        shutdown_seconds: Seconds for running turns to finish at shutdown.
+        shutdown_seconds: Seconds from the signal to end until the server has ended. Turns get nine tenths of them.
     """
 
     body_bytes: int = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -11,13 +12,14 @@ from typing import Any
 from llm_fsm import AsyncMachine, Choice, ConversationConflict, ConversationNotFound, Turn
 from llm_fsm import events as ev
 from llm_fsm.records.transfer import fork
+from llm_fsm.server.ending import CONNECTIONS, TURNS, Ending, cut_off
 from llm_fsm.server.limits import Gauge, Limits
 from llm_fsm.server.machines import Machines, Served, new_id
 from llm_fsm.server.pool import WorkPool
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check, check_answer, check_list, check_start, may_answer
 from llm_fsm.server.secrecy import Redactor, Secrecy
-from llm_fsm.server.stopping import Stopping, stopped
+from llm_fsm.server.stopping import Stopping
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
@@ -60,7 +62,31 @@ class Service:
         self.stopping = Stopping()
         self.forgets: list[Callable[[Served], Awaitable[None]]] = []
         """Functions that forget a conversation which is about to be deleted."""
-        self.is_closing = False
+        self.ending = Ending(limits.shutdown_seconds)
+
+    @property
+    def is_closing(self) -> bool:
+        """True if the server was told to end. It takes no new messages then."""
+        return self.ending.is_begun
+
+    async def drain(self) -> None:
+        """Begin the end, let turns finish until the deadline, and stop those that are late. Their journals resume them.
+        """
+        self.ending.begin()
+        while under_way := self._under_way():
+            left = self.ending.left(TURNS)
+            if not left:
+                break
+            await asyncio.wait(under_way, timeout=left)
+        if under_way:
+            self.turns.stop_all(cut_off())
+            self.stopping.stop_all(cut_off())
+            await asyncio.wait(under_way, timeout=self.ending.left(CONNECTIONS))
+
+    def _under_way(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks that play turns, except for the current one."""
+        tasks = self.turns.tasks() | self.stopping.tasks()
+        return tasks - {asyncio.current_task()}
 
     def enter(self, caller: Caller) -> None:
         """Count a request that is not only a reading one, and mark the turns in it as those of this service.
@@ -194,7 +220,7 @@ class Service:
         """Let a turn be stopped while it runs."""
         if live.task is not None and not live.is_over:
             stored = served.chat.id
-            self.stopping.add(live, served.machine.store, stored, lambda: live.stop(stopped()))
+            self.stopping.add(live, served.machine.store, stored, live.stop)
             live.task.add_done_callback(lambda _: self.stopping.remove(live, stored))
         return live
 

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from llm_fsm import ConversationConflict, StoreError
 from llm_fsm.engine.journal import mark_failed
@@ -40,33 +41,33 @@ class Stopping:
     """The turns that run in this process, by conversation, each with a function that stops it."""
 
     def __init__(self) -> None:
-        self._running: dict[str, dict[object, tuple[Store, float, Callable[[], None]]]] = {}
+        self._running: dict[str, dict[object, tuple[Store, float, Callable[[Exception], None]]]] = {}
 
     @asynccontextmanager
     async def running(self, store: Store, stored: str) -> AsyncGenerator[None]:
-        """Let the current task be stopped. Then Problem 409 is raised in it."""
+        """Let the current task be stopped. Then the error that it is stopped with is raised in it."""
         task = asyncio.current_task()
         assert task is not None
-        is_stopped = False
+        reason: Exception | None = None
 
-        def stop() -> None:
-            nonlocal is_stopped
-            is_stopped = True
+        def stop(error: Exception) -> None:
+            nonlocal reason
+            reason = error
             task.cancel()
 
         self.add(task, store, stored, stop)
         try:
             yield
         except asyncio.CancelledError:
-            if not is_stopped:
+            if reason is None:
                 raise
             task.uncancel()
-            raise stopped() from None
+            raise reason from None
         finally:
             self.remove(task, stored)
 
-    def add(self, turn: object, store: Store, stored: str, stop: Callable[[], None]) -> None:
-        """Add a turn that runs."""
+    def add(self, turn: object, store: Store, stored: str, stop: Callable[[Exception], None]) -> None:
+        """Add a turn that runs. `stop` ends it, and gives its sender the error."""
         self._running.setdefault(stored, {})[turn] = (store, time.time(), stop)
 
     def remove(self, turn: object, stored: str) -> None:
@@ -75,6 +76,16 @@ class Stopping:
         turns.pop(turn, None)
         if not turns:
             self._running.pop(stored, None)
+
+    def tasks(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks that wait for their turn, whole, as requests without a stream do."""
+        return {turn for turns in self._running.values() for turn in turns if isinstance(turn, asyncio.Task)}
+
+    def stop_all(self, error: Exception) -> None:
+        """Stop every turn that runs in this process. Its sender gets the error."""
+        for turns in list(self._running.values()):
+            for _, _, stop in list(turns.values()):
+                stop(error)
 
     async def stop(self, store: Store, stored: str) -> bool:
         """Stop what is under way in a conversation.
@@ -107,7 +118,7 @@ class Stopping:
                 with suppress(StoreError):  # looked for again after a while
                     notes = [json.loads(text) for text in await store.journalled(_note(stored))]
                     if any(note["time"] >= began for note in notes):
-                        stop()
+                        stop(stopped())
 
     async def run(self, seconds: float = LOOK_SECONDS) -> None:
         """Look for notes until it is cancelled."""
@@ -118,7 +129,7 @@ class Stopping:
     def _stop_here(self, stored: str) -> bool:
         turns = list(self._running.get(stored, {}).values())
         for _, _, stop in turns:
-            stop()
+            stop(stopped())
         return bool(turns)
 
     async def _until_free(self, store: Store, stored: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
+from typing import Any
 
 from llm_fsm import ConversationConflict, Turn
 from llm_fsm.engine.conversation import TurnStream
@@ -161,17 +161,14 @@ class Turns:
         if live is not None and live.task is not None:
             live.task.cancel()
 
-    async def drain(self, seconds: float) -> None:
-        """Let turns finish, and stop those that take longer. Their journals let them resume."""
-        tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=seconds)
-        for task in late:
-            task.cancel()
-        if late:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait(late)
+    def tasks(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks of the turns that run."""
+        return {live.task for live in self._live.values() if live.task is not None and not live.is_over}
+
+    def stop_all(self, error: Exception) -> None:
+        """Stop every turn. Its followers get the error, and its journal lets it resume."""
+        for live in list(self._live.values()):
+            live.stop(error)
 
     def _ended(self, key: tuple[str, str]) -> None:
         self._over[key] = asyncio.get_running_loop().time() + KEPT_SECONDS

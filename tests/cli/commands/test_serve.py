@@ -64,6 +64,62 @@ def until_ready(client: httpx.Client) -> None:
     raise AssertionError("the server does not start")
 
 
+def until_status(client: httpx.Client, status: int) -> httpx.Response:
+    """Ask `/readyz` over new connections until every process answers with a status."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = [httpx.get(f"{client.base_url}/readyz", timeout=30, trust_env=False) for _ in range(8)]
+        if all(answer.status_code == status for answer in found):
+            return found[0]
+    raise AssertionError(f"the server never answers {status}")
+
+
+class Sender:
+    """Begins a conversation, and sends a message in a thread. `answer` is there at the end."""
+
+    def __init__(self, client: httpx.Client, accept: str) -> None:
+        self._client = client
+        self._accept = accept
+        self._thread = threading.Thread(target=self._send)
+        self.answer: httpx.Response
+
+    def __enter__(self) -> Sender:
+        self._client.post("/conversations", json={"definition": "greeter", "id": "c", "greet": False})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(60)
+
+    def _send(self) -> None:
+        place = f"{self._client.base_url}/conversations/c/messages"
+        headers = {"Accept": self._accept}
+        self.answer = httpx.post(place, json={"text": "x"}, headers=headers, timeout=60, trust_env=False)
+
+
+NEVER_ENDING = """
+import asyncio, socket, sys
+from pathlib import Path
+from llm_fsm import AsyncMachine
+from llm_fsm.server import create_app
+from llm_fsm.server.limits import Limits
+from llm_fsm.server.run import Server, config_of
+
+async def never(*_):
+    Path("asked").touch()
+    await asyncio.Event().wait()
+
+limits = Limits(shutdown_seconds=2)
+machine = AsyncMachine.from_file(sys.argv[1], model="offline")
+machine.on("PRE_PROCESSING")(never)
+listening = socket.create_server(("127.0.0.1", 0))
+for _ in range(3):
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+Server(config_of(create_app(machine, limits=limits, closes=True), limits=limits)).run(sockets=[listening])
+"""
+"""A server whose turns never end."""
+
+
 @pytest.fixture
 def flow(tmp_path: Path) -> Path:
     path = tmp_path / "greeter.json"
@@ -157,6 +213,60 @@ def test_a_turn_is_finished_before_the_server_ends(tmp_path: Path, flow: Path, a
         assert [message.text for message in machine.resume("c").history] == ["x", "Hm?"]
     assert answers[0].status_code == 200
     assert "Hm?" in answers[0].text
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_server_that_ends_says_so_while_turns_are_finished(
+    tmp_path: Path, flow: Path, accept: str, workers: str
+) -> None:
+    said = json.dumps({"message": "Hm?", "transition": {"target_state": "hello"}})
+    free = threading.Event()
+
+    def reply(_: Any) -> str:
+        assert free.wait(60)
+        return said
+
+    options = ("--db", f"sqlite:///{tmp_path / 'bots.db'}", "--workers", workers, "--model", "any")
+    with (
+        serve_scripted(reply) as model,
+        serving(tmp_path, str(flow), *options, "--base-url", model.base_url) as (process, client),
+        Sender(client, accept) as sender,
+    ):
+        while not model.requests:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        ready = until_status(client, 503)
+        assert ready.json()["state"] == "ending"
+        assert ready.headers["retry-after"]
+        refused = client.post("/conversations", json={"definition": "greeter"})
+        assert refused.status_code == 503
+        assert refused.json()["type"] == "urn:llm-fsm:problem:unavailable"
+        free.set()
+        assert process.wait(60) == 0
+    assert sender.answer.status_code == 200
+    assert "Hm?" in sender.answer.text
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_turn_that_does_not_end_is_stopped_at_the_deadline_and_its_client_is_told(
+    tmp_path: Path, flow: Path, accept: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(NEVER_ENDING)
+    command = (sys.executable, str(program), str(flow))
+    with serving(tmp_path, command=command) as (process, client), Sender(client, accept) as sender:
+        while not (tmp_path / "asked").exists():
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    if accept == "application/json":
+        assert sender.answer.status_code == 503
+        told = sender.answer.json()
+    else:
+        *_, told = [json.loads(line[6:]) for line in sender.answer.text.splitlines() if line.startswith("data: ")]
+    assert told["type"] == "urn:llm-fsm:problem:unavailable"
+    assert told["retry_after"] > 0
 
 
 def test_anybody_at_an_open_address_may_only_talk(tmp_path: Path, flow: Path) -> None:

@@ -66,7 +66,7 @@ async def _serve(fleet: Fleet) -> None:
             from llm_fsm.server.mcp_server import mcp_server
 
             await mcp_server(made, workbench=True).run_stdio_async()
-            await made.turns.drain(limits.Limits().shutdown_seconds)
+            await made.drain()
     finally:
         await made.pool.close()
         for machine in made.machines.every():
