@@ -56,6 +56,8 @@ class RecordedReply(Struct, frozen=True, kw_only=True):
         del document["reply"]["attempts"]
         if not self.reply.tool_calls:
             del document["reply"]["tool_calls"]
+        if not self.reply.native:
+            del document["reply"]["native"]
         if self.form == "object":
             del document["form"]
         return json.dumps(document, separators=(",", ":"))

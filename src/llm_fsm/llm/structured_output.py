@@ -146,10 +146,14 @@ class ReplyModes:
     """The request forms that the models of one endpoint accept, as far as they are known.
 
     `both`: it takes schemas beside tools. `counts`: it takes a request for token counts in a stream. `untempered`:
-    models that get no temperature.
+    models that get no temperature. `plain`: models that refuse parts of their own messages. `unsystemed`: models
+    without a system role.
     """
 
-    __slots__ = ("_both", "_failing", "_first", "_known", "_unstreamed", "counts", "untempered")
+    __slots__ = (
+        *("_both", "_failing", "_first", "_known", "_unstreamed"),
+        *("counts", "plain", "unsystemed", "untempered"),
+    )
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
@@ -159,6 +163,8 @@ class ReplyModes:
         self._unstreamed: set[str] = set()
         self.counts = True
         self.untempered: set[str] = set()
+        self.plain: set[str] = set()
+        self.unsystemed: set[str] = set()
 
     async def settle(
         self,

@@ -41,6 +41,7 @@ class _Said(TypedDict):
     content: str
     tool_calls: list[_Call]
     tool_call_id: str
+    native: NotRequired[Mapping[str, Any]]
 
 
 class _Loop(TypedDict):

@@ -58,13 +58,14 @@ class LLMMessage(Struct, frozen=True):
     """One message as a chat-completions API takes it.
 
     A message of the assistant may carry `tool_calls`. A message of role tool answers the call
-    `tool_call_id`.
+    `tool_call_id`. `native` is that of the `ModelReply` from which a message was made.
     """
 
     role: Role
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    native: Mapping[str, Any] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message in the JSON form of OpenAI's chat completions."""
@@ -243,6 +244,9 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     tool_calls: tuple[ToolCall, ...] = ()
     """Tool calls that the model asks for. The text beside them is not a reply."""
+    native: Mapping[str, Any] = {}
+    """Parts of a message with calls that only its provider understands: {"by": the model that
+    wrote it, "message": {…}, "calls": {id: {…}}}. They go back to that model within the turn."""
 
     @property
     def usage(self) -> Usage:

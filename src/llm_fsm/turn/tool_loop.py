@@ -161,7 +161,7 @@ class Loop:
             calls[fresh] = call if fresh == call.id else replace(call, id=fresh)
         self.calls = tuple(calls.values())
         self.keys, self.answers, self.done = {}, {}, {}
-        message = LLMMessage("assistant", reply.text, self.calls)
+        message = LLMMessage("assistant", reply.text, self.calls, native=reply.native)
         self.request = replace(self.request, messages=(*self.request.messages, message))
 
     def call(self, id: str) -> ToolCall:
@@ -199,6 +199,8 @@ class Loop:
 def _message_dict(message: LLMMessage) -> dict[str, Any]:
     document = asdict(message)
     document["tool_calls"] = [asdict(call) for call in message.tool_calls]
+    if not message.native:
+        del document["native"]
     return document
 
 

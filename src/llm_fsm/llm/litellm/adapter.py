@@ -145,7 +145,9 @@ class LiteLLM:
             fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
             settings = ReplySettings(model, mode, tools)
             answer = await retries.run(lambda seconds: self._send(litellm, fields, settings, seconds))
-            return structs.replace(answer, attempts=retries.sent, seconds=retries.seconds)
+            return structs.replace(
+                answer, attempts=retries.sent, seconds=retries.seconds, native=_signed(answer, model)
+            )
 
         return await modes.settle(model, request.schema, ask, tools=tools)
 
@@ -187,7 +189,8 @@ class LiteLLM:
             yield await whole()
             return
         reply = read_completion(gathered, arriving.asked, attempts=retries.sent, seconds=retries.seconds)
-        yield structs.replace(reply, cost=_cost(litellm, model, gathered["usage"]) or reply.cost)
+        cost = _cost(litellm, model, gathered["usage"]) or reply.cost
+        yield structs.replace(reply, cost=cost, native=_signed(reply, model))
 
     def _options_for(self, model: str) -> Mapping[str, str]:
         return self._options if owner_of(model) == owner_of(self._model) else {}
@@ -324,13 +327,22 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
 
 
 def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
-    fields = request_fields(request, model, mode, marks=takes_marks(model), untempered=modes.untempered)
+    fields = request_fields(request, model, mode, marks=takes_marks(model), modes=modes, by=_author(model))
     fields = dict(copied(fields))  # litellm changes what it is given
     if request.max_tokens is not None:
         fields["max_tokens"] = request.max_tokens
     if request.tools:
         fields["_skip_mcp_handler"] = True  # else litellm imports the package mcp to look for its own tools
     return fields
+
+
+def _author(model: str) -> str:
+    return f"litellm {model}"
+
+
+def _signed(reply: ModelReply, model: str) -> Mapping[str, Any]:
+    """Return what only the provider understands of a reply, with its author."""
+    return {**reply.native, "by": _author(model)} if reply.native else {}
 
 
 def _plain(error: Exception) -> str:

@@ -132,7 +132,7 @@ class CompatLLM:
         stream: bool = False,
     ) -> T:
         """Ask for a reply in one form. Ask once more at once if the server names a better setting."""
-        fields = request_fields(request, model, mode, marks=self._marks, untempered=self._modes.untempered)
+        fields = request_fields(request, model, mode, marks=self._marks, modes=self._modes, by=self._author(model))
         while True:
             limit, counts = self._limit(request, model), stream and self._modes.counts
             more: dict[str, Any] = {limit: request.max_tokens} if limit else {}
@@ -153,11 +153,16 @@ class CompatLLM:
         return rest if slash and provider_of(name) == (self._provider or "openai") else name
 
     def _priced(self, reply: ModelReply, model: str) -> ModelReply:
-        """Return the reply with its cost by the price list, if the provider reports none."""
+        """Return the reply with its author, and its cost by the price list if the provider reports none."""
+        if reply.native:
+            reply = structs.replace(reply, native={**reply.native, "by": self._author(model)})
         if reply.cost or not self._habits.prices:
             return reply
         cost = cost_of(self._habits.prices, model, reply.input_tokens, reply.output_tokens, reply.cached_tokens)
         return structs.replace(reply, cost=cost) if cost else reply
+
+    def _author(self, model: str) -> str:
+        return f"{self._url.origin()} {model}"
 
     def _limit(self, request: LLMRequest, model: str) -> str:
         """Return the name under which the limit of tokens is sent; "" if there is none."""

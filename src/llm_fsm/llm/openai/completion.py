@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
+from llm_fsm.llm.openai.native import read_native
 from llm_fsm.llm.retry import is_retryable
 from llm_fsm.llm.structured_output import TOOL_NAME, Mode
 from llm_fsm.session.messages import ModelReply, ToolCall
@@ -86,6 +87,7 @@ def read_completion(payload: Any, asked: ReplySettings, *, attempts: int = 1, se
         cost=_cost(usage.get("cost")),
         cached_tokens=_cached(usage),
         tool_calls=calls,
+        native=read_native(message, tuple(call.id for call in calls)) if calls else {},
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container
 from typing import Any
 
+from llm_fsm._json import value_of
 from llm_fsm.llm.openai.completion import MALFORMED
-from llm_fsm.llm.structured_output import Mode, form_fields
+from llm_fsm.llm.openai.native import with_native
+from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
@@ -18,7 +19,7 @@ _EXCHANGE = re.compile(r'(?<="})(?=,{"user":")')
 
 
 def request_fields(
-    request: LLMRequest, model: str, mode: Mode, *, marks: bool, untempered: Container[str] = ()
+    request: LLMRequest, model: str, mode: Mode, *, marks: bool, modes: ReplyModes, by: str
 ) -> dict[str, Any]:
     """Return the fields of a request that all servers take alike.
 
@@ -27,13 +28,15 @@ def request_fields(
         model: The name of the model.
         mode: The way to ask for the form of the reply.
         marks: True marks the parts of the prompt that a provider is to cache.
-        untempered: Models to which no temperature is sent.
+        modes: The settings that the models of the endpoint accept.
+        by: The name of the model, with its endpoint, as `ModelReply.native` has it.
     """
-    messages = [message_json(message) for message in request.messages]
+    author = "" if model in modes.plain else by
+    messages = [message_json(message, author) for message in request.messages]
     if marks:
         messages[:2] = map(marked, messages[:2])
     fields: dict[str, Any] = {"model": model, "messages": messages}
-    if request.temperature is not None and model not in untempered:
+    if request.temperature is not None and model not in modes.untempered:
         fields["temperature"] = request.temperature
     fields |= form_fields(mode, request.schema)
     if request.tools:
@@ -41,18 +44,29 @@ def request_fields(
     return fields
 
 
-def message_json(message: LLMMessage) -> dict[str, Any]:
+def message_json(message: LLMMessage, by: str = "") -> dict[str, Any]:
     """Return a message as servers take it.
 
-    They parse the arguments of past calls, so wrong ones are wrapped.
+    They parse the arguments of past calls, so wrong ones are wrapped. The model `by` gets back all that it wrote.
     """
     if not message.tool_calls:
         return message.to_dict()
     sound = tuple(_sound(call) for call in message.tool_calls)
-    return LLMMessage(message.role, message.content, sound, message.tool_call_id).to_dict()
+    document = LLMMessage(message.role, message.content, sound, message.tool_call_id).to_dict()
+    is_own = by != "" and message.native.get("by") == by
+    return with_native(document, message.native) if is_own else document
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(value_of(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _sound(call: ToolCall) -> ToolCall:
+    if call.name and _is_object(call.arguments):
+        return call
     try:
         arguments = json.dumps(read_arguments(call.arguments))
     except ArgumentsFault:

@@ -27,6 +27,7 @@ from llm_fsm.llm.openai.completion import (
     parse_payload,
     provider_fault,
 )
+from llm_fsm.llm.openai.native import call_parts, merged, message_parts
 
 _DONE = "[DONE]"
 _JSON = ("{", "[{")
@@ -122,6 +123,8 @@ class Chunks:
         self._thought: list[str] = []
         self._thinks = False
         self._calls: list[dict[str, Any]] = []
+        self._native: dict[str, Any] = {}
+        """Parts of the message that are not read here, as far as they have arrived."""
         self._by_index: dict[int, int] = {}
         """A server's index to the number of its latest call."""
         self._finish: str | None = None
@@ -204,6 +207,9 @@ class Chunks:
             self._content.append(piece)
         elif not self._thinks:
             self._think(delta)
+        parts = message_parts(delta)
+        if parts:
+            self._native = merged(self._native, parts)
         if isinstance(delta.get("refusal"), str):
             self._refusal.append(delta["refusal"])
         called = self._called(delta)
@@ -228,6 +234,9 @@ class Chunks:
             call["function"]["arguments"] += new
             if name != call["function"]["name"]:
                 call["function"]["name"] += name
+            own = call_parts(part)
+            if own:
+                self._calls[key] = merged(call, own)
             piece += new if key == 0 else ""
         return piece
 
@@ -305,6 +314,7 @@ class Chunks:
         if self._thought:
             message[THOUGHTS[0]] = joined("".join(self._thought))
         if self._calls:
+            message = {**self._native, **message}
             message["tool_calls"] = self._calls
             for call in message["tool_calls"]:
                 call["function"]["arguments"] = joined(call["function"]["arguments"])
