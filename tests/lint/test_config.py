@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import check
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.config import Config, ConfigError, FailOn, parse
+from llm_fsm.lint.config import ConfigError, FailOn, LintConfig, parse
 
 
 def found(name: str, code: str, level: Level = "warning") -> Finding:
@@ -23,17 +23,17 @@ PURPOSE = found("missing-purpose", "W401")
 @pytest.mark.parametrize(
     ("config", "path", "kept"),
     [
-        (Config(), None, [TRAP, PURPOSE, EMPTY]),
-        (Config(select=("F",)), None, [TRAP, EMPTY]),
-        (Config(select=("F1", "missing-purpose")), None, [TRAP, PURPOSE, EMPTY]),
-        (Config(ignore=("trap", "E")), None, [PURPOSE, EMPTY]),
-        (Config(select=("F",), ignore=("F105",)), None, [EMPTY]),
-        (Config(per_file_ignores={"old/*": ("W",)}), "old/a.json", [TRAP, EMPTY]),
-        (Config(per_file_ignores={"old/*": ("W",)}), "new/a.json", [TRAP, PURPOSE, EMPTY]),
-        (Config(per_file_ignores={"a.json": ("W",)}), "deep/down/a.json", [TRAP, EMPTY]),
+        (LintConfig(), None, [TRAP, PURPOSE, EMPTY]),
+        (LintConfig(select=("F",)), None, [TRAP, EMPTY]),
+        (LintConfig(select=("F1", "missing-purpose")), None, [TRAP, PURPOSE, EMPTY]),
+        (LintConfig(ignore=("trap", "E")), None, [PURPOSE, EMPTY]),
+        (LintConfig(select=("F",), ignore=("F105",)), None, [EMPTY]),
+        (LintConfig(per_file_ignores={"old/*": ("W",)}), "old/a.json", [TRAP, EMPTY]),
+        (LintConfig(per_file_ignores={"old/*": ("W",)}), "new/a.json", [TRAP, PURPOSE, EMPTY]),
+        (LintConfig(per_file_ignores={"a.json": ("W",)}), "deep/down/a.json", [TRAP, EMPTY]),
     ],
 )
-def test_findings_are_kept_or_left_out(config: Config, path: str | None, kept: list[Finding]) -> None:
+def test_findings_are_kept_or_left_out(config: LintConfig, path: str | None, kept: list[Finding]) -> None:
     assert [one for one in (TRAP, PURPOSE, EMPTY) if config.keeps(one, path)] == kept
 
 
@@ -48,13 +48,13 @@ def test_findings_are_kept_or_left_out(config: Config, path: str | None, kept: l
 )
 def test_levels_fail_from_one_on(fail_on: FailOn, failing: list[str]) -> None:
     levels: tuple[Level, ...] = ("error", "warning", "info")
-    config = Config(fail_on=fail_on)
+    config = LintConfig(fail_on=fail_on)
     assert [level for level in levels if config.fails(found("trap", "F105", level))] == failing
     assert config.fails(EMPTY)
 
 
 def test_options_come_over_the_settings() -> None:
-    config = Config(select=("F",), ignore=("trap",), fail_on="warning")
+    config = LintConfig(select=("F",), ignore=("trap",), fail_on="warning")
     over = config.over(select=["W"], ignore=["M7"], fail_on="info")
     assert (over.select, over.ignore, over.fail_on) == (("W",), ("trap", "M7"), "info")
     assert config.over() == config
@@ -69,7 +69,7 @@ def test_the_settings_of_a_project_are_read() -> None:
     token-budget = 6000
     per-file-ignores = { "examples/*" = ["W4"] }
     """
-    assert parse(text) == Config(
+    assert parse(text) == LintConfig(
         select=("E", "F1"),
         ignore=("no-final-state",),
         fail_on="warning",
@@ -104,7 +104,7 @@ def test_settings_that_cannot_be_used_are_told(text: str, said: str) -> None:
 
 def test_an_unknown_rule_in_an_option_is_told() -> None:
     with pytest.raises(ConfigError, match="there is no rule 'zzz'"):
-        Config().over(select=["zzz"])
+        LintConfig().over(select=["zzz"])
 
 
 def ignoring(*entries: Any, **keys: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The findings that are made while a document is read, with name, code and level.
 
-All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and JSON, S form, F graph,
-C decision, K data flow. Also W words, T work, P properties, M older forms, R running.
+All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and
+JSON, S form, F graph, C decision, K data flow. Also W words, T work, P properties, M older forms, R
+running.
 """
 
 from __future__ import annotations
@@ -50,4 +51,6 @@ CODES: Mapping[str, Code] = {
 def finding(name: str, message: str, *, pointer: str = "", hint: str | None = None) -> Finding:
     """Return a finding of the catalogue, without a place in a file."""
     entry = CODES[name]
-    return Finding(code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer)
+    return Finding(
+        code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer
+    )

@@ -1,7 +1,7 @@
 """Directed graphs of state ids: reachable nodes, components, and shortest paths.
 
-All functions take an adjacency mapping, node to successors. Nodes that are only successors also count. Orders are those
-of the mapping, so results are the same each time.
+All functions take an adjacency mapping, node to successors. Nodes that are only successors also
+count. Orders are those of the mapping, so results are the same each time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, 
 
 
 def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
-    """Return for each node that `start` reaches the one before it on a path of fewest edges; None for `start`."""
+    """Return for each node that `start` reaches the one before it on a path of fewest edges; None
+    for `start`.
+    """
     before: dict[str, str | None] = {start: None}
     queue = deque([start])
     while queue:
@@ -66,11 +68,15 @@ def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
     """Return a shortest path of at least one edge from a node back to it; () if there is none."""
     tree = search_tree(graph, node)
     last = next((here for here in tree if node in graph.get(here, ())), None)
-    return () if last is None else (*path_in(tree, last), node)
+    if last is None:
+        return ()
+    return (*path_in(tree, last), node)
 
 
 def components(graph: Graph) -> list[tuple[str, ...]]:
-    """Return the strongly connected components, each in order of discovery (Tarjan 1972, without recursion)."""
+    """Return the strongly connected components, each in order of discovery (Tarjan 1972, without
+    recursion).
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -131,4 +137,6 @@ def gathered(graph: Graph, given: Mapping[str, int], *, own: bool) -> dict[str, 
             for target in graph.get(node, ()):
                 if target not in inside:
                     arrived[target] = arrived.get(target, 0) | leaving
-    return {node: bits | given.get(node, 0) for node, bits in arrived.items()} if own else arrived
+    if own:
+        return {node: bits | given.get(node, 0) for node, bits in arrived.items()}
+    return arrived

@@ -1,8 +1,8 @@
 """Read JSON text: its values, and their places in the text.
 
-It reads JSON (RFC 8259), and allows comments and trailing commas. Lines and columns count from 1, columns in
-characters. A byte order mark does not count. Places are named by JSON pointers (RFC 6901). Nothing here recurses, so
-the depth of a text has its own limit.
+It reads JSON (RFC 8259), and allows comments and trailing commas. Lines and columns count from 1,
+columns in characters. A byte order mark does not count. Places are named by JSON pointers (RFC
+6901). Nothing here recurses, so the depth of a text has its own limit.
 """
 
 from __future__ import annotations
@@ -19,16 +19,26 @@ from llm_fsm._text import nearest
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
 
-# Possessive quantifiers are broken in CPython 3.11.2. These patterns need none, because their tails never fail.
+# Possessive quantifiers are broken in CPython 3.11.2. These patterns need none, because their tails
+# never fail.
 _SKIPPED = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*")
 _TEXT = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _WORD = re.compile(r"[^\s,:\[\]{}\"/]{1,40}")
 _NAMES: Final = {"true": True, "false": False, "null": None}
 _OTHER_NAMES: Final = {
-    "True": "true", "TRUE": "true", "False": "false", "FALSE": "false", "None": "null", "NULL": "null",
-    "nil": "null", "undefined": "null", "NaN": "null", "Infinity": "null", "-Infinity": "null",
-}  # fmt: skip
+    "True": "true",
+    "TRUE": "true",
+    "False": "false",
+    "FALSE": "false",
+    "None": "null",
+    "NULL": "null",
+    "nil": "null",
+    "undefined": "null",
+    "NaN": "null",
+    "Infinity": "null",
+    "-Infinity": "null",
+}
 _OPENERS: Final = frozenset("{[")
 _MAY_BE_SKIPPED: Final = frozenset(" \t\r\n/")
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -42,7 +52,8 @@ class Position(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """A key that an object already has. `position` is the later one's place, `first` the first one's.
+    """A key that an object already has. `position` is the later one's place, `first` the first
+    one's.
 
     `path` has the keys and indices that lead to the member. The last value counts.
     """
@@ -62,7 +73,7 @@ class Duplicate(NamedTuple):
         return "".join(map(step, self.path))
 
 
-class Lines(NamedTuple):
+class LineStarts(NamedTuple):
     """The offsets at which a text's lines begin."""
 
     starts: list[int]
@@ -73,16 +84,16 @@ class Lines(NamedTuple):
         return Position(line, offset - self.starts[line - 1] + 1)
 
 
-def lines_of(text: str) -> Lines:
+def lines_of(text: str) -> LineStarts:
     """Return the lines of a text, which end with LF, CR LF or CR."""
-    return Lines([0, *(end.end() for end in _LINE_END.finditer(text))])
+    return LineStarts([0, *(end.end() for end in _LINE_END.finditer(text))])
 
 
 class Container:
     """A list or an object: its value, and the places of its members.
 
-    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are the offsets of
-    first duplicates. `key` is the current member.
+    `places` are offsets, or containers. `keys` are the offsets of the keys that count. `firsts` are
+    the offsets of first duplicates. `key` is the current member.
     """
 
     __slots__ = ("closer", "firsts", "key", "keys", "offset", "places", "value")
@@ -102,20 +113,25 @@ class Scan(NamedTuple):
 
     value: Any
     duplicates: tuple[Duplicate, ...]
-    lines: Lines
+    lines: LineStarts
     root: int | Container
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Return the place where the value at a JSON pointer begins, or its key if `at_key` is true.
+        """Return the place where the value at a JSON pointer begins, or its key if `at_key` is
+        true.
 
-        A value without a key has only the first. For a missing value, it is the place of its nearest ancestor.
+        A value without a key has only the first. For a missing value, it is the place of its
+        nearest ancestor.
         """
         offset, key_offset = self._find(pointer)
         return self.lines.position(key_offset if at_key and key_offset is not None else offset)
 
     def _find(self, pointer: str) -> tuple[int, int | None]:
-        """Return the offsets of value and key. Elements, the root and missing values have no key."""
-        place, key_offset = self.root, None
+        """Return the offsets of value and key. Elements, the root and missing values have no
+        key.
+        """
+        place = self.root
+        key_offset = None
         for key in steps(pointer):
             if isinstance(place, int) or key not in place.places:
                 key_offset = None
@@ -136,11 +152,15 @@ class SourceError(ValueError):
         self.line = line
         self.column = column
         self.hint = hint
-        super().__init__(f"line {line}, column {column}: {message}" + ("" if hint is None else f"; {hint}"))
+        super().__init__(
+            f"line {line}, column {column}: {message}" + ("" if hint is None else f"; {hint}")
+        )
 
 
 def parse(text: str, *, limit: int | None = None) -> Any:
-    """Return the value of a JSON text. Raises SourceError if it is none. `limit`: the most characters of the text."""
+    """Return the value of a JSON text. Raises SourceError if it is none. `limit`: the most
+    characters of the text.
+    """
     if limit is not None and len(text) > limit:
         raise SourceError(
             f"the text is too large: {len(text):,} characters, at most {limit:,} are read", 1, 1
@@ -172,7 +192,9 @@ class _Scanner:
         return Scan(value=value, duplicates=duplicates, lines=lines, root=root)
 
     def _document(self) -> tuple[Any, int | Container]:
-        """Return the text's value and its place. Each complete value goes into the container around it."""
+        """Return the text's value and its place. Each complete value goes into the container around
+        it.
+        """
         while True:
             first = self._next()
             place: int | Container = self.at
@@ -187,7 +209,9 @@ class _Scanner:
                     value = place.value
                 if not self.open:
                     if self._next():
-                        raise self._error("expected the end of the text", hint="a text has one value")
+                        raise self._error(
+                            "expected the end of the text", hint="a text has one value"
+                        )
                     return value, place
                 complete = not self._attach(value, place)
 
@@ -215,7 +239,9 @@ class _Scanner:
         if first == '"':
             return self._string("a text")
         number = _NUMBER.match(self.text, self.at)
-        return self._name() if number is None else self._number(number)
+        if number is None:
+            return self._name()
+        return self._number(number)
 
     def _member(self, parent: Container) -> bool:
         """Read the key of the next value; return false if the container is closed."""
@@ -267,7 +293,9 @@ class _Scanner:
             raise self._bad_string(what, start, end)
         self.at = end + 1
         raw = self.text[start + 1 : end]
-        return raw if "\\" not in raw else str(json.loads(self.text[start : end + 1]))
+        if "\\" not in raw:
+            return raw
+        return str(json.loads(self.text[start : end + 1]))
 
     def _bad_string(self, what: str, start: int, end: int) -> SourceError:
         bad = self.text[end : end + 1]
@@ -317,11 +345,9 @@ class _Scanner:
             raise self._error(f"expected a value, here is '{self.text[self.at]}'")
         word = found[0]
         known = _OTHER_NAMES.get(word) or (nearest(word, _NAMES) if word.isalpha() else None)
-        as_is = (
-            "numbers look like 12, -0.5 or 1e6"
-            if word[0] in "+-.0123456789"
-            else "texts need double quotes"
-        )
+        as_is = "texts need double quotes"
+        if word[0] in "+-.0123456789":
+            as_is = "numbers look like 12, -0.5 or 1e6"
         hint = as_is if known is None else f"did you mean {known}?"
         raise self._error(f"expected a value, here is {_shown(word)}", hint=hint)
 
@@ -330,20 +356,27 @@ class _Scanner:
             return self._cut_off(parent)
         found = _WORD.match(self.text, self.at)
         here = _shown(found[0]) if found else f"'{first}'"
-        return self._error(f"expected a key or '}}', here is {here}", hint="keys need double quotes")
+        return self._error(
+            f"expected a key or '}}', here is {here}", hint="keys need double quotes"
+        )
 
     def _cut_off(self, parent: Container) -> SourceError:
         what = "object" if parent.closer == "}" else "list"
         begin = lines_of(self.text).position(parent.offset)
         return self._error(
-            f"the text ends inside the {what} that begins in line {begin.line}, column {begin.column}",
+            f"the text ends inside the {what} that begins in line {begin.line}, column"
+            f" {begin.column}",
             hint=f"expected ',' or '{parent.closer}'",
         )
 
-    def _error(self, message: str, offset: int | None = None, hint: str | None = None) -> SourceError:
+    def _error(
+        self, message: str, offset: int | None = None, hint: str | None = None
+    ) -> SourceError:
         place = lines_of(self.text).position(self.at if offset is None else offset)
         return SourceError(message, place.line, place.column, hint)
 
 
 def _shown(word: str) -> str:
-    return word if word.isprintable() else ascii(word)
+    if word.isprintable():
+        return word
+    return ascii(word)

@@ -34,12 +34,14 @@ PATTERNS: tuple[str, ...] = get_args(PatternName)
 """All repair patterns, in the order in which prompts show them."""
 
 ALIASES: Mapping[str, Mapping[str, str]] = {
-    "State": {"objective": "purpose", "state_instructions": "instructions"},
+    "State": {"objective": "purpose", "state_instructions": "instructions"}
 }
 """Model to second names of its keys, which `legacy` replaces before the form is checked."""
 UNSEEN = (
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f"
+    " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\u061c\u200b\u200e\u200f"
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
 )
 """Invisible characters at either end of a name: blanks, and direction marks between scripts."""
 _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")

@@ -40,7 +40,9 @@ class _Plain(NamedTuple):
         if isinstance(value, int | float):
             return self.number(value)
         if len(self.path) > MAX_DEPTH:
-            raise self.fault("too-deep", f"lists and objects are nested deeper than {MAX_DEPTH} levels")
+            raise self.fault(
+                "too-deep", f"lists and objects are nested deeper than {MAX_DEPTH} levels"
+            )
         if isinstance(value, Mapping):
             return {self.key(name): self.at(name, item) for name, item in value.items()}
         if isinstance(value, list | tuple):
@@ -60,7 +62,9 @@ class _Plain(NamedTuple):
 
     def text(self, value: str) -> str:
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise self.fault("bad-text", "a text holds half of a surrogate pair, which is not a character")
+            raise self.fault(
+                "bad-text", "a text holds half of a surrogate pair, which is not a character"
+            )
         return str(value)
 
     def number(self, value: float) -> int | float:
@@ -72,4 +76,6 @@ class _Plain(NamedTuple):
         return value
 
     def fault(self, name: str, message: str) -> NotPlainError:
-        return NotPlainError(finding(name, message, pointer="".join(step(part) for part in self.path)))
+        return NotPlainError(
+            finding(name, message, pointer="".join(step(part) for part in self.path))
+        )

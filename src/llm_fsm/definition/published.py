@@ -1,7 +1,8 @@
 """The published JSON Schema, and its description of each object.
 
-The file beside this module is generated from the models of `definition` (see `schema`). Reading it is much cheaper than
-building the models, so that a check needs no models. It only understands the keywords that the models produce.
+The file beside this module is generated from the models of `definition` (see `schema`). Reading it
+is much cheaper than building the models, so that a check needs no models. It only understands the
+keywords that the models produce.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ ROOT = "Definition"
 class ValueForm(NamedTuple):
     """A description of the values allowed at a place.
 
-    `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items or a map's
-    members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least `least` and more than
-    `above`. A map has at least `size` members. The names of its members, or a string, match `pattern`. `examples` are
-    values that a string may have. `or_text`: a text is a short form of the object.
+    `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a
+    list's items or a map's members; `shape`: the name of an object's shape; `choices`: of a choice.
+    A number is at least `least` and more than `above`. A map has at least `size` members. The names
+    of its members, or a string, match `pattern`. `examples` are values that a string may have.
+    `or_text`: a text is a short form of the object.
     """
 
     kind: str
@@ -45,7 +47,9 @@ class ValueForm(NamedTuple):
 
 
 class ObjectForm(NamedTuple):
-    """A description of an object: its keys in order, without second names, and its required keys."""
+    """A description of an object: its keys in order, without second names, and its required
+    keys.
+    """
 
     keys: Mapping[str, ValueForm]
     required: frozenset[str]
@@ -61,16 +65,22 @@ def published_schema() -> Mapping[str, Any]:
 
 @cache
 def shape_of(name: str) -> ObjectForm:
-    """Return the shape of this name: `Definition` for the whole, else a name of the schema's definitions."""
+    """Return the shape of this name: `Definition` for the whole, else a name of the schema's
+    definitions.
+    """
     schema = published_schema()
     written = schema if name == ROOT else schema["$defs"][name]
     left_out = {"$schema", *ALIASES.get(name, ())}
-    keys = {key: _part(value) for key, value in written["properties"].items() if key not in left_out}
+    keys = {
+        key: _part(value) for key, value in written["properties"].items() if key not in left_out
+    }
     return ObjectForm(keys, frozenset(written.get("required", ())))
 
 
 def _part(schema: Mapping[str, Any]) -> ValueForm:
-    """Return a schema as a part, without null, because optional keys that are null are removed before."""
+    """Return a schema as a part, without null, because optional keys that are null are removed
+    before.
+    """
     choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
     if [choice.get("type") for choice in choices] == ["string", "array"]:
         return ValueForm("text")

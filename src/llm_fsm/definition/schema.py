@@ -48,18 +48,24 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "choices": [["small", {"label": "Large (1 l)", "value": "large"}]],
         "outcome": ["failed"],
         "context_scope": [{"read": ["name", "date"]}],
-        "key_results": [[{"name": "long enough", "check": {">=": [{"len": [{"var": "output"}]}, 200]}}]],
+        "key_results": [
+            [{"name": "long enough", "check": {">=": [{"len": [{"var": "output"}]}, 200]}}]
+        ],
     },
     "Transition": {
         "target_state": ["confirm"],
         "description": ["The user has named day and time"],
-        "conditions": [[{"description": "Both are known", "requires_context_keys": ["date", "time"]}]],
+        "conditions": [
+            [{"description": "Both are known", "requires_context_keys": ["date", "time"]}]
+        ],
     },
     "Condition": {
         "requires_context_keys": [["date", "time"]],
         "logic": [{">=": [{"var": "age"}, 18]}],
     },
-    "KeyResult": {"check": [{"judge": "The answer names its sources"}, {"registered": "has_headings"}]},
+    "KeyResult": {
+        "check": [{"judge": "The answer names its sources"}, {"registered": "has_headings"}]
+    },
     "ModelSettings": {"name": ["openai/gpt-4o-mini"]},
 }
 
@@ -72,14 +78,29 @@ _CONTEXT_KEY: Mapping[str, Any] = {
     "description": "JSON Schema of a context key, with settings of its own.",
     "type": ["object", "boolean"],
     "properties": {
-        "type": {"description": "What kind of value it has; a list where it may have several.", **_TYPES},
+        "type": {
+            "description": "What kind of value it has; a list where it may have several.",
+            **_TYPES,
+        },
         "title": {"type": "string", "description": "What users read in place of the key's name."},
         "description": {"type": "string", "description": "What the key means, for the model."},
         "enum": {"type": "array", "description": "The values that it may have."},
-        "pattern": {"type": "string", "description": "A regular expression that a text must match."},
-        "format": {"type": "string", "description": "What a text must be, such as date, time, email or uri."},
-        **{key: {"type": "number"} for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
-        **{key: {"type": "integer", "minimum": 0} for key in ("minLength", "maxLength", "minItems", "maxItems")},
+        "pattern": {
+            "type": "string",
+            "description": "A regular expression that a text must match.",
+        },
+        "format": {
+            "type": "string",
+            "description": "What a text must be, such as date, time, email or uri.",
+        },
+        **{
+            key: {"type": "number"}
+            for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+        },
+        **{
+            key: {"type": "integer", "minimum": 0}
+            for key in ("minLength", "maxLength", "minItems", "maxItems")
+        },
         "uniqueItems": {"type": "boolean"},
         "required": {"description": "Members that an object must have.", **_NAMES},
         "properties": {"type": "object"},
@@ -101,7 +122,8 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "default": False,
         },
         "x-from": {
-            "description": "The keys that this one is made of: when one of them changes, this one is cleared.",
+            "description": "The keys that this one is made of: when one of them changes, this one"
+            " is cleared.",
             "type": ["array", "null"],
             "items": {"type": "string"},
         },
@@ -115,12 +137,17 @@ _CONTEXT_KEY: Mapping[str, Any] = {
 
 
 def definition_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a definition file. It allows unknown keys, because the loader only warns about them."""
+    """Return the JSON Schema of a definition file. It allows unknown keys, because the loader only
+    warns about them.
+    """
     schema = Definition.model_json_schema(by_alias=True, mode="validation")
     shapes = {"Definition": schema, **schema.get("$defs", {})}
     for model in _models():
         _dress(shapes[model.__name__], model)
-    for choice in (schema["properties"]["states"], *schema["properties"]["states"].get("anyOf", ())):
+    for choice in (
+        schema["properties"]["states"],
+        *schema["properties"]["states"].get("anyOf", ()),
+    ):
         if "patternProperties" in choice:
             choice["additionalProperties"] = False
     for choice in schema["properties"]["context_schema"]["anyOf"]:

@@ -18,7 +18,9 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One definition of a machine. `calls`: id of a subflow state to the name of the called definition."""
+    """One definition of a machine. `calls`: id of a subflow state to the name of the called
+    definition.
+    """
 
     definition: Definition
     calls: Mapping[str, str] = field(default_factory=dict)
@@ -34,18 +36,20 @@ class Flows:
     @property
     def digress(self) -> bool:
         """True if some transition returns to the state that it left."""
-        definitions = [flow.definition for flow in (self.root, *self.called.values())]
-        found = [definition.global_transitions for definition in definitions]
-        found += [state.transitions for definition in definitions for state in definition.states.values()]
-        return any(transition.returns for transitions in found for transition in transitions)
+        flows = (self.root, *self.called.values())
+        return any(_digresses(flow.definition) for flow in flows)
 
 
 def document_of(flows: Flows) -> str:
-    """Return all definitions of a machine as one canonical JSON text; only the definition's own if it calls none."""
+    """Return all definitions of a machine as one canonical JSON text; only the definition's own if
+    it calls none.
+    """
     if not flows.called:
         return flows.root.definition.canonical
     called = {name: _plain(flow) for name, flow in flows.called.items()}
-    return json.dumps({**_plain(flows.root), "called": called}, sort_keys=True, separators=(",", ":"))
+    return json.dumps(
+        {**_plain(flows.root), "called": called}, sort_keys=True, separators=(",", ":")
+    )
 
 
 def _plain(flow: Flow) -> dict[str, Any]:
@@ -57,14 +61,26 @@ def read_document(text: str) -> Flows:
     document = json.loads(text)
     if "called" not in document:
         return Flows(root=Flow(definition=Definition.model_validate_json(text)))
-    return Flows(root=_read(document), called={name: _read(flow) for name, flow in document["called"].items()})
+    return Flows(
+        root=_read(document),
+        called={name: _read(flow) for name, flow in document["called"].items()},
+    )
 
 
 def secret_keys(text: str) -> frozenset[str]:
     """Return the keys that are secret in any definition in a text of `document_of`."""
     flows = read_document(text)
-    definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
-    return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
+    secret: set[str] = set()
+    for flow in (flows.root, *flows.called.values()):
+        secret.update(filter(flow.definition.is_secret, flow.definition.key_schemas))
+    return frozenset(secret)
+
+
+def _digresses(definition: Definition) -> bool:
+    transitions = [*definition.global_transitions]
+    for state in definition.states.values():
+        transitions += state.transitions
+    return any(transition.returns for transition in transitions)
 
 
 def _read(document: Mapping[str, Any]) -> Flow:

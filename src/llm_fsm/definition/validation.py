@@ -1,7 +1,8 @@
 """Check that a document has the form of a definition: its keys, types and bounds.
 
-The document is checked against the published schema, so that the models are only needed to run a machine. A document
-that fits the schema fits the models. A first pass finds unknown keys, a second one everything else.
+The document is checked against the published schema, so that the models are only needed to run a
+machine. A document that fits the schema fits the models. A first pass finds unknown keys, a second
+one everything else.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ _Misspelt = dict[tuple[str, str], str]
 
 
 def describe(value: object) -> str:
-    """Return a JSON value in a few words: `the text "high"`, `the number 3`, `a list`, `an object`, `null`."""
+    """Return a JSON value in a few words: `the text "high"`, `the number 3`, `a list`, `an object`,
+    `null`.
+    """
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, str):
@@ -94,7 +97,9 @@ def describe(value: object) -> str:
         return "the text " + json.dumps(cut, ensure_ascii=False)
     if isinstance(value, int | float):
         digits = str(value)
-        return f"the number {digits if len(digits) <= _SHOWN_DIGITS else digits[:_SHOWN_DIGITS] + '…'}"
+        return (
+            f"the number {digits if len(digits) <= _SHOWN_DIGITS else digits[:_SHOWN_DIGITS] + '…'}"
+        )
     if isinstance(value, list):
         return "a list" if value else "an empty list"
     return "an object" if value else "an empty object"
@@ -103,8 +108,9 @@ def describe(value: object) -> str:
 class Form(NamedTuple):
     """A document checked against the schema. `document`: without unknown keys and optional nulls.
 
-    `sound`: it fits, so that the models accept it. `meant`: the document with corrected names of misspelt keys, if
-    their values fit. `renamed` are their pointers in it, `unread` those of the others.
+    `sound`: it fits, so that the models accept it. `meant`: the document with corrected names of
+    misspelt keys, if their values fit. `renamed` are their pointers in it, `unread` those of the
+    others.
     """
 
     document: Mapping[str, Any]
@@ -120,32 +126,50 @@ def examine(document: Mapping[str, Any]) -> Form:
     walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
     faults = list(_Look(known, walk.misspelt).at(ValueForm("object", shape=ROOT), known, ()))
-    meant, renamed = known, tuple[str, ...]()
+    meant = known
+    renamed = tuple[str, ...]()
     if walk.renames:
-        above = {place for pointer in walk.renames for place in places_of(pointer.rpartition("/")[0])}
-        meant = _Walk([], {}, {}, set()).known(ROOT, _renamed(document, "", walk.renames, above), "")
-        renamed = tuple(place.rpartition("/")[0] + step(name) for place, name in walk.renames.items())
-    return Form(known, not faults, (*walk.findings, *faults), meant, renamed, frozenset(walk.unread))
+        # Only objects on the way to a misspelt key are copied: documents can be large.
+        above: set[str] = set()
+        for pointer in walk.renames:
+            above.update(places_of(pointer.rpartition("/")[0]))
+        corrected = _renamed(document, "", walk.renames, above)
+        meant = _Walk([], {}, {}, set()).known(ROOT, corrected, "")
+        renamed = tuple(
+            place.rpartition("/")[0] + step(name) for place, name in walk.renames.items()
+        )
+    findings = (*walk.findings, *faults)
+    return Form(known, not faults, findings, meant, renamed, frozenset(walk.unread))
 
 
 def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
-    """Return a document with other keys at these pointers; `above` are the pointers of their containers."""
+    """Return a document with other keys at these pointers; `above` are the pointers of their
+    containers.
+    """
     if pointer not in above:
         return value
     if isinstance(value, dict):
         places = ((pointer + step(name), name, item) for name, item in value.items())
-        return {renames.get(place, name): _renamed(item, place, renames, above) for place, name, item in places}
-    return [_renamed(item, f"{pointer}/{index}", renames, above) for index, item in enumerate(value)]
+        return {
+            renames.get(place, name): _renamed(item, place, renames, above)
+            for place, name, item in places
+        }
+    return [
+        _renamed(item, f"{pointer}/{index}", renames, above) for index, item in enumerate(value)
+    ]
 
 
 def _fits(part: ValueForm, item: Any) -> bool:
     """Return true if a value fits this part of a document."""
-    known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
+    known = item
+    if part.model:
+        known = _Walk([], {}, {}, set()).inner(part, item, "")
     return next(_Look({}, {}).at(part, known, ()), None) is None
 
 
 class _Walk(NamedTuple):
-    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the intended key.
+    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the
+    intended key.
 
     `unread` are the corrected pointers of misspelt keys whose values do not fit.
     """
@@ -172,10 +196,17 @@ class _Walk(NamedTuple):
 
     def inner(self, part: ValueForm, item: Any, pointer: str) -> Any:
         if part.kind == "list" and isinstance(item, list):
-            return [self.known(part.model, one, f"{pointer}/{index}") for index, one in enumerate(item)]
+            return [
+                self.known(part.model, one, f"{pointer}/{index}") for index, one in enumerate(item)
+            ]
         if part.kind == "map" and isinstance(item, dict):
-            return {name: self.known(part.model, one, pointer + step(name)) for name, one in item.items()}
-        return self.known(part.model, item, pointer) if part.kind == "object" else item
+            return {
+                name: self.known(part.model, one, pointer + step(name))
+                for name, one in item.items()
+            }
+        if part.kind == "object":
+            return self.known(part.model, item, pointer)
+        return item
 
     def note(self, shape: str, present: Mapping[str, Any], name: str, pointer: str) -> None:
         shown = describe(name).removeprefix("the text ")
@@ -191,13 +222,20 @@ class _Walk(NamedTuple):
                 else:
                     self.unread.add(pointer + step(meant))
         message = f"unknown key {shown} in {_NOUNS[shape]}"
-        self.findings.append(finding("unknown-key", message, pointer=pointer + step(name), hint=hint))
+        self.findings.append(
+            finding("unknown-key", message, pointer=pointer + step(name), hint=hint)
+        )
 
     def meant(self, shape: str, present: Mapping[str, Any], name: str) -> str | None:
         """Return the most similar known key, preferably one that is missing."""
-        keys, aliases = shape_of(shape).keys, ALIASES.get(shape, {})
+        keys = shape_of(shape).keys
+        aliases = ALIASES.get(shape, {})
         foreign = _MEANT.get(name.casefold())
-        if foreign is not None and foreign not in present and (foreign in keys or foreign in aliases):
+        if (
+            foreign is not None
+            and foreign not in present
+            and (foreign in keys or foreign in aliases)
+        ):
             return foreign
         if len(self.findings) >= _HINTED:
             return None
@@ -209,13 +247,17 @@ Loc = tuple[str | int, ...]
 
 
 class _Look(NamedTuple):
-    """One look at a document without unknown keys, which yields a finding for each value that does not fit."""
+    """One look at a document without unknown keys, which yields a finding for each value that does
+    not fit.
+    """
 
     document: Mapping[str, Any]
     misspelt: _Misspelt
 
     def at(self, part: ValueForm, value: Any, loc: Loc) -> Iterator[Finding]:
-        """Say what is wrong with a value and with all that it holds. `part`: what is expected there."""
+        """Say what is wrong with a value and with all that it holds. `part`: what is expected
+        there.
+        """
         kind = part.kind
         if kind == "choice":
             if not (isinstance(value, str) and value in part.choices):
@@ -232,12 +274,22 @@ class _Look(NamedTuple):
         elif kind == "list" and part.inner is not None:
             for index, item in enumerate(value):
                 yield from self.at(part.inner, item, (*loc, index))
-        elif (part.least is not None and value < part.least) or (part.above is not None and value <= part.above):
-            bound = f"of at least {part.least:g}" if part.above is None else f"greater than {part.above:g}"
+        elif (part.least is not None and value < part.least) or (
+            part.above is not None and value <= part.above
+        ):
+            bound = (
+                f"of at least {part.least:g}"
+                if part.above is None
+                else f"greater than {part.above:g}"
+            )
             yield _misfit("bad-value", loc, f"expected a number {bound}, found {describe(value)}")
-        elif part.pattern is not None and not (re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)):
+        elif part.pattern is not None and not (
+            re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)
+        ):
             shown = " or ".join(map(json.dumps, part.examples))
-            yield _misfit("bad-value", loc, f"expected a name such as {shown}, found {describe(value)}")
+            yield _misfit(
+                "bad-value", loc, f"expected a name such as {shown}, found {describe(value)}"
+            )
 
     def in_object(self, part: ValueForm, value: Mapping[str, Any], loc: Loc) -> Iterator[Finding]:
         keys, required = shape_of(part.shape)
@@ -269,7 +321,9 @@ class _Look(NamedTuple):
 
 
 def _is_known(pattern: str, value: str) -> bool:
-    """Return false for the name of an unknown time zone; true if this machine knows no zones at all."""
+    """Return false for the name of an unknown time zone; true if this machine knows no zones at
+    all.
+    """
     if pattern != TIMEZONE_PATTERN or not value:
         return True
     for name in (value, "UTC"):
@@ -306,7 +360,9 @@ def _named(loc: Loc) -> str:
         return "the definition"
     if isinstance(loc[-1], int):
         return f"item {loc[-1] + 1} of {_named(loc[:-1])}"
-    return json.dumps(loc[-1], ensure_ascii=False) if len(loc[-1]) <= _SHOWN_CHARS else "the value"
+    if len(loc[-1]) <= _SHOWN_CHARS:
+        return json.dumps(loc[-1], ensure_ascii=False)
+    return "the value"
 
 
 def _pointer(loc: Loc) -> str:
@@ -320,13 +376,20 @@ def _misfit(name: str, loc: Loc, message: str, hint: str | None = None) -> Findi
 def _bad_state_id(name: str) -> Finding:
     words = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60].strip("_")
     better = words if re.match(r"[A-Za-z_]", words) else f"state_{words}".rstrip("_")
-    rule = "ids are ASCII letters, digits, _ and -, begin with a letter or _, and have at most 64 characters"
+    rule = (
+        "ids are ASCII letters, digits, _ and -, begin with a letter or _, and have at most 64"
+        " characters"
+    )
     message = f"{describe(name).replace('the text', 'state id', 1)} cannot be used: {rule}"
-    return finding("bad-state-id", message, pointer="/states" + step(name), hint=f'write "{better}"')
+    return finding(
+        "bad-state-id", message, pointer="/states" + step(name), hint=f'write "{better}"'
+    )
 
 
 def _not_a_choice(loc: Loc, value: object, choices: Sequence[str]) -> Finding:
-    meant = nearest(value, choices) if isinstance(value, str) else None
+    meant = None
+    if isinstance(value, str):
+        meant = nearest(value, choices)
     message = f"expected one of {listed(choices, 12)}, found {describe(value)}"
     name = "bad-value" if isinstance(value, str) else "wrong-type"
     return _misfit(name, loc, message, f'did you mean "{meant}"?' if meant else None)
@@ -336,7 +399,9 @@ _TRUTH = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 
 
 def _type_hint(kind: str, value: object) -> str | None:
-    word = value.strip().lower() if isinstance(value, str) else ""
+    word = ""
+    if isinstance(value, str):
+        word = value.strip().lower()
     fraction = r"(?:\.[0-9]{1,15})?" if kind == "number" else ""
     if kind in ("integer", "number") and re.fullmatch(r"-?(?:0|[1-9][0-9]{0,14})" + fraction, word):
         return f"write {word} without quotes"

@@ -1,8 +1,8 @@
 """Check a document, without making it ready to run.
 
-A document is parsed, upgraded to today's form (`foreign`, `legacy`), and validated by the published schema. Then the
-rules of `lint` run: all of them for a check, only those that find errors for loading. Nothing is run, imported or
-fetched.
+A document is parsed, upgraded to today's form (`foreign`, `legacy`), and validated by the published
+schema. Then the rules of `lint` run: all of them for a check, only those that find errors for
+loading. Nothing is run, imported or fetched.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None
 
     Args:
         what: The path of a file, or the definition as JSON data.
-        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None: no limit.
+        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None:
+            no limit.
 
     Returns:
         The findings, sorted by position; none for a definition without problems.
@@ -78,7 +79,8 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
     Args:
         data: The bytes.
         file: The file name for findings.
-        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None: no limit.
+        token_budget: Tokens that a state's prompt may take, if the document sets no budget; None:
+            no limit.
 
     Returns:
         The findings, sorted by position.
@@ -92,7 +94,9 @@ def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> li
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector in all threads: a check makes many values that live until its end, and few cycles."""
+    """Pause the garbage collector in all threads: a check makes many values that live until its
+    end, and few cycles.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -139,19 +143,26 @@ def _check(value: object, options: CheckOptions) -> Checked:
         message = f"a definition is one JSON object, not {form.describe(written)}"
         return Checked(None, [finding("not-a-definition", message)])
     if "states" not in written and isinstance(written.get("cases"), list):
-        message, hint = "this is a file of conversation tests, not a definition", "llm-fsm test plays it"
-        return Checked(None, [finding("not-a-definition", message, hint=hint)])
-    stem = stem_of(options.file) if options.file else None
+        message = "this is a file of conversation tests, not a definition"
+        fault = finding("not-a-definition", message, hint="llm-fsm test plays it")
+        return Checked(None, [fault])
+    stem = None
+    if options.file:
+        stem = stem_of(options.file)
     upgraded = upgrade(written, partial(rewrite, stem=stem))
     formed = form.examine(upgraded.document)
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if options.loading else formed.meant
-    subject = Document(Placed("", judged), options.file, options.token_budget, options.flow, formed.unread)
+    subject = Document(
+        Placed("", judged), options.file, options.token_budget, options.flow, formed.unread
+    )
     document = formed.document if formed.sound else None
     suppressions = read_suppressions(written)
-    rules = [rule for rule in (BLOCKING if options.loading else RULES) if formed.sound or not rule.needs_form]
+    judgements: list[Finding] = []
     with closing(subject):
-        judgements = (one for rule in rules for one in rule.findings(subject))
+        for rule in BLOCKING if options.loading else RULES:
+            if formed.sound or not rule.needs_form:
+                judgements += rule.findings(subject)
         found += _written(_stated(judgements, formed), upgraded)
     remarks = () if options.loading else suppressions.remarks(found)
     return Checked(document, [*suppressions.kept(found), *remarks])
@@ -178,7 +189,9 @@ def _stands_in(known: frozenset[str], pointer: str) -> bool:
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Return findings about today's form, with the pointers of the document as written."""
     written = []
-    states = cache(lambda name: Place(upgraded.origin("/states" + step(name))))  # paths may be long and many
+    states = cache(
+        lambda name: Place(upgraded.origin("/states" + step(name)))
+    )  # paths may be long and many
     for found in findings:
         pointer = upgraded.origin(found.pointer)
         where = tuple(map(states, found.path))
@@ -188,7 +201,9 @@ def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
 
 
 def _duplicate(found: source.Duplicate) -> Finding:
-    """Return the finding that one key has two values, because the author cannot know which one is used."""
+    """Return the finding that one key has two values, because the author cannot know which one is
+    used.
+    """
     key = json.dumps(found.key[:80], ensure_ascii=False)
     message = f"the key {key} is repeated here, first in line {found.first.line}"
     duplicate = finding("duplicate-key", message, pointer=found.pointer, hint="keep one of them")
@@ -205,7 +220,9 @@ def _placed(findings: Iterable[Finding], text: source.Scan, file: str | None) ->
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> Called:
-    """Return the document that a subflow names, in today's form. The path is relative to the file that names it."""
+    """Return the document that a subflow names, in today's form. The path is relative to the file
+    that names it.
+    """
     place = beside(named_in or file, path)
     try:
         document = plain(source.parse(read_called(place, file)))
@@ -219,7 +236,9 @@ def _read_flow(file: str, path: str, named_in: str | None) -> Called:
 
 
 def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:
-    """Return the position of a pointer in the order of a document. `known` caches the objects that were seen."""
+    """Return the position of a pointer in the order of a document. `known` caches the objects that
+    were seen.
+    """
     order = []
     for part in steps(pointer):
         if isinstance(document, Mapping) and part in document:

@@ -26,8 +26,9 @@ class NoDefinitionError(ValueError):
 def definitions(path: str) -> Iterator[str]:
     """Yield the files of a path: itself, those below a folder, or those that a pattern matches.
 
-    Conversation tests (*.test.json) are next to definitions, so only patterns that name them match them. A named file
-    is always returned, with any content. Raises NoDefinitionError for a folder or pattern without definitions.
+    Conversation tests (*.test.json) are next to definitions, so only patterns that name them match
+    them. A named file is always returned, with any content. Raises NoDefinitionError for a folder
+    or pattern without definitions.
     """
     if os.path.isdir(path):
         yield from below(path)
@@ -38,14 +39,19 @@ def definitions(path: str) -> Iterator[str]:
 
 
 def below(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the `*.json` files in a folder tree that look like definitions, in order of their names.
+    """Return the `*.json` files in a folder tree that look like definitions, in order of their
+    names.
 
-    Folders that begin with a dot are not entered. A folder that cannot be read is returned itself, and the loader
-    reports it. Raises NoDefinitionError if there is none.
+    Folders that begin with a dot are not entered. A folder that cannot be read is returned itself,
+    and the loader reports it. Raises NoDefinitionError if there is none.
     """
     found: list[str] = []
-    for place, folders, names in os.walk(folder, onerror=lambda error: found.append(str(error.filename))):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+    for place, folders, names in os.walk(
+        folder, onerror=lambda error: found.append(str(error.filename))
+    ):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in _SKIPPED
+        )
         paths = (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
         found.extend(path for path in paths if looks_like_definition(path))
     if not found:
@@ -84,10 +90,14 @@ def _is_json(data: bytes) -> bool:
 
 
 def travelling(name: str) -> Path:
-    """Return a folder of the package's data: under `_data` in a wheel, at the root of the repository in a checkout."""
+    """Return a folder of the package's data: under `_data` in a wheel, at the root of the
+    repository in a checkout.
+    """
     package = Path(__file__).resolve().parent.parent
     inside = package / "_data" / name
-    return inside if inside.is_dir() else package.parent.parent / name
+    if inside.is_dir():
+        return inside
+    return package.parent.parent / name
 
 
 def definition_paths() -> Mapping[str, Path]:
@@ -96,7 +106,9 @@ def definition_paths() -> Mapping[str, Path]:
 
 
 def file_of(given: str) -> str:
-    """Return the path of FILE; if there is none, the path of the shipped definition of that name."""
+    """Return the path of FILE; if there is none, the path of the shipped definition of that
+    name.
+    """
     if given == "-" or os.path.lexists(given):
         return given
     return os.fspath(definition_paths().get(given, given))
@@ -104,7 +116,8 @@ def file_of(given: str) -> str:
 
 def settings_file(start: str | os.PathLike[str]) -> str | None:
     """Return the path of the nearest pyproject.toml in a folder and those above it."""
-    folder, above = os.path.abspath(start), ""
+    folder = os.path.abspath(start)
+    above = ""
     while folder != above:
         path = os.path.join(folder, "pyproject.toml")
         if os.path.isfile(path):
@@ -115,10 +128,15 @@ def settings_file(start: str | os.PathLike[str]) -> str | None:
 
 def _matching(pattern: str) -> Iterator[str]:
     matching = sorted(glob.glob(pattern, recursive=True))
-    names = matching if pattern.endswith(_TESTS) else [name for name in matching if not name.endswith(_TESTS)]
+    names = (
+        matching
+        if pattern.endswith(_TESTS)
+        else [name for name in matching if not name.endswith(_TESTS)]
+    )
     if matching and not names:
         raise NoDefinitionError(
-            f"{pattern}: only conversation tests (*{_TESTS}) match this pattern; `llm-fsm test` plays them"
+            f"{pattern}: only conversation tests (*{_TESTS}) match this pattern; `llm-fsm test`"
+            " plays them"
         )
     if not names:
         raise NoDefinitionError(f"{pattern}: no file matches this pattern")

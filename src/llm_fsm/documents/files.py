@@ -28,13 +28,17 @@ _WIDE = (
 
 
 def read(path: FilePath) -> str:
-    """Return the text of a file of at most 10 MB in UTF-8. Raises DefinitionError with one finding."""
+    """Return the text of a file of at most 10 MB in UTF-8. Raises DefinitionError with one
+    finding.
+    """
     name = os.fspath(path)
     try:
         with open(name, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except IsADirectoryError as error:
-        raise _refused(name, "unreadable-file", "this is a directory", "name one JSON file in it") from error
+        raise _refused(
+            name, "unreadable-file", "this is a directory", "name one JSON file in it"
+        ) from error
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
@@ -53,7 +57,8 @@ def read_replies(path: FilePath) -> bytes:
 def read_called(path: str, home: str) -> str:
     """Read a file that a machine calls whose first file is `home`, as `read` does.
 
-    It must be a regular file, and no link may lead out of the folder tree of `home`. `home` itself may be a link.
+    It must be a regular file, and no link may lead out of the folder tree of `home`. `home` itself
+    may be a link.
     """
     folder = os.path.dirname(home)
     roots = (os.path.realpath(folder), os.path.dirname(os.path.realpath(home)))
@@ -75,13 +80,20 @@ def _lies_in(path: str, folder: str) -> bool:
 
 
 def decoded(data: bytes, name: str) -> str:
-    """Return the bytes of a file as text. Raises DefinitionError with one finding that carries the file's name."""
+    """Return the bytes of a file as text. Raises DefinitionError with one finding that carries the
+    file's name.
+    """
     if len(data) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a definition may be"
+        message = (
+            f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a"
+            " definition may be"
+        )
         raise _refused(name, "too-large", message)
     for mark, encoding in _WIDE:
         if data.startswith(mark):
-            raise _refused(name, "not-utf8", f"the file is encoded in {encoding}", "save it as UTF-8")
+            raise _refused(
+                name, "not-utf8", f"the file is encoded in {encoding}", "save it as UTF-8"
+            )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -96,7 +108,9 @@ def decoded(data: bytes, name: str) -> str:
 
 def name_of(what: object) -> str | None:
     """Return the path of a file as text; None for anything that is no path."""
-    return os.fspath(what) if isinstance(what, str | os.PathLike) else None
+    if isinstance(what, str | os.PathLike):
+        return os.fspath(what)
+    return None
 
 
 def stem_of(name: str) -> str:

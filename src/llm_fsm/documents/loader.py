@@ -1,8 +1,8 @@
 """Load a definition that can be used, from a file, a text or a mapping.
 
-A document without findings passes the form check and the few rules that block. Only for other documents, the whole
-checker (`documents.check`) is loaded, which reports all findings at once. Loading runs nothing, imports nothing that a
-definition names, and fetches nothing.
+A document without findings passes the form check and the few rules that block. Only for other
+documents, the whole checker (`documents.check`) is loaded, which reports all findings at once.
+Loading runs nothing, imports nothing that a definition names, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def load(path: FilePath) -> Definition:
         The definition.
 
     Raises:
-        DefinitionError: The file cannot be read, or the definition cannot be used. The error has all findings.
+        DefinitionError: The file cannot be read, or the definition cannot be used. The error has
+            all findings.
 
     Example:
         >>> load("pizza.json").initial_state
@@ -76,7 +77,9 @@ def load_text(text: str, *, file: str | None = None) -> LoadedDefinition:
     except source.SourceError:
         scan = None
     document = None if scan is None or scan.duplicates else _sound(scan.value, file)
-    return _judged(text, file) if document is None else LoadedDefinition(Definition.model_validate(document))
+    if document is None:
+        return _judged(text, file)
+    return LoadedDefinition(Definition.model_validate(document))
 
 
 def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> LoadedDefinition:
@@ -93,7 +96,9 @@ def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded
         DefinitionError: The definition cannot be used. The error has all findings.
     """
     sound = _sound(document, file)
-    return _judged(document, file) if sound is None else LoadedDefinition(Definition.model_validate(sound))
+    if sound is None:
+        return _judged(document, file)
+    return LoadedDefinition(Definition.model_validate(sound))
 
 
 def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
@@ -109,8 +114,10 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
     if upgraded.findings or formed.findings or not formed.sound:
         return None
     document = Document(Placed("", formed.document), file)
-    if any(True for rule in BLOCKING for _ in rule.check(document)):
-        return None
+    for rule in BLOCKING:
+        # One finding is enough: the full check then finds all of them, with their places.
+        if any(True for _ in rule.check(document)):
+            return None
     return formed.document
 
 
@@ -120,10 +127,18 @@ def _judged(what: object, file: str | None) -> LoadedDefinition:
     Raises:
         DefinitionError: An error was found.
     """
-    from llm_fsm.documents.check import Checked, CheckOptions, blocking, check_text, check_value  # noqa: PLC0415 - seldom needed, slow
+    from llm_fsm.documents.check import (  # noqa: PLC0415 - slow to import
+        Checked,
+        CheckOptions,
+        blocking,
+        check_text,
+        check_value,
+    )
 
     def checked(options: CheckOptions) -> Checked:
-        return check_text(what, options) if isinstance(what, str) else check_value(what, options)
+        if isinstance(what, str):
+            return check_text(what, options)
+        return check_value(what, options)
 
     document, findings = checked(CheckOptions(file=file, loading=True))
     if document is None or any(map(blocking, findings)):

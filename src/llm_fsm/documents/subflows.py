@@ -1,8 +1,9 @@
 """Find and load the definitions that a machine calls, before anything runs.
 
-A subflow names a registered definition, or a file in the folder tree of the calling file. Each is loaded once. Its name
-in the machine is the registered name, or the path from the first file's folder. A file that a registered file calls is
-named `name:path`. These names are stored with conversations.
+A subflow names a registered definition, or a file in the folder tree of the calling file. Each is
+loaded once. Its name in the machine is the registered name, or the path from the first file's
+folder. A file that a registered file calls is named `name:path`. These names are stored with
+conversations.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint import catalogue
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, mapping_fault
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import LintRule
 from llm_fsm.lint.rules.subflows import flow_mapping, missing_flow, subflow_recursion
 
 Registered = FilePath | Mapping[str, Any] | Definition
@@ -32,7 +33,8 @@ Registered = FilePath | Mapping[str, Any] | Definition
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """The origin of a definition. `file` None: from no file. `home` is the first file of its folder tree.
+    """The origin of a definition. `file` None: from no file. `home` is the first file of its folder
+    tree.
 
     `path`: from the folder of `home`; `prefix`: the prefix of its files' names.
     """
@@ -45,7 +47,10 @@ class _Origin:
 
 
 def gather(
-    definition: Definition, *, file: FilePath | None = None, registered: Mapping[str, Registered] | None = None
+    definition: Definition,
+    *,
+    file: FilePath | None = None,
+    registered: Mapping[str, Registered] | None = None,
 ) -> Flows:
     """Find a definition and all that it calls.
 
@@ -58,7 +63,8 @@ def gather(
         The definitions by name.
 
     Raises:
-        DefinitionError: A called definition does not exist, is wrong, calls itself, or nests deeper than `MAX_DEPTH`.
+        DefinitionError: A called definition does not exist, is wrong, calls itself, or nests deeper
+            than `MAX_DEPTH`.
         ValueError: A registered value is no definition.
     """
     name = None if file is None else name_of(file)
@@ -93,12 +99,20 @@ class _Search:
         return Flow(definition=definition, calls=calls)
 
     def enter(
-        self, after: _Origin, given: Registered | None, place: _Origin, state_id: str, here: tuple[str, ...]
+        self,
+        after: _Origin,
+        given: Registered | None,
+        place: _Origin,
+        state_id: str,
+        here: tuple[str, ...],
     ) -> None:
-        """Follow one call. A definition that was found before is followed again, to limit the depth of every path."""
+        """Follow one call. A definition that was found before is followed again, to limit the depth
+        of every path.
+        """
         way = " → ".join((*here, after.name))
         if after.name in here:
-            message, hint = f"state {state_id!r} calls what it is part of: {way}", "lead back by a transition instead"
+            message = f"state {state_id!r} calls what it is part of: {way}"
+            hint = "lead back by a transition instead"
             raise _fault(place, state_id, subflow_recursion, message, hint)
         if len(here) > MAX_DEPTH:
             message = f"flows are nested deeper than {MAX_DEPTH}: {way}"
@@ -108,7 +122,9 @@ class _Search:
             return
         self.depths[after.name] = len(here)
         known = self.found.get(after.name)
-        definition = self.load(after, given, place, state_id) if known is None else known[0].definition
+        definition = (
+            self.load(after, given, place, state_id) if known is None else known[0].definition
+        )
         self.found[after.name] = self.visit(definition, after, here), after
 
     def named(self, flow: str, place: _Origin, state_id: str) -> tuple[_Origin, Registered | None]:
@@ -118,26 +134,38 @@ class _Search:
             file = None if isinstance(given, Definition | Mapping) else name_of(given)
             if file is None and not isinstance(given, Definition | Mapping):
                 kind = type(given).__name__
-                raise ValueError(f"flows[{flow!r}] is a file, a definition or one as JSON data, not {kind}")
+                raise ValueError(
+                    f"flows[{flow!r}] is a file, a definition or one as JSON data, not {kind}"
+                )
             path = "" if file is None else posixpath.basename(file.replace("\\", "/"))
             return _Origin(flow, file, file, path, f"{flow}:"), given
         refused = partial(_fault, place, state_id, missing_flow)
         if not is_path(flow):
             guess = nearest(flow, self.registered)
-            hint = f"did you mean {guess!r}?" if guess else f"register it with flows={{{flow!r}: …}}, or name a file"
+            hint = (
+                f"did you mean {guess!r}?"
+                if guess
+                else f"register it with flows={{{flow!r}: …}}, or name a file"
+            )
             raise refused(f"no definition is registered under the name {flow!r}", hint)
         if is_absolute(flow):
             raise refused(f"{flow!r} is not a relative path", "name a file beside it")
         if place.home is None:
             hint = f"register it with flows={{{flow!r}: …}}, or load this definition from its file"
             raise refused(f"{flow!r} is a path, and this definition comes from no file", hint)
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(place.path), flow.replace("\\", "/")))
+        path = posixpath.normpath(
+            posixpath.join(posixpath.dirname(place.path), flow.replace("\\", "/"))
+        )
         if leads_out(path):
             hint = "keep a machine's files in one folder tree"
             raise refused(f"{flow!r} leads out of the folder of {place.home}", hint)
-        return _Origin(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
+        return _Origin(
+            place.prefix + path, beside(place.home, path), place.home, path, place.prefix
+        ), None
 
-    def load(self, after: _Origin, given: Registered | None, place: _Origin, state_id: str) -> Definition:
+    def load(
+        self, after: _Origin, given: Registered | None, place: _Origin, state_id: str
+    ) -> Definition:
         """Load the definition of an origin. Raises DefinitionError."""
         if isinstance(given, Definition):
             return given
@@ -154,10 +182,13 @@ class _Search:
 
 
 def _check_mappings(flow: Flow, place: _Origin, flows: Mapping[str, Flow]) -> None:
-    """Raise DefinitionError if a mapping sends a secret to a key that is not secret, or names an unknown key."""
+    """Raise DefinitionError if a mapping sends a secret to a key that is not secret, or names an
+    unknown key.
+    """
     definition = flow.definition
     for state_id, name in flow.calls.items():
-        called, state = flows[name].definition, definition.states[state_id]
+        called = flows[name].definition
+        state = definition.states[state_id]
         for option, mapping, taker, giver in (
             ("input", state.input, called, definition),
             ("output", state.output, definition, called),
@@ -169,15 +200,25 @@ def _check_mappings(flow: Flow, place: _Origin, flows: Mapping[str, Flow]) -> No
 
 
 def _side(definition: Definition) -> Side:
-    return Side(definition.name, None if definition.context_schema is None else definition.key_schemas)
+    return Side(
+        definition.name, None if definition.context_schema is None else definition.key_schemas
+    )
 
 
 def _fault(
-    place: _Origin, state_id: str, rule: Rule, message: str, hint: str | None, *, option: str = "flow"
+    place: _Origin,
+    state_id: str,
+    rule: LintRule,
+    message: str,
+    hint: str | None,
+    *,
+    option: str = "flow",
 ) -> DefinitionError:
     pointer = f"/states{step(state_id)}/{option}"
     made = rule.finding(message, pointer=pointer, hint=hint, level="error")
-    return DefinitionError([_located(replace(made, file=place.file or place.name or None), place.file)])
+    return DefinitionError(
+        [_located(replace(made, file=place.file or place.name or None), place.file)]
+    )
 
 
 def _located(found: Finding, file: str | None) -> Finding:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from llm_fsm.definition.codes import CODES
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import LintRule
 
 PAGES: Mapping[str, str] = MappingProxyType(
     {
@@ -285,13 +285,13 @@ Let one definition call several after another instead of each calling the next.
 """Name of a rule to its page."""
 
 
-def _nothing(document: Document) -> Iterator[Finding]:  # noqa: ARG001 - reading has found everything already
+def _nothing(document: Document) -> Iterator[Finding]:  # noqa: ARG001
     return iter(())
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
+RULES: Mapping[str, LintRule] = MappingProxyType(
     {
-        name: Rule(
+        name: LintRule(
             name=name,
             code=CODES[name].code,
             level=CODES[name].level,

@@ -1,4 +1,5 @@
-"""Settings of the checker: `[tool.llm-fsm.lint]` of pyproject.toml, overridden by options of the command line.
+"""Settings of the checker: `[tool.llm-fsm.lint]` of pyproject.toml, overridden by options of the
+command line.
 
     [tool.llm-fsm.lint]
     select = ["E", "S", "F"]          # only these; names, codes or beginnings of codes
@@ -7,7 +8,8 @@
     token-budget = 6000
     per-file-ignores = { "examples/*" = ["W4"] }
 
-Findings of the family E are always reported, because without a definition there is nothing to check.
+Findings of the family E are always reported, because without a definition there is nothing to
+check.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ class ConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """The findings to report, and the level that fails. Rules are given by name, code or the beginning of a code.
+class LintConfig:
+    """The findings to report, and the level that fails. Rules are given by name, code or the
+    beginning of a code.
 
-    `per_file_ignores`: shell pattern of a path, relative to the file of the settings, to the rules ignored there.
-    `token_budget`: tokens that a state's prompt may take.
+    `per_file_ignores`: shell pattern of a path, relative to the file of the settings, to the rules
+    ignored there. `token_budget`: tokens that a state's prompt may take.
     """
 
     select: tuple[str, ...] = ()
@@ -47,7 +50,9 @@ class Config:
     token_budget: int | None = None
 
     def keeps(self, found: Finding, path: str | None = None) -> bool:
-        """Return true if a finding is reported. `path`: its file, relative to the file of the settings."""
+        """Return true if a finding is reported. `path`: its file, relative to the file of the
+        settings.
+        """
         if found.code.startswith("E"):
             return True
         if self.select and not _named(self.select, found):
@@ -66,17 +71,29 @@ class Config:
             return True
         return self.fail_on != "never" and LEVELS.index(found.level) <= LEVELS.index(self.fail_on)
 
-    def over(self, *, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: FailOn | None = None) -> Config:
-        """Return these settings with options over them: `select` and `fail_on` replace, `ignore` adds."""
-        chosen, left_out = tuple(select), tuple(ignore)
+    def over(
+        self,
+        *,
+        select: Iterable[str] = (),
+        ignore: Iterable[str] = (),
+        fail_on: FailOn | None = None,
+    ) -> LintConfig:
+        """Return these settings with options over them: `select` and `fail_on` replace, `ignore`
+        adds.
+        """
+        chosen = tuple(select)
+        left_out = tuple(ignore)
         for word in (*chosen, *left_out):
             _known(word)
         return replace(
-            self, select=chosen or self.select, ignore=(*self.ignore, *left_out), fail_on=fail_on or self.fail_on
+            self,
+            select=chosen or self.select,
+            ignore=(*self.ignore, *left_out),
+            fail_on=fail_on or self.fail_on,
         )
 
 
-def parse(text: str) -> Config | None:
+def parse(text: str) -> LintConfig | None:
     """Return the settings in a pyproject.toml; None if it has none. Raises ConfigError."""
     tomllib: Any = import_module("tomllib")  # loaded only where there is such a file
     try:
@@ -84,20 +101,30 @@ def parse(text: str) -> Config | None:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"it is not TOML: {error}") from error
     tool = document.get("tool")
-    ours = tool.get("llm-fsm") if isinstance(tool, dict) else None
-    table = ours.get("lint") if isinstance(ours, dict) else None
+    ours = None
+    if isinstance(tool, dict):
+        ours = tool.get("llm-fsm")
+    table = None
+    if isinstance(ours, dict):
+        table = ours.get("lint")
     if table is None:
         return None
     if not isinstance(table, dict):
         raise ConfigError(f"{_PLACE} is a table")
-    known = {one.name.replace("_", "-"): one.name for one in fields(Config)}
+    known = {one.name.replace("_", "-"): one.name for one in fields(LintConfig)}
     for name in table:
         if name not in known:
             meant = nearest(name, known)
-            hint = f"the settings are {', '.join(known)}" if meant is None else f"did you mean {meant!r}?"
+            hint = (
+                f"the settings are {', '.join(known)}"
+                if meant is None
+                else f"did you mean {meant!r}?"
+            )
             raise ConfigError(f"{_PLACE} has no setting {name!r}; {hint}")
-    values: dict[str, Any] = {known[name]: _READERS[name](name, value) for name, value in table.items()}
-    return Config(**values)
+    values: dict[str, Any] = {
+        known[name]: _READERS[name](name, value) for name, value in table.items()
+    }
+    return LintConfig(**values)
 
 
 def _named(words: Sequence[str], found: Finding) -> bool:
@@ -107,7 +134,9 @@ def _named(words: Sequence[str], found: Finding) -> bool:
 def _known(word: str) -> str:
     if not names_a_rule(word):
         meant = near_rule(word)
-        hint = "`llm-fsm validate --rules` lists them" if meant is None else f"did you mean {meant!r}?"
+        hint = (
+            "`llm-fsm validate --rules` lists them" if meant is None else f"did you mean {meant!r}?"
+        )
         raise ConfigError(f"there is no rule {word[:60]!r}; {hint}")
     return word
 

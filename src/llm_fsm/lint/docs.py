@@ -10,7 +10,7 @@ from inspect import cleandoc
 from typing import NamedTuple
 
 from llm_fsm.lint.registry import FAMILIES, RULES, find_rule, near_rule
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import LintRule
 
 _PARTS = ("Why it is bad:", "Example:", "Fix:")
 _HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
@@ -19,7 +19,7 @@ _HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
 class Page(NamedTuple):
     """One rule's page: the fault, why it is bad, a fragment with the fault, and the fix."""
 
-    rule: Rule
+    rule: LintRule
     summary: str
     why: str
     example: str
@@ -29,7 +29,9 @@ class Page(NamedTuple):
     def text(self) -> str:
         """The page for a terminal."""
         head = f"{self.rule.name} ({self.rule.code}, {self.rule.level})\n\n{self.summary}"
-        return f"{head}\n\nWhy it is bad:\n{self.why}\n\nExample:\n{self.example}\n\nFix:\n{self.fix}"
+        return (
+            f"{head}\n\nWhy it is bad:\n{self.why}\n\nExample:\n{self.example}\n\nFix:\n{self.fix}"
+        )
 
     @property
     def markdown(self) -> str:
@@ -41,12 +43,16 @@ class Page(NamedTuple):
 
 
 def pages() -> tuple[Page, ...]:
-    """Return every page, in the order of the list of rules. Raises ValueError for a docstring that lacks a part."""
+    """Return every page, in the order of the list of rules. Raises ValueError for a docstring that
+    lacks a part.
+    """
     return tuple(map(_page, RULES))
 
 
 def page_of(word: str) -> Page:
-    """Return the page of a rule, given by name or code. Raises LookupError with a near name for an unknown one."""
+    """Return the page of a rule, given by name or code. Raises LookupError with a near name for an
+    unknown one.
+    """
     rule = find_rule(word)
     if rule is None:
         meant = near_rule(word)
@@ -59,7 +65,8 @@ def handbook() -> str:
     """`docs/rules.md`: a table of all rules, then their pages."""
     every = pages()
     table = "\n".join(
-        f"| [{page.rule.name}](#{page.rule.name}) | {page.rule.code} | {page.rule.level} | {_line(page)} |"
+        f"| [{page.rule.name}](#{page.rule.name}) | {page.rule.code} | {page.rule.level} |"
+        f" {_line(page)} |"
         for page in every
     )
     sections = [
@@ -69,8 +76,10 @@ def handbook() -> str:
     ]
     return (
         "# Rules\n\n"
-        "What `llm-fsm validate` finds. The level is the gravest that a rule's findings have: *error*: it cannot"
-        " load, or a path of it cannot work; *warning*: almost surely not what the author meant; *info*: worth"
+        "What `llm-fsm validate` finds. The level is the gravest that a rule's findings have:"
+        " *error*: it cannot"
+        " load, or a path of it cannot work; *warning*: almost surely not what the author meant;"
+        " *info*: worth"
         " knowing. This page is made from the rules' own words:"
         " `python -m llm_fsm.lint.docs > docs/rules.md`.\n\n"
         f"| rule | code | level | finds |\n|---|---|---|---|\n{table}\n\n" + "\n".join(sections)
@@ -81,10 +90,12 @@ def _line(page: Page) -> str:
     return page.summary.replace("\n", " ").replace("|", "\\|")
 
 
-def _page(rule: Rule) -> Page:
+def _page(rule: LintRule) -> Page:
     text = cleandoc(rule.page)
     if tuple(match[0].strip() for match in _HEADING.finditer(text)) != _PARTS:
-        raise ValueError(f"the page of {rule.name} needs the parts {', '.join(_PARTS)}, in this order")
+        raise ValueError(
+            f"the page of {rule.name} needs the parts {', '.join(_PARTS)}, in this order"
+        )
     summary, why, example, fix = (part.strip("\n") for part in _HEADING.split(text))
     return Page(rule, summary.strip(), why.strip(), example, fix.strip())
 

@@ -9,8 +9,9 @@ from pkgutil import walk_packages
 from types import MappingProxyType, ModuleType
 
 from llm_fsm._text import nearest
-from llm_fsm.lint import catalogue, rules
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint import catalogue
+from llm_fsm.lint import rules as rule_modules
+from llm_fsm.lint.rule import LintRule
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -29,30 +30,36 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 """First letter of a code to the name of its family, in the order of the handbook."""
 
 MODULES: tuple[ModuleType, ...] = tuple(
-    import_module(found.name) for found in walk_packages(rules.__path__, f"{rules.__name__}.") if not found.ispkg
+    import_module(found.name)
+    for found in walk_packages(rule_modules.__path__, f"{rule_modules.__name__}.")
+    if not found.ispkg
 )
 """The modules of `rules/`: each defines rules with `lint_rule`."""
 
 _CODE = re.compile(r"[A-Z][0-9]{0,3}")
 
 
-def _place(rule: Rule) -> tuple[int, str]:
+def _place(rule: LintRule) -> tuple[int, str]:
     return list(FAMILIES).index(rule.code[0]), rule.code
 
 
-def _all_rules() -> tuple[Rule, ...]:
-    found = {value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)}
-    return tuple(sorted({*found, *catalogue.RULES.values()}, key=_place))
+def _all_rules() -> tuple[LintRule, ...]:
+    rules = set(catalogue.RULES.values())
+    for module in MODULES:
+        rules.update(value for value in vars(module).values() if isinstance(value, LintRule))
+    return tuple(sorted(rules, key=_place))
 
 
-RULES: tuple[Rule, ...] = _all_rules()
+RULES: tuple[LintRule, ...] = _all_rules()
 """Every rule, in the order of codes."""
 
-BY_NAME: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in RULES})
+BY_NAME: Mapping[str, LintRule] = MappingProxyType({rule.name: rule for rule in RULES})
 
 
 def matches(word: str, name: str, code: str) -> bool:
-    """Return true if a word means the rule of this name and code. Codes are compared without case."""
+    """Return true if a word means the rule of this name and code. Codes are compared without
+    case.
+    """
     upper = word.upper()
     return word == name or (_CODE.fullmatch(upper) is not None and code.startswith(upper))
 
@@ -67,6 +74,6 @@ def near_rule(word: str) -> str | None:
     return nearest(word.replace("_", "-"), BY_NAME)
 
 
-def find_rule(word: str) -> Rule | None:
+def find_rule(word: str) -> LintRule | None:
     """Return the rule of this name or whole code."""
     return next((rule for rule in RULES if word == rule.name or word.upper() == rule.code), None)

@@ -11,7 +11,7 @@ from llm_fsm.lint.document import Document
 Check = Callable[[Document], Iterable[Finding]]
 
 
-class Rule(NamedTuple):
+class LintRule(NamedTuple):
     """One rule.
 
     Args:
@@ -75,12 +75,13 @@ class Rule(NamedTuple):
 
 def lint_rule(
     code: str, level: Level, *, at_key: bool = False, needs_form: bool = False, blocks: bool = True
-) -> Callable[[Check], Rule]:
+) -> Callable[[Check], LintRule]:
     """Make a rule of its check function.
 
-    The name of the function is the name of the rule, and its docstring is the published page. A page has four parts.
-    The first is one sentence about the fault. Then come `Why it is bad:`, `Example:` and `Fix:`, each on its own line.
-    The example is a fragment of a definition that has the fault.
+    The name of the function is the name of the rule, and its docstring is the published page. A
+    page has four parts. The first is one sentence about the fault. Then come `Why it is bad:`,
+    `Example:` and `Fix:`, each on its own line. The example is a fragment of a definition that has
+    the fault.
 
     Args:
         code: Letter of the family and three digits.
@@ -97,8 +98,8 @@ def lint_rule(
         def trap(document: Document) -> Iterator[Finding]: ...
     """
 
-    def made(check: Check) -> Rule:
+    def made(check: Check) -> LintRule:
         name = check.__name__.replace("_", "-")
-        return Rule(name, code, level, check, check.__doc__ or "", at_key, needs_form, blocks)
+        return LintRule(name, code, level, check, check.__doc__ or "", at_key, needs_form, blocks)
 
     return made

@@ -3,8 +3,8 @@
     "x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}],
                "token_budget": 6000}
 
-A rule is given by its name, its code or the beginning of a code. `at` is a JSON pointer, and everything below it is
-included. Errors cannot be suppressed, because they must be fixed.
+A rule is given by its name, its code or the beginning of a code. `at` is a JSON pointer, and
+everything below it is included. Errors cannot be suppressed, because they must be fixed.
 """
 
 from __future__ import annotations
@@ -56,8 +56,12 @@ class Suppressions:
         """Return (rule, pointer) of the entries that stand for a finding."""
         if not self.entries or found.name in _TOLD:
             return []
-        rules = [(rule, at) for at in places_of(found.pointer) for rule in self._rules_at.get(at, ())]
-        return [(rule, at) for rule, at in rules if matches(rule, found.name, found.code)]
+        covering = []
+        for at in places_of(found.pointer):
+            for rule in self._rules_at.get(at, ()):
+                if matches(rule, found.name, found.code):
+                    covering.append((rule, at))
+        return covering
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings that no entry suppresses. Errors are always kept."""
@@ -80,7 +84,9 @@ def _remark(entry: Suppression, covered: Set[Level]) -> Finding | None:
     """Return the finding about an entry that covers findings of these levels, if there is one."""
     rule = quoted(entry.rule)
     if not covered:
-        where = f" at {quoted(entry.at)}" if entry.at else ""
+        where = ""
+        if entry.at:
+            where = f" at {quoted(entry.at)}"
         message = f"{rule} finds nothing{where}: this entry is not needed"
         return finding("unused-ignore", message, pointer=entry.pointer, hint="remove it")
     if covered == {"error"}:
@@ -102,7 +108,9 @@ def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
     faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
     listed = settings.get("ignore")
     if listed is not None and not isinstance(listed, list):
-        fault = finding("unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM)
+        fault = finding(
+            "unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM
+        )
         return Suppressions((), (*faults, fault))
     guessed: dict[str, str | None] = {}
     for index, item in enumerate(listed or ()):
@@ -115,13 +123,19 @@ def read_suppressions(document: Mapping[str, Any]) -> Suppressions:
             if entry.rule not in guessed:
                 guessed[entry.rule] = near_rule(entry.rule) if len(guessed) < _GUESSED else None
             meant = guessed[entry.rule]
-            hint = "docs/rules.md lists the rules" if meant is None else f"did you mean {quoted(meant)}?"
+            hint = (
+                "docs/rules.md lists the rules"
+                if meant is None
+                else f"did you mean {quoted(meant)}?"
+            )
             message = f"there is no rule {quoted(entry.rule)}"
             faults.append(finding("unknown-rule", message, pointer=pointer, hint=hint))
         else:
             entries.append(entry)
     budget = settings.get("token_budget")
-    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+    if budget is not None and (
+        not isinstance(budget, int) or isinstance(budget, bool) or budget < 1
+    ):
         message = '"token_budget" is a whole number of tokens, at least 1'
         faults.append(finding("unknown-rule", message, pointer=f"{_PLACE}/token_budget"))
     return Suppressions(tuple(entries), tuple(faults))
@@ -132,7 +146,8 @@ def _entry(item: object, pointer: str) -> Suppression | None:
         return Suppression(pointer, item, "", "")
     if not isinstance(item, dict) or not isinstance(item.get("rule"), str):
         return None
-    at, reason = item.get("at"), item.get("reason")
+    at = item.get("at")
+    reason = item.get("reason")
     return Suppression(
         pointer,
         item["rule"],
@@ -143,6 +158,10 @@ def _entry(item: object, pointer: str) -> Suppression | None:
 
 def _unknown_setting(name: str) -> Finding:
     meant = nearest(name, _SETTINGS)
-    hint = f"the settings are {', '.join(_SETTINGS)}" if meant is None else f"did you mean {quoted(meant)}?"
+    hint = (
+        f"the settings are {', '.join(_SETTINGS)}"
+        if meant is None
+        else f"did you mean {quoted(meant)}?"
+    )
     message = f'"x-lint" has no setting {quoted(name)}'
     return finding("unknown-rule", message, pointer=_PLACE + step(name), hint=hint)

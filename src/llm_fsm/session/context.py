@@ -18,7 +18,7 @@ from typing import Any
 
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
-from llm_fsm.definition.json_schema.validator import Shape, compile_shape
+from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
@@ -83,7 +83,7 @@ class Keys:
 
     declared: bool
     """True if the definition has a `context_schema`."""
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, CompiledSchema]
     sources: Mapping[str, str]
     secrets: frozenset[str]
     offered: Mapping[str, Mapping[str, Any]]

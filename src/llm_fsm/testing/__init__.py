@@ -1,12 +1,14 @@
 """Test doubles and helpers for machines, models and stores.
 
-`ScriptedLLM` answers from a list. `serve_scripted` is a real OpenAI-compatible server on the loopback address.
-`play`, `reply`, `calls` and `expect` run a conversation and check its turns. `check_folder` checks definition files,
-`play_suite` runs a file of conversation tests, and `store_suite` is the contract of every store.
+`ScriptedLLM` answers from a list. `serve_scripted` is a real OpenAI-compatible server on the
+loopback address. `play`, `reply`, `calls` and `expect` run a conversation and check its turns.
+`check_folder` checks definition files, `play_suite` runs a file of conversation tests, and
+`store_suite` is the contract of every store.
 
-Inside: `scenarios` reads and plays `*.test.json` files, `generate` makes such files from definitions, `coverage`
-measures what they touch, and `pytest_plugin` collects them for pytest. Open `scenarios/models.py` first.
-Names are imported on first use, because pytest imports this package in every run.
+Inside: `scenarios` reads and plays `*.test.json` files, `generate` makes such files from
+definitions, `coverage` measures what they touch, and `pytest_plugin` collects them for pytest. Open
+`scenarios/models.py` first. Names are imported on first use, because pytest imports this package in
+every run.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _PLACES = {
     "testing.server.server": ("serve_scripted",),
     "testing.store_contract.suite": ("StoreCheck", "store_suite"),
 }
-_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF: dict[str, str] = {}
+for _module, _names in _PLACES.items():
+    _MODULE_OF.update(dict.fromkeys(_names, _module))
 
 __all__ = [
     "FAULTS",

@@ -64,13 +64,18 @@ def reply(target: str, message: str = "", **context_update: Any) -> dict[str, An
         >>> reply("done", "Thank you", name="Ada")["transition"]
         {'target_state': 'done', 'context_update': {'name': 'Ada'}}
     """
-    return {"transition": {"target_state": target, "context_update": context_update}, "message": message}
+    return {
+        "transition": {"target_state": target, "context_update": context_update},
+        "message": message,
+    }
 
 
 def _definition(source: str | Path | Mapping[str, Any] | Definition) -> Definition:
     if isinstance(source, Definition):
         return source
-    return load_dict(source).definition if isinstance(source, Mapping) else load(source)
+    if isinstance(source, Mapping):
+        return load_dict(source).definition
+    return load(source)
 
 
 def play(
@@ -115,10 +120,14 @@ def play(
         >>> play(machine, ["Hi"], replies=[reply("bye", "Hello.")]).states
         ['bye']
     """
-    llm = ScriptedLLM(replies) if model is None else model
+    llm = model
+    if model is None:
+        llm = ScriptedLLM(replies)
 
     async def run() -> Played:
-        async with AsyncMachine(_definition(definition), model=llm, file=name_of(definition), **options) as machine:
+        async with AsyncMachine(
+            _definition(definition), model=llm, file=name_of(definition), **options
+        ) as machine:
             chat = await machine.start(context=context, greet=greet, state=state)
             turns = [await chat.send(message) for message in messages]
             return Played(
@@ -132,7 +141,9 @@ def play(
 
     played = asyncio.run(run())
     if isinstance(llm, ScriptedLLM) and llm.remaining and model is None:
-        raise AssertionError(f"{llm.remaining} of {len(replies)} scripted replies were never asked for")
+        raise AssertionError(
+            f"{llm.remaining} of {len(replies)} scripted replies were never asked for"
+        )
     return played
 
 
@@ -167,7 +178,9 @@ def expect(
         "ended": (ended, turn.ended),
     }
     faults = [
-        f"{name} is {is_!r}, not {wanted!r}" for name, (wanted, is_) in found.items() if wanted not in (None, is_)
+        f"{name} is {is_!r}, not {wanted!r}"
+        for name, (wanted, is_) in found.items()
+        if wanted not in (None, is_)
     ]
     if text is not None and text not in turn.text:
         faults.append(f"text {turn.text!r} does not contain {text!r}")

@@ -1,7 +1,9 @@
-"""Count the elements of a definition that conversations touch: states, transitions, conditions, keys, and so on.
+"""Count the elements of a definition that conversations touch: states, transitions, conditions,
+keys, and so on.
 
-The counts are computed from the events of turns on the compiled machine, as `why` does, so both always agree. Elements
-are named by JSON pointers. Those of a called definition begin with its name and `#`.
+The counts are computed from the events of turns on the compiled machine, as `why` does, so both
+always agree. Elements are named by JSON pointers. Those of a called definition begin with its name
+and `#`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from llm_fsm._json import step, steps
@@ -30,7 +33,9 @@ KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Counts of touches for each element of a definition. A condition counts twice: `…=true` and `…=false`."""
+    """Counts of touches for each element of a definition. A condition counts twice: `…=true` and
+    `…=false`.
+    """
 
     counts: Mapping[Kind, Mapping[str, int]]
 
@@ -40,7 +45,7 @@ class Coverage:
 
     def untouched(self) -> list[str]:
         """Return everything that was never touched."""
-        return [name for kind in KINDS for name in self.missing(kind)]
+        return [*chain.from_iterable(map(self.missing, KINDS))]
 
     def touches(self, name: str) -> bool:
         """Return True if this element was touched."""
@@ -49,14 +54,21 @@ class Coverage:
     def share(self, kind: Kind | None = None) -> float:
         """Return the percentage of elements that were touched; 100 if there are none."""
         kinds = KINDS if kind is None else (kind,)
-        every = [count for name in kinds for count in self.counts[name].values()]
-        return 100.0 * sum(bool(count) for count in every) / len(every) if every else 100.0
+        counts: list[int] = []
+        for name in kinds:
+            counts += self.counts[name].values()
+        if not counts:
+            return 100.0
+        return 100.0 * sum(map(bool, counts)) / len(counts)
 
     def plus(self, other: Coverage) -> Coverage:
         """Add two counts of one definition."""
         return Coverage(
             counts={
-                kind: {name: count + other.counts[kind].get(name, 0) for name, count in self.counts[kind].items()}
+                kind: {
+                    name: count + other.counts[kind].get(name, 0)
+                    for name, count in self.counts[kind].items()
+                }
                 for kind in KINDS
             }
         )
@@ -98,8 +110,11 @@ def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
             for number, _ in enumerate(plan.definition.key_results):
                 yield "key_results", f"{place}/key_results/{number}=passed"
                 yield "key_results", f"{place}/key_results/{number}=failed"
-        shared = {move.pointer: move for plan in flow.states.values() for move in plan.moves}
-        for pointer in sorted(pointer for pointer in shared if pointer.startswith(_SHARED)):
+        shared: dict[str, Move] = {}
+        for plan in flow.states.values():
+            moves = (move for move in plan.moves if move.pointer.startswith(_SHARED))
+            shared.update((move.pointer, move) for move in moves)
+        for pointer in sorted(shared):
             yield from _of_move(name, shared[pointer])
         for pattern in flow.definition.patterns:
             yield "patterns", _named(name, f"{_PATTERNS}{pattern}")
@@ -115,7 +130,9 @@ def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
 
 
 def _named(flow: str, pointer: str) -> str:
-    return f"{flow}#{pointer}" if flow else pointer
+    if flow:
+        return f"{flow}#{pointer}"
+    return pointer
 
 
 @dataclass(slots=True)
@@ -123,7 +140,9 @@ class _Touched:
     """Follows conversations and counts."""
 
     program: CompiledMachine
-    counts: dict[Kind, Counter[str]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
+    counts: dict[Kind, Counter[str]] = field(
+        default_factory=lambda: {kind: Counter() for kind in KINDS}
+    )
 
     def follow(self, events: Iterable[ev.Event]) -> None:
         session = Session(conversation_id="")
@@ -132,7 +151,9 @@ class _Touched:
                 self.before(session, event)
             place = (session.flow, session.state, session.turns_in_state)
             session = apply(session, event)
-            if session.state and (isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)):
+            if session.state and (
+                isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)
+            ):
                 self.counts["states"][self.at(session)] += 1
             if isinstance(event, ev.ContextSet | ev.Started | ev.StateEntered):
                 self.keys(session)
@@ -163,12 +184,16 @@ class _Touched:
                 self.pattern(session, "silence")
 
     def pattern(self, session: Session, name: str) -> None:
-        """Count a pattern that was used, if the running definition or the first one switches it on."""
+        """Count a pattern that was used, if the running definition or the first one switches it
+        on.
+        """
         for place in {session.flow, ""}:
             self.counts["patterns"][_named(place, f"{_PATTERNS}{name}")] += 1
 
     def decided(self, session: Session, taken: str) -> None:
-        """Count the conditions that were evaluated; in states that decide, only up to the move that was made."""
+        """Count the conditions that were evaluated; in states that decide, only up to the move that
+        was made.
+        """
         program = self.program.at(session)
         plan = None if program is None else program.states.get(session.state)
         if plan is None:
@@ -211,17 +236,23 @@ def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
     """Return True if a condition holds; None if only the model can tell."""
     if guard.judged:
         return None
-    return all(has(data, key) for key in guard.keys) and (guard.rule is None or test(guard.rule, data).holds)
+    return all(has(data, key) for key in guard.keys) and (
+        guard.rule is None or test(guard.rule, data).holds
+    )
 
 
 def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Map each name of the definition itself to the states of a shortest conversation that would touch it."""
+    """Map each name of the definition itself to the states of a shortest conversation that would
+    touch it.
+    """
     graph = {
         state_id: [*(move.target for move in plan.moves), *_by_itself(plan.definition)]
         for state_id, plan in program.states.items()
     }
     tree = search_tree(graph, program.definition.initial_state)
-    targets = {move.pointer: move.target for plan in program.states.values() for move in plan.moves}
+    targets: dict[str, str] = {}
+    for plan in program.states.values():
+        targets.update((move.pointer, move.target) for move in plan.moves)
     offering: dict[str, str] = {}
     for state_id in sorted(tree, key=lambda name: len(path_in(tree, name))):
         for move in program.states[state_id].moves:
@@ -238,9 +269,17 @@ def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str,
             [_, state_id, *rest] = steps(name.split(" ", 1)[0])
             way = path_in(tree, state_id)
             state = program.states[state_id].definition
-            found[name] = (*way, str(getattr(state, rest[0]))) if rest and rest[0].startswith("on_") and way else way
+            found[name] = (
+                (*way, str(getattr(state, rest[0])))
+                if rest and rest[0].startswith("on_") and way
+                else way
+            )
     return found
 
 
 def _by_itself(state: State) -> list[str]:
-    return [target for target in (state.on_timeout, state.on_exhausted) if target not in (None, "raise", "continue")]
+    return [
+        target
+        for target in (state.on_timeout, state.on_exhausted)
+        if target not in (None, "raise", "continue")
+    ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.errors import Finding
-from llm_fsm.lint.config import Config, FailOn
+from llm_fsm.lint.config import FailOn, LintConfig
 from llm_fsm.lint.report.formats import text
 
 
@@ -33,20 +33,25 @@ def check_folder(
         The findings below that level.
 
     Raises:
-        AssertionError: A finding is at or above `fail_on`, a file is no definition, or the folder has none.
+        AssertionError: A finding is at or above `fail_on`, a file is no definition, or the folder
+            has none.
         ConfigError: There is no such rule.
 
     Example:
         >>> def test_definitions():
         ...     check_folder("bots", fail_on="warning")
     """
-    config = Config().over(select=select, ignore=ignore, fail_on=fail_on)
+    config = LintConfig().over(select=select, ignore=ignore, fail_on=fail_on)
     try:
         files = list(definitions(os.fspath(path)))
     except NoDefinitionError as error:
         raise AssertionError(str(error)) from error
-    findings = [found for file in files for found in check(file, token_budget=token_budget) if config.keeps(found)]
+    findings: list[Finding] = []
+    for file in files:
+        findings += filter(config.keeps, check(file, token_budget=token_budget))
     if any(config.fails(found) for found in findings):
-        count = f"{len(findings)} findings in {len(files)} files" if len(findings) > 1 else "1 finding"
+        count = "1 finding"
+        if len(findings) > 1:
+            count = f"{len(findings)} findings in {len(files)} files"
         raise AssertionError(f"{count}:\n{text(findings, files)}")
     return findings

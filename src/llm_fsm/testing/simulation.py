@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from llm_fsm.conditions.coercion import truthy
@@ -39,7 +40,8 @@ The conversation: {transcript}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encounter:
-    """One conversation with a simulated user. `reason`: the reason for the result; `said`: (user, assistant) pairs.
+    """One conversation with a simulated user. `reason`: the reason for the result; `said`: (user,
+    assistant) pairs.
 
     `broken`: an error ended it, so that it does not count for the machine.
     """
@@ -80,9 +82,16 @@ class Rate:
 
 
 async def simulate(
-    loaded: LoadedCases, bot: LLM, human: LLM, times: int, *, users: Sequence[User] | None, host: CaseHost | None
+    loaded: LoadedCases,
+    bot: LLM,
+    human: LLM,
+    times: int,
+    *,
+    users: Sequence[User] | None,
+    host: CaseHost | None,
 ) -> tuple[Rate, ...]:
-    """Let each user of a file talk to its machine this many times. `human` plays the users and judges.
+    """Let each user of a file talk to its machine this many times. `human` plays the users and
+    judges.
 
     The file gives tools, functions, handlers, context and time; `host` gives the rest.
     """
@@ -96,8 +105,13 @@ async def simulate(
             for run in range(times):
                 machine = player.prepared(setup)
                 machine.llm = bot
-                begun = {"context": {**setup["context"], **user.context} or None, "state": user.state or setup["state"]}
-                met.append(await _Meeting(machine, user, human).held(name, f"{number}-{run}", begun))
+                begun = {
+                    "context": {**setup["context"], **user.context} or None,
+                    "state": user.state or setup["state"],
+                }
+                met.append(
+                    await _Meeting(machine, user, human).held(name, f"{number}-{run}", begun)
+                )
             rates.append(Rate(user=name, encounters=tuple(met)))
         return tuple(rates)
     finally:
@@ -125,9 +139,13 @@ class _Meeting:
             reached, reason = await _judged(self._user, chat, self._human, self._said)
             reason = f"{reason}; {end}" if end and not reached else reason
         except (LLMFSMError, ValueError) as error:
-            reached, reason, broken = False, f"{type(error).__name__}: {error}", True
+            reached = False
+            reason = f"{type(error).__name__}: {error}"
+            broken = True
         secrets = set() if chat is None else await self._secrets(chat)
-        said = tuple((masked(mine, secrets), masked(theirs, secrets)) for mine, theirs in self._said)
+        said = tuple(
+            (masked(mine, secrets), masked(theirs, secrets)) for mine, theirs in self._said
+        )
         return Encounter(
             user=name,
             reached=reached,
@@ -142,7 +160,9 @@ class _Meeting:
         )
 
     async def _talk(self, chat: AsyncConversation) -> str:
-        """Talk until the user or the machine ends it. Return the user's reason, or nothing if the machine ended it."""
+        """Talk until the user or the machine ends it. Return the user's reason, or nothing if the
+        machine ended it.
+        """
         while not chat.ended:
             if len(self._said) >= self._user.max_turns:
                 return f"the user gave up after max_turns, {self._user.max_turns}"
@@ -157,7 +177,7 @@ class _Meeting:
         return ""
 
     async def _secrets(self, chat: AsyncConversation) -> set[str]:
-        events = [event for turn in await chat.turns() for event in turn.events]
+        events = [*chain.from_iterable(turn.events for turn in await chat.turns())]
         found = secret_samples(self._machine.program, [chat.context], events)
         return {text for text in found if len(text) > 1}
 
@@ -169,14 +189,19 @@ async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str
         ModelError: The model failed.
     """
     system = _PLAY.format(persona=_quoted(user.persona), goal=_quoted(user.goal), over=OVER)
-    messages = [LLMMessage("system", system), LLMMessage("user", greeting or "(The chat is open. You begin.)")]
+    messages = [
+        LLMMessage("system", system),
+        LLMMessage("user", greeting or "(The chat is open. You begin.)"),
+    ]
     for mine, theirs in said:
         messages += [LLMMessage("assistant", mine), LLMMessage("user", theirs or "(no words)")]
     reply = await human.complete(LLMRequest(messages=tuple(messages), timeout=60.0))
     return reply.text.strip()
 
 
-async def _judged(user: User, chat: AsyncConversation, human: LLM, said: Sequence[tuple[str, str]]) -> tuple[bool, str]:
+async def _judged(
+    user: User, chat: AsyncConversation, human: LLM, said: Sequence[tuple[str, str]]
+) -> tuple[bool, str]:
     """Return True if the goal was reached: by the rule, and by the judge if there is one."""
     if user.success is not None:
         data = {**chat.data(), "ended": chat.ended, "turns": len(said)}
@@ -188,7 +213,10 @@ async def _judged(user: User, chat: AsyncConversation, human: LLM, said: Sequenc
     if user.judge is None:
         if user.success is not None:
             return True, "the success rule holds"
-        return chat.ended, "the conversation is over" if chat.ended else "the conversation did not end"
+        return (
+            chat.ended,
+            "the conversation is over" if chat.ended else "the conversation did not end",
+        )
     transcript = [{"user": mine, "assistant": theirs} for mine, theirs in said]
     text = _JUDGE.format(criterion=_quoted(user.judge), transcript=_quoted(transcript))
     try:

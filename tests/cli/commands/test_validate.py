@@ -15,7 +15,7 @@ import cli_command
 from cli_command import Desk, desk
 from llm_fsm.cli.commands.validate import code, summary
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.config import Config, FailOn
+from llm_fsm.lint.config import FailOn, LintConfig
 
 __all__ = ["desk"]
 
@@ -53,7 +53,7 @@ def found(level: Level, finding_code: str = "F101", name: str = "unknown-target"
 def test_the_exit_code_follows_the_worst_finding(
     findings: list[Finding], fail_on: FailOn, expected: int
 ) -> None:
-    assert code(findings, Config(fail_on=fail_on)) == expected
+    assert code(findings, LintConfig(fail_on=fail_on)) == expected
 
 
 @pytest.mark.parametrize(

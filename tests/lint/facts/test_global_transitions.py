@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lint_cases import Written, to, when
-from llm_fsm.lint.document import Document, GlobalTransitions, Placed
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.transitions import taken
+from llm_fsm.lint.graph import GlobalTransitions, arcs_from, graph_of
 
 STATES = ("a", "b", "c")
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(STATES)), max_size=5)
@@ -33,10 +34,10 @@ def test_items_stand_in_order_of_priority_and_what_leads_to_the_state_itself_is_
 
 def test_a_state_has_the_global_transitions_that_do_not_lead_to_it_after_its_own() -> None:
     known = document({"a": [to("b")], "b": [to("c")]}, [to("a"), to("c", priority=1)])
-    assert [(arc.source, arc.target) for arc in known.arcs_from["a"]] == [("a", "c"), ("a", "b")]
-    assert [(arc.source, arc.target) for arc in known.arcs_from["b"]] == [("b", "c"), ("b", "c"), ("b", "a")]
-    assert known.arcs_from["c"] == ()  # without transitions of its own it ends the conversation
-    assert known.graph == {"a": ("c", "b"), "b": ("c", "a"), "c": ()}
+    assert [(arc.source, arc.target) for arc in arcs_from(known)["a"]] == [("a", "c"), ("a", "b")]
+    assert [(arc.source, arc.target) for arc in arcs_from(known)["b"]] == [("b", "c"), ("b", "c"), ("b", "a")]
+    assert arcs_from(known)["c"] == ()  # without transitions of its own it ends the conversation
+    assert graph_of(known) == {"a": ("c", "b"), "b": ("c", "a"), "c": ()}
 
 
 @pytest.mark.parametrize(

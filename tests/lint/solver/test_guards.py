@@ -12,7 +12,7 @@ from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.conditions.compiler import test as holds_for
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.lint.facts.schema_parts import unfolds
-from llm_fsm.lint.solver.cases import ANY, Case, Effort, both, contexts
+from llm_fsm.lint.solver.cases import ANY, Conjunction, Effort, both, contexts
 from llm_fsm.lint.solver.guards import guard_of
 from llm_fsm.lint.solver.outcomes import split
 from llm_fsm.lint.solver.value_sets import EVERYTHING, SET, UNSET, ValueSet, domain, points
@@ -279,7 +279,7 @@ def split_of(rule: Any, values: ValueSet) -> tuple[ValueSet, ValueSet]:
 
 
 def test_reasoning_beyond_its_effort_cannot_tell() -> None:
-    cases = (Case({"k": points(range(50))}, {}), Case({"k": points(["a", "b"])}, {}))
+    cases = (Conjunction({"k": points(range(50))}, {}), Conjunction({"k": points(["a", "b"])}, {}))
     effort = Effort(400)
     assert both(cases, cases, effort) is not None
     assert both(cases, cases, effort) is None

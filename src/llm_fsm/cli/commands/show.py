@@ -48,7 +48,7 @@ _PAUSE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawingOptions:
+class Wish:
     """The drawing that is asked for, and its form."""
 
     file: str
@@ -112,7 +112,7 @@ def show(
     if (file is None) == (fsm is None):
         raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
     suffix = os.path.splitext(output)[1].lower() if output else ""
-    wish = DrawingOptions(
+    wish = Wish(
         file=file_of(file or fsm or ""),
         form=form or SUFFIXES.get(suffix, "text"),
         details=Details(conditions=conditions, keys=keys, tools=tools),
@@ -134,7 +134,7 @@ def show(
     _watch(wish)
 
 
-def draw(wish: DrawingOptions) -> int:
+def draw(wish: Wish) -> int:
     """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
     document = documents.read_document(wish.file)
     picture = extract(document.value, wish.details)
@@ -226,7 +226,7 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
     console.err(*map(str, findings), wrapped=True)
 
 
-def _watch(wish: DrawingOptions) -> None:
+def _watch(wish: Wish) -> None:
     """Draw now and at each change of the file's time or size; print a fault and go on."""
     seen: tuple[int, int] | None = None
     while True:

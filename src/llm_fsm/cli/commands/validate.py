@@ -21,7 +21,7 @@ from llm_fsm.documents.check import check, check_data
 from llm_fsm.documents.discovery import NoDefinitionError, definitions, file_of, settings_file
 from llm_fsm.documents.files import MAX_BYTES, read
 from llm_fsm.errors import DefinitionError, Finding
-from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
+from llm_fsm.lint.config import FAIL_ON, LEVELS, ConfigError, FailOn, LintConfig, parse
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, statistics
 
@@ -29,11 +29,11 @@ STDIN = "<stdin>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationOptions:
+class Wish:
     """The check that is asked for, and the use of its findings. `root`: the folder that settings belong to."""
 
     paths: tuple[str, ...]
-    config: Config
+    config: LintConfig
     root: str
     stdin_name: str = STDIN
     fix: bool = False
@@ -117,7 +117,7 @@ def validate(
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
     paths = tuple(file_of(path) for path in paths)
-    wish = ValidationOptions(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
     files: list[str] = []
     findings: list[Finding] = []
     for file, found in _checked(wish):
@@ -142,7 +142,7 @@ def validate(
     context.exit(code(findings, config))
 
 
-def code(findings: Iterable[Finding], config: Config) -> int:
+def code(findings: Iterable[Finding], config: LintConfig) -> int:
     """The exit code for what was found. Findings of the family E mean that there is no definition to judge."""
     found = tuple(findings)
     if any(finding.name == exits.UNREADABLE for finding in found):
@@ -160,17 +160,17 @@ def summary(files: int, findings: Sequence[Finding]) -> str:
     return ", ".join(parts)
 
 
-def settings(start: str) -> tuple[Config, str]:
+def settings(start: str) -> tuple[LintConfig, str]:
     """The settings of the nearest pyproject.toml, and its folder. Raises Failure for settings that are wrong."""
     path = settings_file(start)
     if path is None:
-        return Config(), os.path.abspath(start)
+        return LintConfig(), os.path.abspath(start)
     try:
         with open(path, encoding="utf-8") as stream:
             found = parse(stream.read())
     except (ConfigError, UnicodeDecodeError) as error:
         raise exits.Failure(f"{path}: {error}") from error
-    return found or Config(), os.path.dirname(path)
+    return found or LintConfig(), os.path.dirname(path)
 
 
 def _words(options: Iterable[str]) -> list[str]:
@@ -200,7 +200,7 @@ def _give(report: str, output: str | None) -> None:
         console.text(report)
 
 
-def _text_of(wish: ValidationOptions, file: str) -> str | None:
+def _text_of(wish: Wish, file: str) -> str | None:
     """Return the text of a file; None for one that cannot be read, and for standard input."""
     try:
         return None if file == wish.stdin_name else read(file)
@@ -208,7 +208,7 @@ def _text_of(wish: ValidationOptions, file: str) -> str | None:
         return None
 
 
-def _checked(wish: ValidationOptions) -> Iterator[tuple[str, list[Finding]]]:
+def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
     """Each file that the paths stand for, once, with the findings that are reported."""
     seen: set[str] = set()
     for path in wish.paths:
@@ -225,12 +225,12 @@ def _checked(wish: ValidationOptions) -> Iterator[tuple[str, list[Finding]]]:
             yield path, [replace(finding(exits.UNREADABLE, message), file=path)]
 
 
-def _kept(wish: ValidationOptions, file: str, findings: Iterable[Finding]) -> list[Finding]:
+def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:
     place = os.path.relpath(file, wish.root).replace(os.sep, "/") if wish.config.per_file_ignores else file
     return [found for found in findings if wish.config.keeps(found, place)]
 
 
-def _check_file(wish: ValidationOptions, file: str) -> list[Finding]:
+def _check_file(wish: Wish, file: str) -> list[Finding]:
     found = check(file, token_budget=wish.config.token_budget)
     if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
         return found
@@ -241,7 +241,7 @@ def _check_file(wish: ValidationOptions, file: str) -> list[Finding]:
     return check(file, token_budget=wish.config.token_budget)
 
 
-def _check_stdin(wish: ValidationOptions) -> list[Finding]:
+def _check_stdin(wish: Wish) -> list[Finding]:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
     found = check_data(data, file=wish.stdin_name, token_budget=wish.config.token_budget)
     if wish.diff and not any(one.code.startswith("E") for one in found):
@@ -249,7 +249,7 @@ def _check_stdin(wish: ValidationOptions) -> list[Finding]:
     return found
 
 
-def _mended(wish: ValidationOptions, file: str, data: bytes, *, write: bool) -> bool:
+def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
     from llm_fsm.lint.fix.fixes import fix
@@ -268,7 +268,7 @@ def _mended(wish: ValidationOptions, file: str, data: bytes, *, write: bool) -> 
     return True
 
 
-def _judged(wish: ValidationOptions, file: str, text: str) -> list[Finding]:
+def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
     """Return the findings that are reported; mending goes by these alone."""
     findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
     return _kept(wish, file, findings)

@@ -1,7 +1,7 @@
 """Convert documents of other systems to the form of a definition, before anything else reads them.
 
-There are two forms. In workflows of version 2.0, tasks prove their work and transitions are in one table at the top.
-The others are plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
+There are two forms. In workflows of version 2.0, tasks prove their work and transitions are in one
+table at the top. The others are plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from llm_fsm.definition.compat.legacy import Ledger
 from llm_fsm.definition.names import STATE_ID_PATTERN
 
 _EDITOR_KEYS = ("position", "x", "y", "width", "height", "color", "ui", "layout")
-_TASK_KEYS = frozenset({"objective", "key_results", "max_retries", "is_initial", "is_final", "execute"})
+_TASK_KEYS = frozenset(
+    {"objective", "key_results", "max_retries", "is_initial", "is_final", "execute"}
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
 
 
 def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
-    """Rewrite a document of another system in place, and leave our own unchanged. `stem`: a name for it."""
+    """Rewrite a document of another system in place, and leave our own unchanged. `stem`: a name
+    for it.
+    """
     if _is_workflow(document):
         _workflow(document, ledger, stem)
     elif _is_table(document):
@@ -27,9 +31,15 @@ def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
 
 
 def _is_workflow(document: dict[str, Any]) -> bool:
-    """Return true for a workflow, which lists its states or has their transitions in one table at the top."""
+    """Return true for a workflow, which lists its states or has their transitions in one table at
+    the top.
+    """
     states = document.get("states")
-    rows = states if isinstance(states, list) else list(states.values()) if isinstance(states, dict) else []
+    rows: list[Any] = []
+    if isinstance(states, list):
+        rows = states
+    elif isinstance(states, dict):
+        rows = list(states.values())
     if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
         return False
     tabled = isinstance(document.get("transitions"), dict)
@@ -53,9 +63,10 @@ def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
     ends = document.pop("terminal_states", None) or []
     document["states"] = {name: _row(name, value, ledger) for name, value in states.items()}
     ledger.note("older-form", "lists of next states are read as states with transitions", "/states")
-    named = {
-        one for value in states.values() if isinstance(value, list) for one in value if isinstance(one, str)
-    }
+    named: set[str] = set()
+    for value in states.values():
+        if isinstance(value, list):
+            named.update(one for one in value if isinstance(one, str))
     for index, end in enumerate(ends if isinstance(ends, list) else [ends]):
         if isinstance(end, str) and end in named:
             document["states"].setdefault(end, {})
@@ -70,12 +81,16 @@ def _row(name: str, value: Any, ledger: Ledger) -> Any:
     ledger.origins[place + "/transitions"] = place
     for index in range(len(value)):
         ledger.origins[f"{place}/transitions/{index}/target_state"] = f"{place}/{index}"
-    return {"transitions": [{"target_state": one} if isinstance(one, str) else one for one in value]}
+    return {
+        "transitions": [{"target_state": one} if isinstance(one, str) else one for one in value]
+    }
 
 
 def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> None:
     """Make a terminal state final, also one that has transitions."""
-    state = states.get(name) if isinstance(name, str) else None
+    state = None
+    if isinstance(name, str):
+        state = states.get(name)
     if not isinstance(state, dict):
         ledger.note("not-mapped", "a terminal state that is not among the states", pointer)
     elif state.get("transitions"):
@@ -121,7 +136,9 @@ def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
     for index, row in enumerate(states):
         name = row.get("name", row.get("id"))
         if not isinstance(name, str) or name in rows:
-            what = "a second state of this name" if isinstance(name, str) else "a state without a name"
+            what = "a state without a name"
+            if isinstance(name, str):
+                what = "a second state of this name"
             ledger.note("not-mapped", what, f"/states/{index}")
             return None
         rows[name] = row
@@ -130,26 +147,40 @@ def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
 
 
 def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
-    """Map the name of a workflow's state to a state id, because names may have blanks and ids may not."""
+    """Map the name of a workflow's state to a state id, because names may have blanks and ids may
+    not.
+    """
     ids = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
     taken = set(ids)
     for name in names:
         if name in ids:
             continue
         short = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
-        stem = f"state_{short}" if short[0].isdigit() else short
-        unique, number = stem, 2
+        stem = short
+        if short[0].isdigit():
+            stem = f"state_{short}"
+        unique = stem
+        number = 2
         while unique in taken:
-            unique, number = f"{stem}_{number}", number + 1
+            unique = f"{stem}_{number}"
+            number += 1
         taken.add(unique)
         ids[name] = unique
         ledger.moved("/states" + step(unique), "/states" + step(name))
-        ledger.note("older-form", f'state "{name[:80]}" is called "{unique}"', "/states" + step(unique))
+        ledger.note(
+            "older-form", f'state "{name[:80]}" is called "{unique}"', "/states" + step(unique)
+        )
     return ids
 
 
-def _task(row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    state = {key: value for key, value in row.items() if key not in ("name", "id", "is_initial", "is_final")}
+def _task(
+    row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledger
+) -> dict[str, Any]:
+    state = {
+        key: value
+        for key, value in row.items()
+        if key not in ("name", "id", "is_initial", "is_final")
+    }
     state.setdefault("kind", "task")
     for key in _EDITOR_KEYS:
         if state.pop(key, None) is not None:
@@ -159,14 +190,18 @@ def _task(row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledg
     results = state.get("key_results")
     if isinstance(results, list):
         place = pointer + "/key_results"
-        state["key_results"] = [_key_result(one, place, index, ledger) for index, one in enumerate(results)]
+        state["key_results"] = [
+            _key_result(one, place, index, ledger) for index, one in enumerate(results)
+        ]
     if row.get("is_final") is True:
         state["transitions"] = None
     return state
 
 
 def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
-    """Convert tools given by name, or by an object with a name, to tools that the host registers."""
+    """Convert tools given by name, or by an object with a name, to tools that the host
+    registers.
+    """
     listed = state.get("tools")
     if not isinstance(listed, list):
         return
@@ -182,7 +217,9 @@ def _execute(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
     if execute is None or (isinstance(execute, str) and _NAME.fullmatch(execute)):
         return
     del state["execute"]
-    hint = "register a function and give its name; without one the task runs the model with its tools"
+    hint = (
+        "register a function and give its name; without one the task runs the model with its tools"
+    )
     ledger.note("not-mapped", '"execute" is not the name of a function', pointer + "/execute", hint)
 
 
@@ -206,7 +243,9 @@ def _key_result(value: Any, place: str, index: int, ledger: Ledger) -> Any:
     return result
 
 
-def _routes(states: dict[str, Any], table: dict[str, Any], ids: dict[str, str], ledger: Ledger) -> None:
+def _routes(
+    states: dict[str, Any], table: dict[str, Any], ids: dict[str, str], ledger: Ledger
+) -> None:
     """Map the table of transitions, state by state."""
     for name, target in table.items():
         place = "/transitions" + step(name)
@@ -233,7 +272,9 @@ def _route(target: Any, base: str, place: str, ids: dict[str, str], ledger: Ledg
     if isinstance(target, list):
         for index in range(len(target)):
             ledger.origins[f"{base}/{index}/target_state"] = f"{place}/{index}"
-        return [{"target_state": ids.get(one, one)} if isinstance(one, str) else one for one in target]
+        return [
+            {"target_state": ids.get(one, one)} if isinstance(one, str) else one for one in target
+        ]
     if not isinstance(target, dict):
         return target
     branches: list[Any] = []
@@ -244,5 +285,7 @@ def _route(target: Any, base: str, place: str, ids: dict[str, str], ledger: Ledg
             continue
         ledger.origins[f"{base}/{len(branches)}"] = place + step(label)
         ledger.origins[f"{base}/{len(branches)}/target_state"] = place + step(label)
-        branches.append({"target_state": ids.get(to, to) if isinstance(to, str) else to, "on": label})
+        branches.append(
+            {"target_state": ids.get(to, to) if isinstance(to, str) else to, "on": label}
+        )
     return branches

@@ -1,7 +1,7 @@
 """Convert older forms of a definition to today's form, and report mapped and lost parts.
 
-This module reads states as a list and the keys of versions 3 and 4 of the JSON runtime. `foreign` converts documents of
-other systems. The author's document is never changed.
+This module reads states as a list and the keys of versions 3 and 4 of the JSON runtime. `foreign`
+converts documents of other systems. The author's document is never changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Notes = dict[tuple[str, str, str | None], list[str]]
 
 
 class Upgraded(NamedTuple):
-    """A document in today's form. `origins`: new pointer to the pointer in the document as written."""
+    """A document in today's form. `origins`: new pointer to the pointer in the document as
+    written.
+    """
 
     document: dict[str, Any]
     findings: tuple[Finding, ...]
@@ -49,11 +51,15 @@ class Ledger(NamedTuple):
     notes: Notes
 
     def moved(self, now: str, written: str) -> None:
-        """Record that the value at `now` was written at `written` (a pointer of the new document)."""
+        """Record that the value at `now` was written at `written` (a pointer of the new
+        document).
+        """
         self.origins[now] = _origin(self.origins, written)
 
     def note(self, name: str, message: str, pointer: str, hint: str | None = None) -> None:
-        """Add a note on a place of the new document. The same note on other places is only counted."""
+        """Add a note on a place of the new document. The same note on other places is only
+        counted.
+        """
         self.notes.setdefault((name, message, hint), []).append(_origin(self.origins, pointer))
 
     def findings(self) -> tuple[Finding, ...]:
@@ -61,13 +67,17 @@ class Ledger(NamedTuple):
         found = []
         for (name, message, hint), places in self.notes.items():
             more = len(places) - 1
-            counted = f"{message} (and in {more} more place{'s' if more > 1 else ''})" if more else message
+            counted = message
+            if more:
+                counted += f" (and in {more} more place{'s' if more > 1 else ''})"
             found.append(finding(name, counted, pointer=places[0], hint=hint))
         return tuple(found)
 
 
 _NO_EFFECT = "it has no effect here"
-_MODEL_PICKS = 'here the model picks one of the open transitions; "auto": true takes one without asking'
+_MODEL_PICKS = (
+    'here the model picks one of the open transitions; "auto": true takes one without asking'
+)
 _BY_SCHEMA = 'describe the key in "context_schema" instead'
 
 _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -75,7 +85,10 @@ _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "metadata": ("no-effect", _NO_EFFECT),
         "transition_evaluation": ("no-effect", _MODEL_PICKS),
         "transition_evaluation_mode": ("no-effect", _MODEL_PICKS),
-        "function_handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
+        "function_handlers": (
+            "not-mapped",
+            "handlers are registered by the program that runs the machine",
+        ),
         "handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
         "use_classification": ("no-effect", _MODEL_PICKS),
     },
@@ -107,7 +120,9 @@ _ENDINGS = frozenset({"final", "terminal", "end"})
 _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
 
 
-def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
+def upgrade(
+    document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]
+) -> Upgraded:
     """Return a document in today's form; `rewrite` first converts documents of other systems."""
     ledger = Ledger({}, {})
     now = dict(document)
@@ -121,13 +136,17 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
         ledger.note("older-form", "a number as version is read as text", "/version")
     states = now.get("states")
     if isinstance(states, dict):
-        now["states"] = {key: _state(state, "/states" + step(key), ledger) for key, state in states.items()}
+        now["states"] = {
+            key: _state(state, "/states" + step(key), ledger) for key, state in states.items()
+        }
     _transitions(now, "global_transitions", "", ledger)
     return Upgraded(now, ledger.findings(), ledger.origins)
 
 
 def _references(document: dict[str, Any], ledger: Ledger) -> None:
-    """Redirect references to `definitions`, the old name of `$defs`, and between keys, to `$defs`."""
+    """Redirect references to `definitions`, the old name of `$defs`, and between keys, to
+    `$defs`.
+    """
     schema = document.get("context_schema")
     if not isinstance(schema, dict):
         return
@@ -148,11 +167,15 @@ def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
         name = state if isinstance(state, str) else None
         key = "id"
         if isinstance(state, dict):
-            key = "id" if isinstance(state.get("id"), str) else "name"
+            key = "name"
+            if isinstance(state.get("id"), str):
+                key = "id"
             name = state.get(key)
         if not isinstance(name, str) or name in named:
             what = "has no id" if name is None else "has the id of another, or one that is no text"
-            ledger.note("not-mapped", f"the states are a list, and this one {what}", f"/states/{index}")
+            ledger.note(
+                "not-mapped", f"the states are a list, and this one {what}", f"/states/{index}"
+            )
             return
         named[name] = {} if isinstance(state, str) else {k: v for k, v in state.items() if k != key}
         ledger.origins["/states" + step(name)] = f"/states/{index}"
@@ -163,7 +186,9 @@ def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
 def _drop_unused(place: str, value: dict[str, Any], pointer: str, ledger: Ledger) -> None:
     for key, (name, reason) in _UNUSED[place].items():
         if value.pop(key, None) is not None:
-            ledger.note(name, f'"{key}" of an earlier version is not used', pointer + step(key), reason)
+            ledger.note(
+                name, f'"{key}" of an earlier version is not used', pointer + step(key), reason
+            )
 
 
 def _state(value: Any, pointer: str, ledger: Ledger) -> Any:
@@ -194,7 +219,9 @@ def _merge_text(value: dict[str, Any], old: str, new: str, pointer: str, ledger:
 
 
 def _lines(text: Any) -> list[Any]:
-    return text if isinstance(text, list) else [text]
+    if isinstance(text, list):
+        return text
+    return [text]
 
 
 def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
@@ -217,7 +244,9 @@ def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
 
 
 def _ending(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
-    """Convert `is_terminal`, `is_final` and `state_type` to the kind `final` if the state leads nowhere."""
+    """Convert `is_terminal`, `is_final` and `state_type` to the kind `final` if the state leads
+    nowhere.
+    """
     for key in ("is_terminal", "is_final", "terminal", "final", "state_type"):
         value = state.pop(key, None)
         if value is None or value is False:
@@ -237,14 +266,18 @@ _SPOKEN = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)
 
 
 def _said(item: Any) -> Any:
-    """Return one message of an example in today's form, {"user": text}; unchanged if it is not recognised."""
+    """Return one message of an example in today's form, {"user": text}; unchanged if it is not
+    recognised.
+    """
     if isinstance(item, str):
         spoken = _SPOKEN.fullmatch(item)
         if spoken is None:
             return item
         speaker = spoken[1].lower()
         return {_SPEAKERS.get(speaker, speaker): spoken[2]}
-    role = item.get("role") if isinstance(item, dict) else None
+    role = None
+    if isinstance(item, dict):
+        role = item.get("role")
     if isinstance(role, list) and all(isinstance(line, str) for line in role):
         role = "\n".join(role)  # a text may be a list of lines
     if isinstance(role, str) and role.strip():
@@ -265,15 +298,23 @@ def _dialogue(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
     messages = [_said(item) for item in dialogue]
     if messages != state["example_dialogue"]:
         state["example_dialogue"] = messages
-        ledger.note("older-form", 'messages are read as {"role": "text"}', pointer + "/example_dialogue")
+        ledger.note(
+            "older-form", 'messages are read as {"role": "text"}', pointer + "/example_dialogue"
+        )
 
 
 def _transitions(owner: dict[str, Any], key: str, pointer: str, ledger: Ledger) -> None:
     value = owner.get(key)
     place = pointer + step(key)
-    if isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("target_state"), str)):
+    if isinstance(value, str) or (
+        isinstance(value, dict) and isinstance(value.get("target_state"), str)
+    ):
         if isinstance(value, dict):
-            ledger.note("older-form", "an object in place of a list is read as the one transition in it", place)
+            ledger.note(
+                "older-form",
+                "an object in place of a list is read as the one transition in it",
+                place,
+            )
         value = [value]
         ledger.moved(place + "/0", place)
     if not isinstance(value, list):
@@ -291,7 +332,9 @@ def _transition(value: Any, pointer: str, ledger: Ledger) -> Any:
     transition = dict(value)
     if "llm_description" in transition:
         _merge_text(transition, "llm_description", "description", pointer, ledger)
-        ledger.note("older-form", '"llm_description" is read as "description"', pointer + "/llm_description")
+        ledger.note(
+            "older-form", '"llm_description" is read as "description"', pointer + "/llm_description"
+        )
     _drop_unused("transition", transition, pointer, ledger)
     _conditions(transition, pointer, ledger)
     return transition
@@ -319,7 +362,9 @@ def _conditions(transition: dict[str, Any], pointer: str, ledger: Ledger) -> Non
 def _condition(value: Any, pointer: str, ledger: Ledger) -> Any:
     if isinstance(value, str):
         ledger.moved(pointer + "/description", pointer)
-        ledger.note("older-form", "a text in place of a condition is read as its description", pointer)
+        ledger.note(
+            "older-form", "a text in place of a condition is read as its description", pointer
+        )
         return {"description": value}
     if not isinstance(value, dict):
         return value

@@ -1,7 +1,7 @@
 """Simplify JSON Schemas: replace references, and reduce unions to one type or a list of values.
 
-Programs that make schemas write an enum as a reference, and an optional value as a union with null. A model reads the
-simple form better, and strict modes take it.
+Programs that make schemas write an enum as a reference, and an optional value as a union with null.
+A model reads the simple form better, and strict modes take it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ _NULL = {"type": "null"}
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Keywords that restrict no value."""
 _IMPLIED = {"object": ("properties",), "array": ("items",), "string": ("format",)}
-"""Types that other keywords imply. A pattern does not, because one of digits would look like a number's."""
+"""Types that other keywords imply. A pattern does not, because one of digits would look like a
+number's.
+"""
 
 
 def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
     """Simplify the schema of a key; `defs` is the target of `#/$defs/…`.
 
-    It accepts the same values, except null, which is no value of a key. A schema that is too large or too deep is
-    unchanged.
+    It accepts the same values, except null, which is no value of a key. A schema that is too large
+    or too deep is unchanged.
     """
     try:
         flat = flattened({"$defs": defs, **schema})
@@ -49,9 +51,12 @@ def lean(schema: Any) -> Any:
     """Return a schema without the types that its values, parts or format imply."""
     if not isinstance(schema, dict):
         return schema
-    found, kind = mapped(schema, lean), schema.get("type")
+    found = mapped(schema, lean)
+    kind = schema.get("type")
     told = _IMPLIED.get(kind, ()) if isinstance(kind, str) else ()
-    return {word: value for word, value in found.items() if word != "type"} if _tells(found, told) else found
+    if _tells(found, told):
+        return {word: value for word, value in found.items() if word != "type"}
+    return found
 
 
 def _tells(schema: Mapping[str, Any], told: tuple[str, ...]) -> bool:
@@ -72,8 +77,13 @@ def _plain(node: Any) -> Any:
 
 def _untitled(schema: Any, name: str) -> Any:
     """Return the schema of a member, without a title that only repeats its name."""
-    title = schema.get("title") if isinstance(schema, dict) else None
-    if not isinstance(title, str) or "".join(title.split()).casefold() != name.replace("_", "").casefold():
+    title = None
+    if isinstance(schema, dict):
+        title = schema.get("title")
+    if (
+        not isinstance(title, str)
+        or "".join(title.split()).casefold() != name.replace("_", "").casefold()
+    ):
         return schema
     return {word: value for word, value in schema.items() if word != "title"}
 
@@ -87,19 +97,32 @@ def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
     some = options if word == "allOf" else [option for option in options if option != _NULL]
     if len(some) == 1 and not (some[0].keys() & rest.keys()) - _NOTES:
         one = {**some[0], **rest}
-        return one if len(options) == 1 else _or_null(one, node)
-    if word != "allOf" and len(some) > 1 and "enum" not in rest and all(_is_value(option) for option in some):
+        if len(options) == 1:
+            return one
+        return _or_null(one, node)
+    if (
+        word != "allOf"
+        and len(some) > 1
+        and "enum" not in rest
+        and all(_is_value(option) for option in some)
+    ):
         values = [option["const"] for option in some]
-        if len(options) == len(some) and all(value not in values[:place] for place, value in enumerate(values)):
+        if len(options) == len(some) and all(
+            value not in values[:place] for place, value in enumerate(values)
+        ):
             return {**rest, **_told(rest, some), "enum": values}
     return node
 
 
 def _told(rest: Mapping[str, Any], options: list[dict[str, Any]]) -> dict[str, str]:
     """Return the description of a list of values that have titles."""
-    named = "; ".join(f"{option['const']}: {option['title']}" for option in options if option.get("title"))
+    named = "; ".join(
+        f"{option['const']}: {option['title']}" for option in options if option.get("title")
+    )
+    if not named:
+        return {}
     words = rest.get("description")
-    return {"description": f"{words} ({named})" if words else named} if named else {}
+    return {"description": f"{words} ({named})" if words else named}
 
 
 def _is_value(option: Mapping[str, Any]) -> bool:
@@ -115,7 +138,9 @@ def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a schema with its direct subschemas changed; values such as defaults and enums stay."""
+    """Return a schema with its direct subschemas changed; values such as defaults and enums
+    stay.
+    """
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
@@ -132,7 +157,8 @@ def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str,
 def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with its `#/$defs/…` references replaced by their targets.
 
-    Recursive definitions stay under `$defs`. A schema that would grow too large or too deep is unchanged.
+    Recursive definitions stay under `$defs`. A schema that would grow too large or too deep is
+    unchanged.
     """
     defs = schema.get("$defs")
     if not isinstance(defs, dict):
@@ -155,7 +181,9 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
             return dict(node)
         beside = {key: value for key, value in node.items() if key != "$ref"}
         target = inline(defs[name], inside | {name})
-        return {**target, **beside} if isinstance(target, dict) else target
+        if isinstance(target, dict):
+            return {**target, **beside}
+        return target
 
     try:
         made: dict[str, Any] = inline(
@@ -171,10 +199,11 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """Return a `context_schema` in which references between keys, and to `definitions`, lead to `$defs`.
+    """Return a `context_schema` in which references between keys, and to `definitions`, lead to
+    `$defs`.
 
-    Values are checked by the schema of a key alone, with `$defs` beside it. The second result maps each new name in
-    `$defs` to its old place. Without new names, the schema is returned unchanged.
+    Values are checked by the schema of a key alone, with `$defs` beside it. The second result maps
+    each new name in `$defs` to its old place. Without new names, the schema is returned unchanged.
     """
     older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
     added: dict[str, Any] = {}
@@ -183,15 +212,20 @@ def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]
     def change(node: Any) -> Any:
         if not isinstance(node, dict):
             return node
-        made, reference = mapped(node, change), node.get("$ref")
-        found = _INSIDE.fullmatch(reference) if isinstance(reference, str) else None
+        made = mapped(node, change)
+        reference = node.get("$ref")
+        found = None
+        if isinstance(reference, str):
+            found = _INSIDE.fullmatch(reference)
         if found is None:
             return made
         word, name, rest = found.groups()
         source = older if word == "definitions" else members
         if name not in source:
             return made
-        called = f"{name}_of_{word}" if name in defs or (word == "properties" and name in older) else name
+        called = name
+        if name in defs or (word == "properties" and name in older):
+            called = f"{name}_of_{word}"
         if called not in added:
             added[called] = None  # a recursive key is visited again
             added[called] = change(_unsettled(source[name]))
@@ -199,7 +233,9 @@ def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]
         return {**made, "$ref": f"#/$defs/{called}{rest}"}
 
     try:
-        made = {word: value for word, value in mapped(schema, change).items() if word != "definitions"}
+        made = {
+            word: value for word, value in mapped(schema, change).items() if word != "definitions"
+        }
     except RecursionError:
         return schema, {}
     return ({**made, "$defs": {**made.get("$defs", {}), **added}} if added else schema), origins
@@ -211,7 +247,9 @@ def _named(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
 
 
 def _unsettled(schema: Any) -> Any:
-    """Return the schema of a key without the key's own settings, which referring keys do not share."""
+    """Return the schema of a key without the key's own settings, which referring keys do not
+    share.
+    """
     if not isinstance(schema, dict):
         return schema
     return {word: value for word, value in schema.items() if not word.startswith("x-")}

@@ -1,8 +1,8 @@
 """Compile JSON Schemas of single values, for context keys and answers.
 
-Draft 2020-12 applies unless the schema names another. Formats are checked, and times follow ISO 8601. RFC 3339 would
-demand seconds and an offset, which people and models omit. References stay inside the document, and nothing is ever
-fetched.
+Draft 2020-12 applies unless the schema names another. Formats are checked, and times follow ISO
+8601. RFC 3339 would demand seconds and an offset, which people and models omit. References stay
+inside the document, and nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _HALF = 300
 _NOT_APPLIED = frozenset(("$defs", "definitions", "enum", "const", "default", "examples"))
 _DAY_CHARS = 10
 _TIME = re.compile(
-    r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
+    r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 )
 _TYPED = re.compile(r'is not of types? ((?:"\w+"(?:, )?)+)$')
 _TYPES: Mapping[str, str] = {
@@ -46,7 +47,9 @@ _FORMED_AS: Mapping[str, str] = {
     "email": "an e-mail address",
     "uri": "an address such as https://example.org/",
 }
-_NONE_OF = re.compile("is not valid under any of the schemas listed in the '(?:any|one)Of' keyword$")
+_NONE_OF = re.compile(
+    "is not valid under any of the schemas listed in the '(?:any|one)Of' keyword$"
+)
 _CHOICES = re.compile(r" or [0-9]+ other candidates\Z")
 _COUNTED = 40
 """Characters at the end of a message in which it counts the values of an enum."""
@@ -54,7 +57,10 @@ _MOST_CHOICES = 300
 """The most characters of the values of an enum in a message."""
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
 
-TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
+TOO_MUCH_WORK = (
+    f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than'
+    f" {_DEEPEST} levels of them"
+)
 """The message for a schema with which the check of one value could take for ever."""
 
 
@@ -67,7 +73,7 @@ class ShapeError(ValueError):
         super().__init__(reason)
 
 
-class Shape(NamedTuple):
+class CompiledSchema(NamedTuple):
     """A compiled schema."""
 
     schema: Mapping[str, Any]
@@ -85,7 +91,8 @@ class Shape(NamedTuple):
         return None
 
     def begun(self, value: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """Return the parts of a refused object that may wait for missing ones, and the reasons for the others.
+        """Return the parts of a refused object that may wait for missing ones, and the reasons for
+        the others.
 
         No part may wait if the fault concerns more than a part.
         """
@@ -105,20 +112,28 @@ class Shape(NamedTuple):
 
 @cache
 def _engine() -> Any:
-    """Return jsonschema_rs. It is loaded with the first schema, because that takes longer than a whole check."""
+    """Return jsonschema_rs. It is loaded with the first schema, because that takes longer than a
+    whole check.
+    """
     return import_module("jsonschema_rs")
 
 
 def _told(error: Any) -> str:
     where = "".join(f"/{step}" for step in error.instance_path)
     reason = _plain(_short(_listed(error)))
-    return f"at {where}: {reason}" if where else reason
+    if where:
+        return f"at {where}: {reason}"
+    return reason
 
 
 def _listed(error: Any) -> str:
-    """Return a message that lists the values that it only counts, as far as there is room, without null."""
+    """Return a message that lists the values that it only counts, as far as there is room, without
+    null.
+    """
     message: str = error.message
-    options = [json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())]
+    options = [
+        json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())
+    ]
     options = [option for option in options if option != "null"]
     if not options or not _CHOICES.search(message, len(message) - _COUNTED):
         return message
@@ -136,17 +151,23 @@ def _listed(error: Any) -> str:
 def _short(message: str) -> str:
     """Return a message without the middle of a long value at its beginning."""
     left_out = len(message) - 2 * _HALF
-    return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}" if left_out > _HALF else message
+    if left_out > _HALF:
+        return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}"
+    return message
 
 
 def _plain(message: str) -> str:
     """Return a message for users, with plain words for the names of types and formats."""
     if typed := _TYPED.search(message):
         value = message[: typed.start()]
-        kinds = " or ".join(_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES)
+        kinds = " or ".join(
+            _TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES
+        )
         marked = "number" in kinds and _MARKED.fullmatch(value)
         how = " (decimals stand behind a point, thousands without a mark)" if marked else ""
-        return f"{value}is not {kinds}{how}" if kinds else message
+        if kinds:
+            return f"{value}is not {kinds}{how}"
+        return message
     if (formed := _FORMED.search(message)) and formed[1] in _FORMED_AS:
         return f"{message[: formed.start()]}is not {_FORMED_AS[formed[1]]}"
     return _NONE_OF.sub("is none of what may be given", message)
@@ -161,9 +182,15 @@ def _is_time(text: str) -> bool:
 
 
 def _is_moment(text: str) -> bool:
-    day, between, time = text[:_DAY_CHARS], text[_DAY_CHARS : _DAY_CHARS + 1], text[_DAY_CHARS + 1 :]
+    day = text[:_DAY_CHARS]
+    between = text[_DAY_CHARS : _DAY_CHARS + 1]
+    time = text[_DAY_CHARS + 1 :]
     with suppress(ValueError):
-        return between in ("T", "t", " ") and date.fromisoformat(day).isoformat() == day and _is_time(time)
+        return (
+            between in ("T", "t", " ")
+            and date.fromisoformat(day).isoformat() == day
+            and _is_time(time)
+        )
     return False
 
 
@@ -173,19 +200,29 @@ def _mail() -> Any:
 
 
 def _is_mail(text: str) -> bool:
-    """Return false for an address with a name, `Ada <ada@example.org>`, which the library accepts."""
+    """Return false for an address with a name, `Ada <ada@example.org>`, which the library
+    accepts.
+    """
     return not text.endswith(">") and bool(_mail().is_valid(text))
 
 
-_FORMATS: Mapping[str, Callable[[str], bool]] = {"time": _is_time, "date-time": _is_moment, "email": _is_mail}
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "time": _is_time,
+    "date-time": _is_moment,
+    "email": _is_mail,
+}
 
 
-def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None) -> Shape:
+def compile_shape(
+    schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None
+) -> CompiledSchema:
     """Compile the schema of one value; `defs` is the target of `#/$defs/…`. Raises ShapeError."""
     engine = _engine()
     document = {"$defs": dict(defs), **schema} if defs else dict(schema)
     try:
-        validator = engine.validator_for(document, validate_formats=True, formats=_FORMATS, retriever=_refuse)
+        validator = engine.validator_for(
+            document, validate_formats=True, formats=_FORMATS, retriever=_refuse
+        )
     except engine.ValidationError as error:
         pointer = "".join(f"/{step}" for step in error.instance_path)
         raise ShapeError(str(error.message), pointer) from error
@@ -193,20 +230,25 @@ def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = No
         raise ShapeError(str(error)) from error
     if _Work(document, {}).of(document) > _MOST_WORK:
         raise ShapeError(TOO_MUCH_WORK)
-    return Shape(schema, validator)
+    return CompiledSchema(schema, validator)
 
 
 def types_of(schema: Mapping[str, Any]) -> set[str]:
     """Return the types that a schema names; none if it takes all."""
     written = schema.get("type")
-    return {written} if isinstance(written, str) else set(map(str, written)) if isinstance(written, list) else set()
+    if isinstance(written, str):
+        return {written}
+    if isinstance(written, list):
+        return set(map(str, written))
+    return set()
 
 
 class _Work(NamedTuple):
     """The number of schemas that may be tried on one value.
 
-    Of the schemas of several properties, only the largest number counts, because each is for its own value. `known`:
-    the numbers of references. A recursive schema counts once, because each level checks a part of the value.
+    Of the schemas of several properties, only the largest number counts, because each is for its
+    own value. `known`: the numbers of references. A recursive schema counts once, because each
+    level checks a part of the value.
     """
 
     document: Mapping[str, Any]
@@ -238,5 +280,9 @@ class _Work(NamedTuple):
         return self.known[reference]
 
     def _target(self, reference: str) -> object:
-        """Return the value that a reference points to; None if it is not counted from the root of the document."""
-        return value_at(self.document, _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference[1:]))
+        """Return the value that a reference points to; None if it is not counted from the root of
+        the document.
+        """
+        return value_at(
+            self.document, _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference[1:])
+        )

@@ -41,7 +41,9 @@ class Note:
 
 @dataclass(slots=True)
 class Vertex:
-    """A state. `kind`: "" or final, decide, task, fork, join, history, parallel. `initial` names a child."""
+    """A state. `kind`: "" or final, decide, task, fork, join, history, parallel. `initial` names a
+    child.
+    """
 
     name: str
     parent: str | None = None
@@ -56,8 +58,9 @@ class Vertex:
 class Arrow:
     """A move between states by their names. `source` None: from every state.
 
-    `conditions` are those of the definition. `done`: taken when the states inside `source` have ended. `event` is its
-    name. An inner state's arrow takes precedence over an outer one with the same event.
+    `conditions` are those of the definition. `done`: taken when the states inside `source` have
+    ended. `event` is its name. An inner state's arrow takes precedence over an outer one with the
+    same event.
     """
 
     source: str | None
@@ -74,7 +77,8 @@ class Arrow:
 class Chart:
     """The whole chart. Vertices are in order of their first mention.
 
-    `titled`: the first line of a state's text may be a title, which is dropped if it equals the name.
+    `titled`: the first line of a state's text may be a title, which is dropped if it equals the
+    name.
     """
 
     name: str = ""
@@ -97,7 +101,10 @@ class Chart:
         """Give a state the kind that UML has for it, and note what becomes of it."""
         vertex.kind = kind
         if kind == "parallel":
-            self.lost(f'"{vertex.name}" runs regions side by side: only the first one is entered', vertex.line)
+            self.lost(
+                f'"{vertex.name}" runs regions side by side: only the first one is entered',
+                vertex.line,
+            )
         elif kind == "history":
             self.lost(f'history "{vertex.name}" is read as the state around it', vertex.line)
 
@@ -116,7 +123,9 @@ class Chart:
 
 
 def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ...]:
-    """Convert a guard to conditions. An expression becomes keys and logic, and a model judges any other text."""
+    """Convert a guard to conditions. An expression becomes keys and logic, and a model judges any
+    other text.
+    """
     text = _SPACE.sub(" ", guard).strip()
     if not text:
         return ()
@@ -135,11 +144,15 @@ def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ..
 
 def _demanded(rule: Any) -> str | None:
     """Return the key of `key != null`, which becomes a required key."""
-    sides = rule.get("!=") if isinstance(rule, dict) else None
+    sides = None
+    if isinstance(rule, dict):
+        sides = rule.get("!=")
     if not isinstance(sides, list) or sides[1] is not None or not isinstance(sides[0], dict):
         return None
     key = sides[0].get("var")
-    return key if isinstance(key, str) and _KEY.fullmatch(key) else None
+    if isinstance(key, str) and _KEY.fullmatch(key):
+        return key
+    return None
 
 
 def judged(condition: dict[str, Any]) -> bool:
@@ -161,7 +174,9 @@ def read_choices(chart: Chart) -> None:
             chart.arrows[index] = replace(arrow, conditions=conditions)
 
 
-_GUARDED = re.compile(r"(?P<label>[^\[\]]*)\[(?P<guard>[^\[\]]*)\]\s*(?:/\s*(?P<action>.*))?", re.DOTALL)
+_GUARDED = re.compile(
+    r"(?P<label>[^\[\]]*)\[(?P<guard>[^\[\]]*)\]\s*(?:/\s*(?P<action>.*))?", re.DOTALL
+)
 
 
 def split_label(text: str) -> tuple[str, str, str]:

@@ -1,8 +1,8 @@
 """Flatten a chart to a definition: states that contain others are replaced by their inner states.
 
-An arrow to a state that contains others leads to its initial state. An arrow from one starts in every state inside,
-after their own arrows. The same event of an inner state takes precedence. A final state inside another continues where
-the outer one continues when it is done.
+An arrow to a state that contains others leads to its initial state. An arrow from one starts in
+every state inside, after their own arrows. The same event of an inner state takes precedence. A
+final state inside another continues where the outer one continues when it is done.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from llm_fsm.definition.names import STATE_ID_PATTERN
@@ -22,7 +23,9 @@ _MAX_TRANSITIONS = 200_000
 
 
 def flatten(chart: Chart, stem: str | None) -> dict[str, Any]:
-    """Return the definition's document. `stem`: its name if the chart has none. Raises ConversionError."""
+    """Return the definition's document. `stem`: its name if the chart has none. Raises
+    ConversionError.
+    """
     if not chart.vertices:
         raise ConversionError("there are no states in it")
     return _Flattening.of(chart).document(stem)
@@ -40,9 +43,11 @@ def state_ids(names: Iterable[str]) -> dict[str, str]:
         plain = "".join(char for char in latin if not unicodedata.combining(char))
         short = re.sub(r"[^A-Za-z0-9_-]+", "_", plain)[:50].strip("_-") or "state"
         stem = short if not (short[0].isdigit() or short[0] == "-") else f"state_{short}"
-        unique, number = stem, 2
+        unique = stem
+        number = 2
         while unique in taken:
-            unique, number = f"{stem}_{number}", number + 1
+            unique = f"{stem}_{number}"
+            number += 1
         taken.add(unique)
         ids[name] = unique
     return ids
@@ -65,11 +70,17 @@ class _Flattening:
         for arrow in chart.arrows:
             if arrow.source is not None:
                 arrows[arrow.source].append(arrow)
-        leaves = [name for name, vertex in chart.vertices.items() if not children[name] and vertex.kind != "history"]
+        leaves = [
+            name
+            for name, vertex in chart.vertices.items()
+            if not children[name] and vertex.kind != "history"
+        ]
         if not leaves:
             raise ConversionError("there are no states in it")
         if len(leaves) > _MAX_STATES:
-            raise ConversionError(f"it has {len(leaves):,} states; at most {_MAX_STATES:,} are converted")
+            raise ConversionError(
+                f"it has {len(leaves):,} states; at most {_MAX_STATES:,} are converted"
+            )
         return cls(chart, children, arrows, state_ids(leaves))
 
     def document(self, stem: str | None) -> dict[str, Any]:
@@ -78,12 +89,15 @@ class _Flattening:
             if name != unique:
                 chart.mapped(f'state "{name[:80]}" is called "{unique}"', chart.vertices[name].line)
         initial = chart.initial or self.guessed()
-        states, count = {}, 0
+        states = {}
+        count = 0
         for name, unique in self.ids.items():
             states[unique] = self.state(chart.vertices[name])
             count += len(states[unique].get("transitions", ()))
             if count > _MAX_TRANSITIONS:
-                raise ConversionError(f"made flat, it has more than {_MAX_TRANSITIONS:,} transitions")
+                raise ConversionError(
+                    f"made flat, it has more than {_MAX_TRANSITIONS:,} transitions"
+                )
         document: dict[str, Any] = {
             "name": chart.name or stem or "machine",
             "initial_state": self.ids[self.entered(initial)],
@@ -96,15 +110,22 @@ class _Flattening:
             document["global_transitions"] = shared
         for name in self.children:
             if self.children[name] and chart.vertices[name].label:
-                chart.lost(f'the words of "{name[:80]}", which contains other states', chart.vertices[name].line)
+                chart.lost(
+                    f'the words of "{name[:80]}", which contains other states',
+                    chart.vertices[name].line,
+                )
         return document
 
     def guessed(self) -> str:
         """Return the start if the source names none: the first state that nothing leads to."""
         aimed = {arrow.target for arrow in self.chart.arrows if arrow.target != arrow.source}
         tops = [name for name, vertex in self.chart.vertices.items() if vertex.parent is None]
-        first = next((name for name in tops if name not in aimed), tops[0] if tops else next(iter(self.ids)))
-        self.chart.mapped(f'nothing says where to begin; taken is "{self.ids[self.entered(first)]}"')
+        first = next(
+            (name for name in tops if name not in aimed), tops[0] if tops else next(iter(self.ids))
+        )
+        self.chart.mapped(
+            f'nothing says where to begin; taken is "{self.ids[self.entered(first)]}"'
+        )
         return first
 
     def entered(self, name: str) -> str:
@@ -117,8 +138,14 @@ class _Flattening:
             elif not self.children[name]:
                 return name
             else:
-                inner = vertex.initial if vertex.initial in self.chart.vertices else None
-                plain = [child for child in self.children[name] if self.chart.vertices[child].kind != "history"]
+                inner = None
+                if vertex.initial in self.chart.vertices:
+                    inner = vertex.initial
+                plain = [
+                    child
+                    for child in self.children[name]
+                    if self.chart.vertices[child].kind != "history"
+                ]
                 name = inner or (plain[0] if plain else self.first_leaf())
             if name in seen or len(seen) > 2 * MAX_DEPTH:
                 return self.first_leaf()
@@ -142,7 +169,9 @@ class _Flattening:
         if kind:
             state["kind"] = kind
         if kind != "final" and arrows:
-            state["transitions"] = [self.transition(arrow, decides=kind == "decide") for arrow in arrows]
+            state["transitions"] = [
+                self.transition(arrow, decides=kind == "decide") for arrow in arrows
+            ]
         return state
 
     def kind(self, vertex: Vertex) -> tuple[str, list[Arrow]]:
@@ -157,19 +186,27 @@ class _Flattening:
         # A state that is passed in one step is never left through the states around it.
         own = [arrow for arrow in self.arrows[vertex.name] if not arrow.done]
         if vertex.kind == "fork" and len(own) > 1:
-            self.chart.lost(f'"{vertex.name}" forks: only the first branch is followed', vertex.line)
+            self.chart.lost(
+                f'"{vertex.name}" forks: only the first branch is followed', vertex.line
+            )
         kind, left = self.decided(vertex, own)
         return kind, left if kind else arrows
 
     def decided(self, vertex: Vertex, arrows: list[Arrow]) -> tuple[str, list[Arrow]]:
         if not arrows:
             return "", arrows
-        if any(judged(condition) for arrow in arrows for condition in arrow.conditions):
-            what = f'"{vertex.name}" chooses by guards in words, which only a model can judge: it waits for the user'
+        if any(map(judged, chain.from_iterable(arrow.conditions for arrow in arrows))):
+            what = (
+                f'"{vertex.name}" chooses by guards in words, which only a model can judge: it'
+                " waits for the user"
+            )
             self.chart.lost(what, vertex.line)
             return "", arrows
         if vertex.kind == "decide" and sum(not arrow.conditions for arrow in arrows) > 1:
-            what = f'"{vertex.name}" chooses by labels, which only a model can judge: it waits for the user'
+            what = (
+                f'"{vertex.name}" chooses by labels, which only a model can judge: it waits'
+                " for the user"
+            )
             self.chart.lost(what, vertex.line)
             return "", arrows
         return "decide", sorted(arrows, key=lambda arrow: not arrow.conditions)
@@ -184,7 +221,9 @@ class _Flattening:
             kind, arrows = self.decided(vertex, after)
             return kind, arrows
         if not arrows:
-            self.chart.lost(f'the inner end "{vertex.name}" ends the whole conversation', vertex.line)
+            self.chart.lost(
+                f'the inner end "{vertex.name}" ends the whole conversation', vertex.line
+            )
             return "final", []
         return "", arrows
 
@@ -195,7 +234,10 @@ class _Flattening:
             inherited = owner != vertex.name
             events = set()
             for arrow in self.arrows[owner]:
-                if arrow.done or (inherited and (arrow.event in heard or self.entered(arrow.target) == vertex.name)):
+                if arrow.done or (
+                    inherited
+                    and (arrow.event in heard or self.entered(arrow.target) == vertex.name)
+                ):
                     continue
                 if arrow.event is not None and not arrow.conditions:
                     events.add(arrow.event)

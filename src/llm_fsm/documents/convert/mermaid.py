@@ -1,7 +1,8 @@
 """Read Mermaid state diagrams, `stateDiagram` and `stateDiagram-v2`, line by line.
 
-It reads composite states, notes, fork, join and choice, `[*]`, `state "text" as id` and classes. An arrow's label has
-the form `label [guard]`. A state's class that names a kind (`decide`, `task`) is its kind.
+It reads composite states, notes, fork, join and choice, `[*]`, `state "text" as id` and classes. An
+arrow's label has the form `label [guard]`. A state's class that names a kind (`decide`, `task`) is
+its kind.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from llm_fsm.documents.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, u
 
 _HEAD = re.compile(r"\s*stateDiagram(-v2)?\b", re.IGNORECASE)
 _NAME = r"(?P<{0}>\[\*\]|(?:(?!-->)[^\s:{{}}\"])+?)(?::::(?P<{0}_class>\w+))?"
-_ARROW = re.compile(rf"{_NAME.format('source')}\s*-->\s*{_NAME.format('target')}\s*(?::(?!:)\s*(?P<label>.*))?")
+_ARROW = re.compile(
+    rf"{_NAME.format('source')}\s*-->\s*{_NAME.format('target')}\s*(?::(?!:)\s*(?P<label>.*))?"
+)
 _STATE = re.compile(
     r"state\s+(?:\"(?P<text>[^\"]*)\"\s+as\s+)?(?P<name>[^\s:{}\"<\[]+)(?::::(?P<class>\w+))?"
     r"\s*(?:<<(?P<pseudo>\w+)>>|\[\[(?P<pseudo2>\w+)\]\]|:(?!:)\s*(?P<says>.*?))?\s*(?P<opens>\{)?",
@@ -33,11 +36,16 @@ _STATE = re.compile(
 )
 _SAYS = re.compile(rf"{_NAME.format('name')}\s*:(?!:)\s*(?P<text>.*)")
 _ALONE = re.compile(_NAME.format("name"))
-_NOTE = re.compile(r"note\s+(?:left|right)\s+of\s+(?P<name>[^\s:]+)\s*(?::\s*(?P<text>.*))?", re.IGNORECASE)
+_NOTE = re.compile(
+    r"note\s+(?:left|right)\s+of\s+(?P<name>[^\s:]+)\s*(?::\s*(?P<text>.*))?", re.IGNORECASE
+)
 _FLOATING = re.compile(r"note\s+\"(?P<text>[^\"]*)\"\s+as\s+\S+", re.IGNORECASE)
-_CLASS = re.compile(r"class\s+(?P<names>[^\s,]+(?:\s*,\s*[^\s,]+)*)\s+(?P<class>\w+)\s*;?", re.IGNORECASE)
+_CLASS = re.compile(
+    r"class\s+(?P<names>[^\s,]+(?:\s*,\s*[^\s,]+)*)\s+(?P<class>\w+)\s*;?", re.IGNORECASE
+)
 _IGNORED = re.compile(
-    r"(?:direction\s|classDef\s|style\s|click\s|linkStyle\s|hide\s+empty|scale\s|accTitle|accDescr|title\s).*",
+    r"(?:direction\s|classDef\s|style\s|click\s|linkStyle\s"
+    r"|hide\s+empty|scale\s|accTitle|accDescr|title\s).*",
     re.IGNORECASE,
 )
 _PSEUDO = {"fork": "fork", "join": "join", "choice": "decide"}
@@ -68,14 +76,19 @@ class _MermaidReader:
         """Skip the lines before the diagram, and return the number of the line after its name."""
         at = 0
         if lines and lines[0].strip() == "---":
-            at = next((number for number, line in enumerate(lines[1:], 2) if line.strip() == "---"), len(lines))
+            at = next(
+                (number for number, line in enumerate(lines[1:], 2) if line.strip() == "---"),
+                len(lines),
+            )
         for number in range(at, len(lines)):
             if _HEAD.match(lines[number]):
                 self.comments(lines)
                 return number + 1
             if lines[number].strip() and not lines[number].lstrip().startswith("%%"):
                 break
-        raise ConversionError('a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1)
+        raise ConversionError(
+            'a Mermaid state diagram begins with "stateDiagram-v2"', min(at + 1, len(lines)) or 1
+        )
 
     def comments(self, lines: list[str]) -> None:
         """Read comments of our own writer: the machine's name, and substitutes for ids."""
@@ -88,7 +101,8 @@ class _MermaidReader:
 
     def line(self, lines: list[str], at: int) -> int:
         """Read one statement, and return the number of the next line, counted from 0."""
-        text, number = lines[at].strip(), at + 1
+        text = lines[at].strip()
+        number = at + 1
         if not text or text.startswith("%%"):
             return number
         if found := _NOTE.fullmatch(text):
@@ -116,14 +130,18 @@ class _MermaidReader:
         self.classed(self.name(found["name"]), found["name_class"], line)
 
     def says(self, found: re.Match[str], line: int) -> None:
-        self.classed(self.name(found["name"]), found["name_class"], line).label.append(_words(found["text"]))
+        self.classed(self.name(found["name"]), found["name_class"], line).label.append(
+            _words(found["text"])
+        )
 
     def name(self, written: str) -> str:
         return self.names.get(written, written)
 
     def mention(self, name: str, line: int) -> Vertex:
         """Return the state, and put it into the innermost composite state that mentions it."""
-        scope = self.scopes[-1] if self.scopes else None
+        scope = None
+        if self.scopes:
+            scope = self.scopes[-1]
         vertex = self.chart.vertex(name, scope, line)
         inside = scope is not None and scope != name and name not in self.chart.above(scope)
         if inside and (vertex.parent is None or vertex.parent in self.chart.above(scope)):
@@ -131,7 +149,9 @@ class _MermaidReader:
         return vertex
 
     def classed(self, name: str, style: str | None, line: int) -> Vertex:
-        vertex = self.chart.vertices[name] if name in self.chart.vertices else self.mention(name, line)
+        vertex = (
+            self.chart.vertices[name] if name in self.chart.vertices else self.mention(name, line)
+        )
         self.mention(name, line)
         if style in _KINDS and not vertex.kind:
             vertex.kind = style or ""
@@ -162,9 +182,14 @@ class _MermaidReader:
 
     def region(self, _: re.Match[str], line: int) -> None:
         if not self.scopes:
-            raise ConversionError('"--" parts the regions of a composite state, and here is none', line)
+            raise ConversionError(
+                '"--" parts the regions of a composite state, and here is none', line
+            )
         if self.scopes[-1] not in self.regions:
-            self.chart.lost(f'"{self.scopes[-1]}" runs regions side by side: only the first one is entered', line)
+            self.chart.lost(
+                f'"{self.scopes[-1]}" runs regions side by side: only the first one is entered',
+                line,
+            )
         self.regions[self.scopes[-1]] = line
 
     def note(self, found: re.Match[str], lines: list[str], at: int) -> int:
@@ -184,7 +209,8 @@ class _MermaidReader:
         label, guard, action = split_label(found["label"] or "")
         if action:
             self.chart.lost(f'the action "{action[:60]}" of an arrow', line)
-        source, target = found["source"], found["target"]
+        source = found["source"]
+        target = found["target"]
         if source == "[*]":
             self.begin(target, label or guard, line)
             return
@@ -213,7 +239,9 @@ class _MermaidReader:
         self.mention(name, line)
         if words:
             self.chart.lost("the label of the arrow to an initial state", line)
-        scope = self.scopes[-1] if self.scopes else None
+        scope = None
+        if self.scopes:
+            scope = self.scopes[-1]
         if scope is None:
             if self.chart.initial is None:
                 self.chart.initial = name
@@ -225,8 +253,12 @@ class _MermaidReader:
             self.chart.lost(f'a second initial state, "{name}"', line)
 
     def finish(self, arrow: Arrow, line: int) -> None:
-        """Keep an arrow to `[*]` under a name that no diagram can have, until all arrows are known."""
-        scope = self.scopes[-1] if self.scopes else ""
+        """Keep an arrow to `[*]` under a name that no diagram can have, until all arrows are
+        known.
+        """
+        scope = ""
+        if self.scopes:
+            scope = self.scopes[-1]
         self.ends.setdefault(scope, line)
         self.chart.arrows.append(replace(arrow, target=_end_of(scope)))
 
@@ -240,28 +272,36 @@ class _MermaidReader:
         return self.chart
 
     def passed_on(self, scope: str) -> None:
-        """Redirect an arrow to the end of a composite state to the state that follows when it is done.
+        """Redirect an arrow to the end of a composite state to the state that follows when it is
+        done.
 
-        That is the target of its own arrows without text. Without such an arrow, the state around it is done too.
+        That is the target of its own arrows without text. Without such an arrow, the state around
+        it is done too.
         """
         end = _end_of(scope)
         done: list[Arrow] = []
         kept: list[Arrow] = []
         for arrow in self.chart.arrows:
-            plain = arrow.source == scope and arrow.target != end and not (arrow.label or arrow.conditions)
-            (done if plain else kept).append(arrow)
+            leaves = arrow.source == scope and arrow.target != end
+            if leaves and not arrow.label and not arrow.conditions:
+                done.append(arrow)
+            else:
+                kept.append(arrow)
         parent = self.chart.vertices[scope].parent or ""
         targets = [arrow.target for arrow in done] or [_end_of(parent)]
         if not done:
             self.ends.setdefault(parent, self.ends[scope])
-        self.chart.arrows = [
-            replace(arrow, target=target)
-            for arrow in kept
-            for target in (targets if arrow.target == end else [arrow.target])
-        ]
+        arrows: list[Arrow] = []
+        for arrow in kept:
+            if arrow.target == end:
+                arrows += [replace(arrow, target=target) for target in targets]
+            else:
+                arrows.append(arrow)
+        self.chart.arrows = arrows
 
     def resolve(self) -> None:
-        """Mark a state as final if its only arrow leads, without text, to the end of the diagram. Otherwise add an end.
+        """Mark a state as final if its only arrow leads, without text, to the end of the diagram.
+        Otherwise add an end.
         """
         composite = {vertex.parent for vertex in self.chart.vertices.values()} - {None}
         scopes = sorted(filter(None, composite | set(self.ends)), key=self.depth, reverse=True)
@@ -274,7 +314,12 @@ class _MermaidReader:
         kept: list[Arrow] = []
         for arrow in self.chart.arrows:
             plain = not (arrow.label or arrow.conditions) and leaving[arrow.source] == 1
-            if arrow.target == _end_of("") and arrow.source is not None and plain and arrow.source not in composite:
+            if (
+                arrow.target == _end_of("")
+                and arrow.source is not None
+                and plain
+                and arrow.source not in composite
+            ):
                 vertex = self.chart.vertices[arrow.source]
                 vertex.kind, vertex.parent = "final", None
             else:
@@ -293,12 +338,15 @@ class _MermaidReader:
             name += "_"
         self.chart.vertices[name] = Vertex(name, None, "final")
         self.chart.arrows = [
-            replace(arrow, target=name) if arrow.target == _end_of("") else arrow for arrow in self.chart.arrows
+            replace(arrow, target=name) if arrow.target == _end_of("") else arrow
+            for arrow in self.chart.arrows
         ]
         self.chart.mapped(f'[*] becomes the final state "{name}"', self.ends[""])
 
 
-_STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[_MermaidReader, re.Match[str], int], None]], ...] = (
+_STATEMENTS: tuple[
+    tuple[re.Pattern[str], Callable[[_MermaidReader, re.Match[str], int], None]], ...
+] = (
     (re.compile(r"\}"), _MermaidReader.closed),
     (re.compile("--"), _MermaidReader.region),
     (_ARROW, _MermaidReader.arrow),

@@ -2,7 +2,7 @@
 
 | form | read | written |
 |---|---|---|
-| `definition` | today's, versions 3.x and 4.x, workflow JSON 2.0, `{"states": {"a": ["b"]}}` | today's |
+| `definition` | this form, 3.x, 4.x, workflow JSON 2.0, `{"states": {"a": ["b"]}}` | this form |
 | `mermaid` | `stateDiagram`, `stateDiagram-v2` | `stateDiagram-v2` |
 | `xstate` | JSON of versions 4 and 5 | version 5 |
 | `dot` | | digraph |
@@ -32,15 +32,17 @@ from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError
 
 DEFINITION = "definition"
-CHARTS: Mapping[str, Callable[[str], Chart]] = {
-    "mermaid": mermaid.read,
-    "xstate": xstate.read,
-}
+CHARTS: Mapping[str, Callable[[str], Chart]] = {"mermaid": mermaid.read, "xstate": xstate.read}
 """Form to its reader."""
 READ_FORMS = (DEFINITION, *CHARTS)
 _FORM_OF: Mapping[str, str] = {
-    ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".scxml": "scxml", ".json": DEFINITION,
-}  # fmt: skip
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".scxml": "scxml",
+    ".json": DEFINITION,
+}
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*mermaid[ \t]*\r?", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(?:\s+|%%[^\n]*|//[^\n]*|#[^\n]*|/\*.*?\*/|---\n.*?\n---\n)*", re.DOTALL)
 _READ_LIST = "a definition (JSON), a Mermaid state diagram or XState JSON"
@@ -66,18 +68,26 @@ def form_of_name(name: str) -> str | None:
 
 
 def unfenced(text: str) -> str:
-    """Return the first diagram of a Markdown text, with its line numbers kept; any other text unchanged."""
+    """Return the first diagram of a Markdown text, with its line numbers kept; any other text
+    unchanged.
+    """
     lines = text.split("\n")
     for start, line in enumerate(lines):
         found = _FENCE.fullmatch(line)
         if found is not None:
-            rest = (number for number in range(start + 1, len(lines)) if lines[number].strip() == found[1])
+            rest = (
+                number
+                for number in range(start + 1, len(lines))
+                if lines[number].strip() == found[1]
+            )
             return "\n".join([*[""] * (start + 1), *lines[start + 1 : next(rest, len(lines))]])
     return text
 
 
 def detect(text: str, name: str = "") -> str:
-    """Detect the form of a text by its beginning; `name` decides in other cases. Raises ConversionError."""
+    """Detect the form of a text by its beginning; `name` decides in other cases. Raises
+    ConversionError.
+    """
     plain = text.removeprefix("\ufeff")
     found = _COMMENTS.match(plain)
     head = plain[found.end() if found else 0 :]
@@ -86,32 +96,48 @@ def detect(text: str, name: str = "") -> str:
     if head.startswith("{"):
         return _json_form(plain)
     if re.search(r"\b(?:createMachine|setup)\s*\(", head):
-        raise ConversionError("this is JavaScript, which is not run; give the machine's configuration as JSON", 1)
+        raise ConversionError(
+            "this is JavaScript, which is not run; give the machine's configuration as JSON", 1
+        )
     if head.startswith("<"):
         raise ConversionError(_NOT_READ.format("XML such as SCXML", _READ_LIST), 1)
     if _DOT_GRAPH.match(head):
         raise ConversionError(_NOT_READ.format("a DOT graph", _READ_LIST), 1)
-    other = re.match(r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head)
+    other = re.match(
+        r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head
+    )
     if other is not None:
-        raise ConversionError(f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1)
+        raise ConversionError(
+            f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1
+        )
     by_name = form_of_name(name)
     if by_name in READ_FORMS and head:
         return by_name
-    raise ConversionError(f"it is none of the forms that are read: {_READ_LIST}; --from says which one it is", 1)
+    raise ConversionError(
+        f"it is none of the forms that are read: {_READ_LIST}; --from says which one it is", 1
+    )
 
 
 def _json_form(text: str) -> str:
-    """Return the form of JSON. XState machines have `initial`, `on` and `type`, and definitions have other keys."""
+    """Return the form of JSON. XState machines have `initial`, `on` and `type`, and definitions
+    have other keys.
+    """
     try:
         value = source.parse(text)
     except source.SourceError:
         return DEFINITION
-    states = value.get("states") if isinstance(value, dict) else None
+    states = None
+    if isinstance(value, dict):
+        states = value.get("states")
     if not isinstance(states, dict) or "initial_state" in value:
         return DEFINITION
     words = {"on", "always", "invoke", "entry", "exit", "after", "onDone", "type", "states"}
     nodes = [one for one in states.values() if isinstance(one, dict)]
-    if "initial" in value or value.get("type") == "parallel" or any(words & node.keys() for node in nodes):
+    if (
+        "initial" in value
+        or value.get("type") == "parallel"
+        or any(words & node.keys() for node in nodes)
+    ):
         return "xstate"
     return DEFINITION
 
@@ -132,12 +158,18 @@ def convert(text: str, form: str, name: str) -> Converted:
 
 
 def _modern(text: str, name: str, stem: str | None) -> Converted:
-    """Return a definition in today's form. The report has the loader's findings about older forms."""
+    """Return a definition in today's form. The report has the loader's findings about older
+    forms.
+    """
     loaded = load_text(text, file=name)
     upgraded = upgrade(source.parse(text), partial(rewrite, stem=stem)).document
     told = {"older-form": False, "not-mapped": True, "no-effect": True, "unknown-key": True}
     notes = tuple(
-        Note(told[found.name], found.message if found.hint is None else f"{found.message}; {found.hint}", found.line)
+        Note(
+            told[found.name],
+            found.message if found.hint is None else f"{found.message}; {found.hint}",
+            found.line,
+        )
         for found in loaded.findings
         if found.name in told
     )
@@ -150,7 +182,8 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
     states = found.get("states")
     if isinstance(states, dict):
         found["states"] = {
-            name: {key: value for key, value in state.items() if value is not None} for name, state in states.items()
+            name: {key: value for key, value in state.items() if value is not None}
+            for name, state in states.items()
         }
     return found
 
@@ -183,14 +216,24 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
             yield Note(True, f'"{field.alias or name}" of the machine')
     states = definition.states
     for name in State.model_fields:
-        count = sum(getattr(state, name) != State.model_fields[name].default for state in states.values())
-        if name not in _STATE_CARRIED and any(name in state.model_fields_set for state in states.values()) and count:
+        if name in _STATE_CARRIED:
+            continue
+        default = State.model_fields[name].default
+        count = sum(getattr(state, name) != default for state in states.values())
+        given = any(name in state.model_fields_set for state in states.values())
+        if given and count:
             yield Note(True, f'"{name}" of {count} state{"s" if count > 1 else ""}')
-    moves = [*(move for state in states.values() for move in state.transitions), *definition.global_transitions]
+    moves: list[Transition] = []
+    for state in states.values():
+        moves += state.transitions
+    moves += definition.global_transitions
     for name, field in Transition.model_fields.items():
+        if name in _MOVE_CARRIED or field.is_required():
+            continue
         count = sum(getattr(move, name) != field.default for move in moves)
-        if name not in _MOVE_CARRIED and not field.is_required() and count:
-            yield Note(True, f'"{field.alias or name}" of {count} transition{"s" if count > 1 else ""}')
+        if count:
+            counted = f"{count} transition{'s' if count > 1 else ''}"
+            yield Note(True, f'"{field.alias or name}" of {counted}')
     if form in CHARTS:
         yield from _kinds_not_read_back(definition)
     if form in ("mermaid", "dot"):
@@ -221,7 +264,9 @@ def _hidden_descriptions(moves: Sequence[Transition]) -> Iterator[Note]:
         if condition.description and not condition.judged:
             hidden += 1
     if hidden:
-        yield Note(True, f'"description" of {hidden} condition{"s" if hidden > 1 else ""} that have a rule')
+        yield Note(
+            True, f'"description" of {hidden} condition{"s" if hidden > 1 else ""} that have a rule'
+        )
 
 
 def _rules_not_read_back(moves: Sequence[Transition]) -> Iterator[Note]:
@@ -231,7 +276,11 @@ def _rules_not_read_back(moves: Sequence[Transition]) -> Iterator[Note]:
         if condition.logic is not None and not _readable(condition.logic):
             shown += 1
     if shown:
-        yield Note(True, f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable back")
+        yield Note(
+            True,
+            f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable"
+            " back",
+        )
 
 
 def _conditions(moves: Sequence[Transition]) -> Iterator[Condition]:

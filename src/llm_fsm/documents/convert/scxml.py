@@ -1,7 +1,7 @@
 """Write SCXML (W3C recommendation, 2015): states, transitions, conditions, ends.
 
-Attributes of an own namespace carry the parts that SCXML has no word for: the kind and purpose of a state, and a
-transition's description and conditions.
+Attributes of an own namespace carry the parts that SCXML has no word for: the kind and purpose of a
+state, and a transition's description and conditions.
 """
 
 from __future__ import annotations
@@ -35,19 +35,26 @@ def write(definition: Definition) -> str:
 
 def _quoted(text: str) -> str:
     """Return an attribute's value, with line breaks and without characters that XML cannot hold."""
-    plain = "".join(char for char in text if char in "\t\n\r" or (char >= " " and char not in "\ufffe\uffff"))
+    plain = "".join(
+        char for char in text if char in "\t\n\r" or (char >= " " and char not in "\ufffe\uffff")
+    )
     quoted = quoteattr(plain, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
     return UNSEEN.sub(lambda found: f"&#{ord(found[0])};", quoted)
 
 
 def _state(definition: Definition, name: str) -> Iterator[str]:
-    state, kind = definition.states[name], definition.kind_of(name)
+    state = definition.states[name]
+    kind = definition.kind_of(name)
     words = state.purpose or state.description
-    purpose = f" llm:purpose={_quoted(words)}" if words else ""
+    purpose = ""
+    if words:
+        purpose = f" llm:purpose={_quoted(words)}"
     if kind == "final":
         yield f"  <final id={_quoted(name)}{purpose}/>"
         return
-    own = f" llm:kind={_quoted(kind)}" if kind != "converse" else ""
+    own = ""
+    if kind != "converse":
+        own = f" llm:kind={_quoted(kind)}"
     yield f"  <state id={_quoted(name)}{own}{purpose}>"
     for one in state.transitions:
         yield f"    {_transition(one, eventless=one.auto or kind == 'decide')}"
@@ -56,14 +63,18 @@ def _state(definition: Definition, name: str) -> Iterator[str]:
 
 def _transition(transition: Transition, *, eventless: bool) -> str:
     parts = [] if eventless else [f"event={_quoted(event_name(transition))}"]
-    conditions = [one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions]
+    conditions = [
+        one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions
+    ]
     rules: list[Any] = []
     for one in transition.conditions:
         rules += [{"!=": [{"var": key}, None]} for key in one.requires_context_keys]
-        rules += [] if one.logic is None else [one.logic]
-    expression = infix.write(rules[0] if len(rules) == 1 else {"and": rules}) if rules else None
-    if expression is not None:
-        parts.append(f"cond={_quoted(expression)}")
+        if one.logic is not None:
+            rules.append(one.logic)
+    if rules:
+        expression = infix.write(rules[0] if len(rules) == 1 else {"and": rules})
+        if expression is not None:
+            parts.append(f"cond={_quoted(expression)}")
     parts.append(f"target={_quoted(transition.target_state)}")
     parts.append(f"llm:description={_quoted(transition.description)}")
     if conditions:

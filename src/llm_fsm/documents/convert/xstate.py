@@ -1,8 +1,9 @@
 """Read and write the JSON of XState machines, versions 4 and 5.
 
-It maps `states` (also nested ones), `initial`, `on`, `always`, `onDone`, guards, descriptions and final states. Targets
-may be names, paths, `#ids` and `.children`. A model judges guards by their text. Guards of our own writer carry their
-conditions. Actions, invocations, delays, history and regions are reported.
+It maps `states` (also nested ones), `initial`, `on`, `always`, `onDone`, guards, descriptions and
+final states. Targets may be names, paths, `#ids` and `.children`. A model judges guards by their
+text. Guards of our own writer carry their conditions. Actions, invocations, delays, history and
+regions are reported.
 """
 
 from __future__ import annotations
@@ -19,12 +20,45 @@ from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 
 GUARD = "llm_fsm.conditions.compiler"
-"""The type of the guards that our own writer makes. `params.conditions` are those of the definition."""
-_ACTING = ("entry", "exit", "onEntry", "onExit", "activities", "actions", "invoke", "output", "data", "history")
+"""The type of the guards that our own writer makes. `params.conditions` are those of the
+definition.
+"""
+_ACTING = (
+    "entry",
+    "exit",
+    "onEntry",
+    "onExit",
+    "activities",
+    "actions",
+    "invoke",
+    "output",
+    "data",
+    "history",
+)
 _SILENT = frozenset(
     {
-        *("$schema", "id", "key", "initial", "type", "states", "on", "always", "after", "onDone", "description"),
-        *("version", "strict", "predictableActionArguments", "preserveActionOrder", "delimiter", "target", "order"),
+        *(
+            "$schema",
+            "id",
+            "key",
+            "initial",
+            "type",
+            "states",
+            "on",
+            "always",
+            "after",
+            "onDone",
+            "description",
+        ),
+        *(
+            "version",
+            "strict",
+            "predictableActionArguments",
+            "preserveActionOrder",
+            "delimiter",
+            "target",
+            "order",
+        ),
         *("guard", "cond", "internal", "reenter", "schemas", "types", "tsTypes", "meta", "tags"),
     }
 )
@@ -69,7 +103,10 @@ class _XStateReader:
         self.collect(_NodePlace("", "", value), 0)
         self.chart.initial = self.initial(self.places[0])
         if value.get("type") == "parallel":
-            self.chart.lost("the machine runs regions side by side: only the first one is entered", self.line("/type"))
+            self.chart.lost(
+                "the machine runs regions side by side: only the first one is entered",
+                self.line("/type"),
+            )
             self.chart.initial = self.chart.initial or next(iter(self.chart.vertices), None)
         for place in self.places:
             self.arrows(place)
@@ -78,19 +115,26 @@ class _XStateReader:
     def collect(self, place: _NodePlace, depth: int) -> None:
         """Yield all nodes, outer ones first."""
         if depth > MAX_DEPTH:
-            raise ConversionError(f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer))
+            raise ConversionError(
+                f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer)
+            )
         self.places.append(place)
         value = place.value
         if isinstance(value.get("id"), str):
             self.ids[value["id"]] = place.name
         states = value.get("states")
         if states is not None and not isinstance(states, dict):
-            self.chart.lost(f'"states" of {_shown(place.name)} is no object', self.line(place.pointer + "/states"))
+            self.chart.lost(
+                f'"states" of {_shown(place.name)} is no object',
+                self.line(place.pointer + "/states"),
+            )
         for key, inner in states.items() if isinstance(states, dict) else ():
             pointer = f"{place.pointer}/states{step(key)}"
             if not isinstance(inner, dict):
                 self.chart.lost(f'state "{key[:80]}" is no object', self.line(pointer))
-            name = f"{place.name}.{key}" if place.name else key
+            name = key
+            if place.name:
+                name = f"{place.name}.{key}"
             if name in self.chart.vertices:
                 self.chart.lost(f'a second state "{name[:80]}"', self.line(pointer))
                 continue
@@ -103,13 +147,16 @@ class _XStateReader:
         self.unused(value, place.pointer, _shown(place.name))
 
     def describe(self, place: _NodePlace, label: list[str]) -> None:
-        value, vertex = place.value, self.chart.vertices[place.name]
+        value = place.value
+        vertex = self.chart.vertices[place.name]
         words = value.get("description")
         if isinstance(words, str):
             label.extend(words.split("\n"))
         kind = value.get("type")
         meta = value.get("meta")
-        own = meta.get("kind") if isinstance(meta, dict) else None
+        own = None
+        if isinstance(meta, dict):
+            own = meta.get("kind")
         if kind in ("final", "parallel", "history"):
             self.chart.give_kind(vertex, kind)
         elif isinstance(own, str) and own in _KINDS:
@@ -124,12 +171,16 @@ class _XStateReader:
 
     def initial(self, place: _NodePlace) -> str | None:
         given = place.value.get("initial")
-        target = given.get("target") if isinstance(given, dict) else given
+        target = given
+        if isinstance(given, dict):
+            target = given.get("target")
         if isinstance(target, list):
             target = target[0] if target else None
         if target is None:
             return None
-        found = self.inside(place.name, target.removeprefix(".")) if isinstance(target, str) else None
+        found = None
+        if isinstance(target, str):
+            found = self.inside(place.name, target.removeprefix("."))
         if found is None and isinstance(target, str) and target.startswith("#"):
             found = self.by_id(target)
         if found is None:
@@ -138,10 +189,13 @@ class _XStateReader:
         return found
 
     def arrows(self, place: _NodePlace) -> None:
-        value, pointer = place.value, place.pointer
+        value = place.value
+        pointer = place.pointer
         for key in ("on", "after"):
             if value.get(key) is not None and not isinstance(value[key], dict):
-                self.chart.lost(f'"{key}" of {_shown(place.name)} is no object', self.line(f"{pointer}/{key}"))
+                self.chart.lost(
+                    f'"{key}" of {_shown(place.name)} is no object', self.line(f"{pointer}/{key}")
+                )
         events = value.get("on")
         for event, given in events.items() if isinstance(events, dict) else ():
             self.each(place, given, f"{pointer}/on{step(event)}", event=event, auto=event == "")
@@ -152,21 +206,37 @@ class _XStateReader:
             where = f"{pointer}/after{step(delay)}"
             what = "a delay: nobody waits for the time here, the model judges it"
             self.chart.lost(f"{what} ({_shown(place.name)})", self.line(where))
-            self.each(place, given, where, event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}")
+            self.each(
+                place,
+                given,
+                where,
+                event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}",
+            )
         invoked = value.get("invoke")
         for index, one in enumerate(invoked if isinstance(invoked, list) else [invoked]):
             for key in ("onDone", "onError"):
                 if isinstance(one, dict) and one.get(key) is not None:
                     where = f"{pointer}/invoke" + (f"/{index}" if isinstance(invoked, list) else "")
-                    what = f"{_short(one.get('src'))} {'is done' if key == 'onDone' else 'has failed'}"
+                    what = (
+                        f"{_short(one.get('src'))} {'is done' if key == 'onDone' else 'has failed'}"
+                    )
                     self.each(place, one[key], f"{where}/{key}", event=what)
 
     def each(
-        self, place: _NodePlace, given: Any, pointer: str, *, event: str, auto: bool = False, done: bool = False
+        self,
+        place: _NodePlace,
+        given: Any,
+        pointer: str,
+        *,
+        event: str,
+        auto: bool = False,
+        done: bool = False,
     ) -> None:
         """Yield the transitions of one event: a target, an object, or a list of them."""
         for index, one in enumerate(given if isinstance(given, list) else [given]):
-            where = f"{pointer}/{index}" if isinstance(given, list) else pointer
+            where = pointer
+            if isinstance(given, list):
+                where = f"{pointer}/{index}"
             if one is None:
                 continue
             found = one if isinstance(one, dict) else {"target": one}
@@ -175,7 +245,9 @@ class _XStateReader:
             if target is None:
                 continue
             words = found.get("description")
-            label = words if isinstance(words, str) else "any other event" if event == "*" else event
+            label = "any other event" if event == "*" else event
+            if isinstance(words, str):
+                label = words
             self.chart.arrows.append(
                 Arrow(
                     source=place.name or None,
@@ -193,14 +265,20 @@ class _XStateReader:
         given = found.get("target")
         if isinstance(given, list):
             if len(given) > 1:
-                self.chart.lost("a transition to several states leads to the first of them", self.line(pointer))
+                self.chart.lost(
+                    "a transition to several states leads to the first of them", self.line(pointer)
+                )
             given = given[0] if given else None
         if not isinstance(given, str) or not given:
-            self.chart.lost(f"a transition of {_shown(place.name)} that leads nowhere", self.line(pointer))
+            self.chart.lost(
+                f"a transition of {_shown(place.name)} that leads nowhere", self.line(pointer)
+            )
             return None
         name = self.resolved(place, given)
         if name is None:
-            self.chart.lost(f'a transition to "{given[:80]}", which is not there', self.line(pointer))
+            self.chart.lost(
+                f'a transition to "{given[:80]}", which is not there', self.line(pointer)
+            )
         return name
 
     def resolved(self, place: _NodePlace, given: str) -> str | None:
@@ -208,7 +286,9 @@ class _XStateReader:
             return self.by_id(given)
         if given.startswith("."):
             return self.inside(place.name, given[1:])
-        parent = self.chart.vertices[place.name].parent if place.name else None
+        parent = None
+        if place.name:
+            parent = self.chart.vertices[place.name].parent
         return self.inside(parent or "", given)
 
     def by_id(self, given: str) -> str | None:
@@ -217,13 +297,16 @@ class _XStateReader:
         end = len(whole)
         while end > 0:
             if whole[:end] in self.ids:
-                name, rest = self.ids[whole[:end]], whole[end + 1 :]
+                name = self.ids[whole[:end]]
+                rest = whole[end + 1 :]
                 return (self.inside(name, rest) if rest else name) or None
             end = whole.rfind(".", 0, end)
         return self.inside("", whole)
 
     def inside(self, parent: str, path: str) -> str | None:
-        name = f"{parent}.{path}" if parent else path
+        name = path
+        if parent:
+            name = f"{parent}.{path}"
         return name if name in self.chart.vertices else None
 
     def guards(self, found: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
@@ -232,7 +315,9 @@ class _XStateReader:
             return
         if isinstance(guard, dict) and guard.get("type") == GUARD:
             params = guard.get("params")
-            conditions = params.get("conditions") if isinstance(params, dict) else None
+            conditions = None
+            if isinstance(params, dict):
+                conditions = params.get("conditions")
             yield from (one for one in conditions or () if isinstance(one, dict))
             return
         place = pointer + ("/guard" if "guard" in found else "/cond")
@@ -249,17 +334,30 @@ class _XStateReader:
         if name in ("and", "or", "not") and parts:
             listed = parts if isinstance(parts, list) else [parts]
             words = [self.words_of(part, pointer, depth + 1) for part in listed]
-            inner = [f"({text})" if _is_made(part) else text for part, text in zip(listed, words, strict=True)]
-            return f"not {inner[0]}" if name == "not" else f" {name} ".join(inner)
+            inner = [
+                f"({text})" if _is_made(part) else text
+                for part, text in zip(listed, words, strict=True)
+            ]
+            if name == "not":
+                return f"not {inner[0]}"
+            return f" {name} ".join(inner)
         for key in guard.keys() - {"type", "name", "params"}:
-            self.chart.lost(f'"{key[:40]}" of the guard "{name[:60]}"', self.line(f"{pointer}{step(key)}"))
+            self.chart.lost(
+                f'"{key[:40]}" of the guard "{name[:60]}"', self.line(f"{pointer}{step(key)}")
+            )
         params = guard.get("params")
-        return f"{name} ({_short(params)})" if params else name
+        if params:
+            return f"{name} ({_short(params)})"
+        return name
 
 
 def _is_made(guard: Any) -> bool:
     """Return true for a guard of several others, which needs brackets."""
-    return isinstance(guard, dict) and isinstance(guard.get("guards"), list) and len(guard["guards"]) > 1
+    return (
+        isinstance(guard, dict)
+        and isinstance(guard.get("guards"), list)
+        and len(guard["guards"]) > 1
+    )
 
 
 def _short(value: Any) -> str:
@@ -275,7 +373,9 @@ def _shown(name: str) -> str:
 
 
 def write(definition: Definition) -> str:
-    """Return a definition as the JSON of an XState 5 machine. The document of `read` gives the same graph."""
+    """Return a definition as the JSON of an XState 5 machine. The document of `read` gives the same
+    graph.
+    """
     machine: dict[str, Any] = {"id": definition.name, "initial": definition.initial_state}
     if definition.description:
         machine["description"] = definition.description
@@ -284,7 +384,9 @@ def write(definition: Definition) -> str:
     if always := [_relative(_transition(one)) for one in shared if one.auto]:
         machine["always"] = always
     if events := _events([one for one in shared if not one.auto]):
-        machine["on"] = {event: [_relative(one) for one in given] for event, given in events.items()}
+        machine["on"] = {
+            event: [_relative(one) for one in given] for event, given in events.items()
+        }
     text = json.dumps(machine, ensure_ascii=False, indent=2)
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
@@ -294,7 +396,8 @@ def _relative(transition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _state(definition: Definition, name: str) -> dict[str, Any]:
-    state, kind = definition.states[name], definition.kind_of(name)
+    state = definition.states[name]
+    kind = definition.kind_of(name)
     found: dict[str, Any] = {}
     words = state.purpose or state.description
     if words:
@@ -327,8 +430,13 @@ def event_name(transition: Transition) -> str:
 
 
 def _transition(transition: Transition) -> dict[str, Any]:
-    found: dict[str, Any] = {"target": transition.target_state, "description": transition.description}
-    conditions = [one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions]
+    found: dict[str, Any] = {
+        "target": transition.target_state,
+        "description": transition.description,
+    }
+    conditions = [
+        one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions
+    ]
     if conditions:
         found["guard"] = {"type": GUARD, "params": {"conditions": conditions}}
     return found

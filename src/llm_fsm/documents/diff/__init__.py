@@ -6,19 +6,19 @@
 | final state removed or renamed | safe: no conversation under way rests there | |
 | other state removed | strands | those in the state: they cannot be opened any more |
 | other state renamed (guessed, see below) | needs a map | those in the state |
-| state becomes final, or loses its last transition | strands | those in the state: there is no way on |
-| other change of a kind; `wait_for`, `answer_schema`, `flow` changed | needs a map | those in the state |
+| state becomes final, or loses its last transition | strands | those in the state |
+| other change of a kind; `wait_for`, `answer_schema`, `flow` | needs a map | those in the state |
 | final state becomes another kind | safe | |
 | transition added; order of transitions of equal priority changed | safe | |
 | transition removed, an end can still be reached from there | safe | |
-| transition removed or closed for ever, and with it the last way to an end, or on | strands | those in its states |
+| last transition to an end, or on, removed or closed for ever | strands | those in them |
 | other condition removed or changed | safe | |
-| condition newly asks for a key that the model cannot write | needs a map | those that lack the key |
-| condition newly asks for a key that no state asked for, nor its own now | needs a map | those there that lack it |
+| condition asks for one more key, not written by the model | needs a map | those that lack it |
+| condition asks for one more key, which no state asks for | needs a map | those that lack it |
 | key no longer declared, but still collected or demanded | needs a map | those that lack the key |
-| key added; title, description, `x-secret` changed; values widened; no key declared any more | safe | |
+| key added; title, description, `x-secret` changed; values widened; no keys left | safe | |
 | key removed or renamed (guessed) | needs a map | those that have a value for it |
-| key's schema narrowed or its type changed | needs a map | those whose value the new schema refuses |
+| key's schema narrowed or its type changed | needs a map | those whose value is refused now |
 | key newly declared | needs a map | those whose value the schema refuses |
 | secret key no longer declared | needs a map | those that have a value for it |
 | key is no longer written by the model | needs a map | those that lack the key |
@@ -26,10 +26,11 @@
 | words (purpose, instructions, replies, descriptions, examples, persona) | safe | |
 | settings (history, model, limits, tools, priorities, `auto`, …) | safe | |
 
-Guesses. A removed and an added state are one renamed state if they share six tenths of their description (Jaccard
-1901). That is the words of their texts, their keys, tools, targets and sources; the best pairs come first. A removed
-and an added key are one renamed key if their schemas differ in title and description at most. Their names must be
-similar (difflib, six tenths), or the same states collect them.
+Guesses. A removed and an added state are one renamed state if they share six tenths of their
+description (Jaccard 1901). That is the words of their texts, their keys, tools, targets and
+sources; the best pairs come first. A removed and an added key are one renamed key if their schemas
+differ in title and description at most. Their names must be similar (difflib, six tenths), or the
+same states collect them.
 """
 
 from __future__ import annotations
@@ -68,13 +69,21 @@ def diff(old: Definition, new: Definition) -> tuple[Difference, ...]:
 def _machine(old: Definition, new: Definition) -> Iterator[Difference]:
     if old.initial_state != new.initial_state:
         text = f'conversations begin in "{new.initial_state}" instead of "{old.initial_state}"'
-        yield Difference(subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state")
+        yield Difference(
+            subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state"
+        )
     for name, field in Definition.model_fields.items():
         key = field.alias or name
         if name not in _TOP and getattr(old, name) != getattr(new, name):
             subject: Subject = "words" if name in _SPOKEN else "setting"
             text = f'"{key}" changed{from_to(getattr(old, name), getattr(new, name))}'
             yield Difference(
-                subject=subject, how="changed", impact="safe", message=text, pointer=f"/{key}",
-                reason="conversations under the old name cannot be carried over" if key == "name" else "",
-            )  # fmt: skip
+                subject=subject,
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer=f"/{key}",
+                reason="conversations under the old name cannot be carried over"
+                if key == "name"
+                else "",
+            )

@@ -18,10 +18,12 @@ When = Literal["set", "unset", "misfit"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One difference. `pointer` is its place in the new definition, or in the old one for a removed part.
+    """One difference. `pointer` is its place in the new definition, or in the old one for a removed
+    part.
 
-    A conversation is affected if it is in one of `states` (empty: in any state) and its context fits `when`. That is:
-    `key` is set, is not set, or has a value that `schema` refuses. Safe changes affect none.
+    A conversation is affected if it is in one of `states` (empty: in any state) and its context
+    fits `when`. That is: `key` is set, is not set, or has a value that `schema` refuses. Safe
+    changes affect none.
     """
 
     subject: Subject
@@ -63,7 +65,9 @@ class Difference:
 def from_to(old: Any, new: Any) -> str:
     """Return ` from x to y` for short values."""
     shown = [json.dumps(value, ensure_ascii=False, default=str) for value in (old, new)]
-    return f" from {shown[0]} to {shown[1]}" if all(len(text) <= 60 for text in shown) else ""
+    if all(len(text) <= 60 for text in shown):
+        return f" from {shown[0]} to {shown[1]}"
+    return ""
 
 
 def _mismatches(schema: Mapping[str, Any], value: Any) -> bool:

@@ -19,32 +19,57 @@ _OTHERS_BOUND = {
     "minContains": "contains",
 }
 """Keywords whose absence lets another keyword refuse more."""
-_LIFTED = {"minimum": min, "minLength": min, "minItems": min, "maximum": max, "maxLength": max, "maxItems": max}
+_LIFTED = {
+    "minimum": min,
+    "minLength": min,
+    "minItems": min,
+    "maximum": max,
+    "maxLength": max,
+    "maxItems": max,
+}
 
 
 def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Difference]:
-    was, now = collected(old), collected(new)
+    was = collected(old)
+    now = collected(new)
     yield from _frame(old, new)
     for key in was:
         place = "/context_schema/properties" + step(key)
         if key in renames:
             yield Difference(
-                subject="key", how="renamed", impact="needs-map", pointer=place, key=key,
-                message=f'key "{key}" is now called "{renames[key]}" (guessed from its schema and place)',
+                subject="key",
+                how="renamed",
+                impact="needs-map",
+                pointer=place,
+                key=key,
+                message=f'key "{key}" is now called "{renames[key]}" (guessed from its schema and'
+                " place)",
                 reason="stored values have the old name",
-            )  # fmt: skip
+            )
         elif key not in now:
             yield Difference(
-                subject="key", how="removed", impact="needs-map", message=f'key "{key}" removed', pointer=place,
-                key=key, reason="stored values stay in the context, where nothing names them",
-            )  # fmt: skip
+                subject="key",
+                how="removed",
+                impact="needs-map",
+                message=f'key "{key}" removed',
+                pointer=place,
+                key=key,
+                reason="stored values stay in the context, where nothing names them",
+            )
         elif _writable(key, old) and not _writable(key, new):
             states = tuple(sorted(now[key]))
             yield Difference(
-                subject="key", how="changed", impact="needs-map", pointer="/context_schema", key=key, when="unset",
-                message=f'key "{key}" is no longer declared, but still {"collected" if states else "demanded"}',
-                reason='with a "context_schema" only its keys can be written, so what the user says is not stored',
-            )  # fmt: skip
+                subject="key",
+                how="changed",
+                impact="needs-map",
+                pointer="/context_schema",
+                key=key,
+                when="unset",
+                message=f'key "{key}" is no longer declared, but still'
+                f" {'collected' if states else 'demanded'}",
+                reason='with a "context_schema" only its keys can be written, so what the user'
+                " says is not stored",
+            )
         if (current := renames.get(key, key)) in new.key_schemas:
             yield from _schema(key, old, new, current)
         elif key in old.key_schemas and key in now:
@@ -55,7 +80,13 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
                 yield from _schema(key, old, new, key)
                 continue
             place = "/context_schema/properties" + step(key)
-            yield Difference(subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place)
+            yield Difference(
+                subject="key",
+                how="added",
+                impact="safe",
+                message=f'key "{key}" added',
+                pointer=place,
+            )
 
 
 def _writable(key: str, definition: Definition) -> bool:
@@ -71,9 +102,14 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Differen
     text = f'key "{key}" is no longer declared'
     if old.is_secret(key) and not new.is_secret(key):
         yield Difference(
-            subject="key", how="changed", impact="needs-map", message=f"{text}, and was secret", pointer=place,
-            key=key, reason="what is stored is dropped, and what comes is shown in prompts",
-        )  # fmt: skip
+            subject="key",
+            how="changed",
+            impact="needs-map",
+            message=f"{text}, and was secret",
+            pointer=place,
+            key=key,
+            reason="what is stored is dropped, and what comes is shown in prompts",
+        )
     elif new.context_schema is None:
         text = f"{text}: the model may write it, and any value will do"
         yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
@@ -81,45 +117,75 @@ def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Differen
 
 def _frame(old: Definition, new: Definition) -> Iterator[Difference]:
     """Yield changes of `context_schema` besides its keys. They affect no stored values."""
-    was, now = old.context_schema, new.context_schema
+    was = old.context_schema
+    now = new.context_schema
     if was is None or now is None:
         return
     for word in dict.fromkeys((*was, *now)):
         if word not in ("properties", "$defs") and was.get(word) != now.get(word):
             text = f'"{word}" of "context_schema" changed{from_to(was.get(word), now.get(word))}'
             yield Difference(
-                subject="setting", how="changed", impact="safe", message=text, pointer="/context_schema" + step(word)
+                subject="setting",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer="/context_schema" + step(word),
             )
 
 
 def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Difference]:
     """Yield changes of the schema of a key. An undeclared key has an empty one."""
-    declared, now = key in old.key_schemas, new.key_schemas[current]
+    declared = key in old.key_schemas
+    now = new.key_schemas[current]
     was = old.key_schemas.get(key, {})
     place = "/context_schema/properties" + step(current)
     known = declared or old.context_schema is None
-    before, after = old.source_of(key) if known else new.source_of(current), new.source_of(current)
+    before = old.source_of(key) if known else new.source_of(current)
+    after = new.source_of(current)
     if before != after:
         text = f'key "{current}" is written by the {after} instead of the {before}'
         if after == "model":
-            yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source")
+            yield Difference(
+                subject="key",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer=place + "/x-source",
+            )
         else:
             yield Difference(
-                subject="key", how="changed", impact="needs-map", message=text, pointer=place + "/x-source",
-                key=key, when="unset", reason="conversations that lack it cannot be asked for it any more",
-            )  # fmt: skip
-    one, other = _meaning(was, old), _meaning(now, new)
+                subject="key",
+                how="changed",
+                impact="needs-map",
+                message=text,
+                pointer=place + "/x-source",
+                key=key,
+                when="unset",
+                reason="conversations that lack it cannot be asked for it any more",
+            )
+    one = _meaning(was, old)
+    other = _meaning(now, new)
     if one != other or not declared:
         told = ", ".join(_told(one, other))
-        text = f'schema of key "{current}" changed ({told})' if declared else f'key "{current}" is now declared'
+        text = (
+            f'schema of key "{current}" changed ({told})'
+            if declared
+            else f'key "{current}" is now declared'
+        )
         if _wider(one, other):
             yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
         else:
             yield Difference(
-                subject="key", how="changed", impact="needs-map", message=text if declared else f"{text} ({told})",
-                pointer=place, key=key, when="misfit", reason="stored values may not fit any more",
+                subject="key",
+                how="changed",
+                impact="needs-map",
+                message=text if declared else f"{text} ({told})",
+                pointer=place,
+                key=key,
+                when="misfit",
+                reason="stored values may not fit any more",
                 schema={**now, "$defs": _definitions(new)},
-            )  # fmt: skip
+            )
     elif was != now and before == after:
         text = f'words or secrecy of key "{current}" changed'
         yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place)
@@ -132,7 +198,8 @@ def _definitions(definition: Definition) -> Mapping[str, Any]:
 
 def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
     """Return the part of a schema that restricts values, with the schemas that it refers to."""
-    every, found = _definitions(definition), bare(schema)
+    every = _definitions(definition)
+    found = bare(schema)
     for _ in every:
         if found.keys() != {"$ref"} or _referred(found) & every.keys() == set():
             break
@@ -158,13 +225,19 @@ def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         if key not in new:
             yield f"{key} dropped"
         elif key not in old:
-            yield (f"{key} {short}" if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60 else f"{key} added")
+            yield (
+                f"{key} {short}"
+                if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60
+                else f"{key} added"
+            )
         elif old[key] != new[key]:
             yield f"{key}{from_to(old[key], new[key])}"
 
 
 def _wider(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return true if every old value surely fits: bounds are looser or gone, types or values are added."""
+    """Return true if every old value surely fits: bounds are looser or gone, types or values are
+    added.
+    """
     if old != new and any(word.startswith("unevaluated") for word in new):
         return False
     if any(_OTHERS_BOUND.get(word) in new for word in old.keys() - new.keys()):
@@ -176,7 +249,8 @@ def _covers(key: str, was: Any, now: Any) -> bool:
     if was == now:
         return True
     if key == "type":
-        before, after = _types(was), _types(now)
+        before = _types(was)
+        after = _types(now)
         return before <= after or (before - after == {"integer"} and "number" in after)
     if key == "enum":
         return isinstance(was, list) and isinstance(now, list) and all(one in now for one in was)

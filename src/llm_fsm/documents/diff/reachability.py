@@ -1,4 +1,6 @@
-"""The states that a conversation can still reach from each state, as far as conditions can be analysed."""
+"""The states that a conversation can still reach from each state, as far as conditions can be
+analysed.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,23 @@ from functools import cached_property
 from llm_fsm.definition.graph import reachable, reversed_graph
 from llm_fsm.definition.models import Definition
 from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.graph import arcs_from, kind_of
 from llm_fsm.lint.solver.solver import reasoning
 
 
 @dataclass(frozen=True)
 class Ways:
-    """The transitions of one definition that can be taken. A transition with an unknown outcome counts as possible."""
+    """The transitions of one definition that can be taken. A transition with an unknown outcome
+    counts as possible.
+    """
 
     definition: Definition
 
     @cached_property
     def _document(self) -> Document:
-        return Document(Placed("", self.definition.model_dump(mode="json", by_alias=True, exclude_none=True)))
+        return Document(
+            Placed("", self.definition.model_dump(mode="json", by_alias=True, exclude_none=True))
+        )
 
     @cached_property
     def graph(self) -> Mapping[str, tuple[str, ...]]:
@@ -31,14 +38,19 @@ class Ways:
     def never(self) -> frozenset[str]:
         """The pointers of the transitions that are proven to be never taken."""
         known = reasoning(self._document)
-        arcs = [arc for state in self._document.states for arc in self._document.arcs_from[state]]
-        open_ones = {arc.placed.pointer for arc in arcs if known.takeable(arc)}
-        return frozenset({arc.placed.pointer for arc in arcs} - open_ones)
+        every: set[str] = set()
+        possible: set[str] = set()
+        for state in self._document.states:
+            for arc in arcs_from(self._document)[state]:
+                every.add(arc.placed.pointer)
+                if known.takeable(arc):
+                    possible.add(arc.placed.pointer)
+        return frozenset(every - possible)
 
     @cached_property
     def stuck(self) -> frozenset[str]:
         """States from which no end can be reached; empty for a machine that has no end."""
-        ends = [name for name in self.graph if self._document.kind_of(name) == "final"]
+        ends = [name for name in self.graph if kind_of(self._document, name) == "final"]
         return frozenset(set(self.graph) - reachable(reversed_graph(self.graph), ends))
 
     @cached_property
@@ -47,15 +59,19 @@ class Ways:
         return frozenset(
             name
             for name, targets in self.graph.items()
-            if set(targets) <= {name} and self._document.kind_of(name) != "final"
+            if set(targets) <= {name} and kind_of(self._document, name) != "final"
         )
 
     def beyond(self, state: str) -> frozenset[str]:
         """Return every state that can be reached from one, without itself."""
-        return frozenset(reachable(self.graph, [state]) - {state}) if state in self.graph else frozenset()
+        if state in self.graph:
+            return frozenset(reachable(self.graph, [state]) - {state})
+        return frozenset()
 
 
 def stranded(before: Ways, after: Ways) -> frozenset[str]:
-    """Return the states that lost their path to an end or to another state. Both graphs use the new names."""
+    """Return the states that lost their path to an end or to another state. Both graphs use the new
+    names.
+    """
     lost = (after.stuck - before.stuck) | (after.rest - before.rest)
     return frozenset(name for name in lost if name in before.graph)

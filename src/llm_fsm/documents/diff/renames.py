@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
+from itertools import product
 from typing import Any
 
 from llm_fsm.definition.models import Condition, Definition, Transition
@@ -21,7 +22,18 @@ _PLAIN = frozenset({"enum", "const", "required", "dependentRequired"})
 _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
-    {"title", "description", "examples", "$comment", "x-secret", "x-fast", "x-source", "x-from", "x-labels", "default"}
+    {
+        "title",
+        "description",
+        "examples",
+        "$comment",
+        "x-secret",
+        "x-fast",
+        "x-source",
+        "x-from",
+        "x-labels",
+        "default",
+    }
 )
 
 
@@ -31,11 +43,12 @@ def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
     come = [name for name in new.states if name not in old.states]
     if not gone or not come or len(gone) * len(come) > _MOST_PAIRS:
         return {}
-    traits = [{name: _traits(definition, name) for name in names} for definition, names in ((old, gone), (new, come))]
-    scores = sorted(
-        ((_overlap(traits[0][was], traits[1][now]), was, now) for was in gone for now in come),
-        key=lambda score: -score[0],
-    )
+    old_traits = {name: _traits(old, name) for name in gone}
+    new_traits = {name: _traits(new, name) for name in come}
+    scores = [
+        (_overlap(old_traits[was], new_traits[now]), was, now) for was, now in product(gone, come)
+    ]
+    scores.sort(key=lambda score: -score[0])
     found: dict[str, str] = {}
     for score, was, now in scores:
         if score >= _ALIKE and was not in found and now not in found.values():
@@ -45,7 +58,8 @@ def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
 
 def renamed_keys(old: Definition, new: Definition, states: Mapping[str, str]) -> dict[str, str]:
     """Return old context key to new one, for keys that were probably renamed."""
-    was_used, is_used = collected(old), collected(new)
+    was_used = collected(old)
+    is_used = collected(new)
     gone = [key for key in was_used if key not in is_used]
     come = [key for key in is_used if key not in was_used]
     if len(gone) * len(come) > _MOST_PAIRS:
@@ -56,7 +70,11 @@ def renamed_keys(old: Definition, new: Definition, states: Mapping[str, str]) ->
         for now in come:
             same = bare(old.key_schemas.get(was, {})) == bare(new.key_schemas.get(now, {}))
             close = SequenceMatcher(a=was, b=now, autojunk=False).ratio() >= _ALIKE
-            if same and now not in found.values() and (close or (places and places == is_used[now])):
+            if (
+                same
+                and now not in found.values()
+                and (close or (places and places == is_used[now]))
+            ):
                 found[was] = now
                 break
     return found
@@ -66,7 +84,9 @@ def _traits(definition: Definition, name: str) -> set[tuple[str, str]]:
     state = definition.states[name]
     texts = " ".join(str(getattr(state, key) or "") for key in WORDS if key != "example_dialogue")
     found = {("word", word.lower()) for word in re.findall(r"\w+", texts)}
-    found |= {("key", key) for key in state.required_context_keys} | {("tool", tool) for tool in state.tools}
+    found |= {("key", key) for key in state.required_context_keys} | {
+        ("tool", tool) for tool in state.tools
+    }
     found |= {("to", transition.target_state) for transition in state.transitions}
     found |= {
         ("from", source)
@@ -77,7 +97,9 @@ def _traits(definition: Definition, name: str) -> set[tuple[str, str]]:
 
 
 def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
-    return len(one & other) / len(one | other) if one and other else 0.0
+    if one and other:
+        return len(one & other) / len(one | other)
+    return 0.0
 
 
 def collected(definition: Definition) -> dict[str, set[str]]:
@@ -94,8 +116,12 @@ def collected(definition: Definition) -> dict[str, set[str]]:
 
 
 def head_of(name: str, known: Container[str]) -> str:
-    """Return the key that a name means: the name itself if it is known, else the part before its first dot."""
-    return name if name in known else name.split(".", 1)[0]
+    """Return the key that a name means: the name itself if it is known, else the part before its
+    first dot.
+    """
+    if name in known:
+        return name
+    return name.split(".", 1)[0]
 
 
 def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
@@ -120,16 +146,22 @@ def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str])
         return old
     document = old.model_dump(mode="json", by_alias=True)
     document["initial_state"] = states.get(old.initial_state, old.initial_state)
-    document["states"] = {states.get(name, name): state for name, state in document["states"].items()}
+    document["states"] = {
+        states.get(name, name): state for name, state in document["states"].items()
+    }
     for owner in (*document["states"].values(), {"transitions": document["global_transitions"]}):
         owner["id"] = ""
         for name in ("on_timeout", "on_exhausted"):
             if name in owner:
                 owner[name] = states.get(owner[name], owner[name])
         if "required_context_keys" in owner:
-            owner["required_context_keys"] = [_renamed_key(key, keys) for key in owner["required_context_keys"]]
+            owner["required_context_keys"] = [
+                _renamed_key(key, keys) for key in owner["required_context_keys"]
+            ]
         for transition in owner["transitions"]:
-            transition["target_state"] = states.get(transition["target_state"], transition["target_state"])
+            transition["target_state"] = states.get(
+                transition["target_state"], transition["target_state"]
+            )
             for condition in transition["conditions"]:
                 names = condition["requires_context_keys"]
                 condition["requires_context_keys"] = [_renamed_key(key, keys) for key in names]
@@ -149,8 +181,13 @@ def _renamed_name(name: str, part: Any, keys: Mapping[str, str]) -> Any:
     if name not in ("var", "has_context", "context_length", "missing"):
         return _renamed_rule(part, keys)
     parts = part if isinstance(part, list) else [part]
-    mapped = [_renamed_key(one, keys) if isinstance(one, str) else _renamed_rule(one, keys) for one in parts]
-    return mapped if isinstance(part, list) else mapped[0]
+    mapped = [
+        _renamed_key(one, keys) if isinstance(one, str) else _renamed_rule(one, keys)
+        for one in parts
+    ]
+    if isinstance(part, list):
+        return mapped
+    return mapped[0]
 
 
 def _renamed_key(name: str, keys: Mapping[str, str]) -> str:
@@ -168,4 +205,6 @@ def _bare(word: str, value: Any) -> Any:
         return {name: _bare("", part) for name, part in value.items()}
     if isinstance(value, list) and word not in _PLAIN:
         return [_bare("", part) for part in value]
-    return bare(value) if isinstance(value, dict) and word not in _PLAIN else value
+    if isinstance(value, dict) and word not in _PLAIN:
+        return bare(value)
+    return value

@@ -32,19 +32,35 @@ def _states(old: Definition, new: Definition, renamed: Mapping[str, str]) -> Ite
         elif name in renamed:
             now = renamed[name]
             yield Difference(
-                subject="state", how="renamed", impact="needs-map", pointer="/states" + step(now), states=(name,),
-                message=f'state "{name}" is now called "{now}" (guessed from what they have in common)',
+                subject="state",
+                how="renamed",
+                impact="needs-map",
+                pointer="/states" + step(now),
+                states=(name,),
+                message=f'state "{name}" is now called "{now}" (guessed from what they have in'
+                " common)",
                 reason="conversations in it must be moved to the new name",
-            )  # fmt: skip
+            )
         elif name not in new.states:
             yield Difference(
-                subject="state", how="removed", impact="strands", pointer=place, states=(name,),
-                message=f'state "{name}" removed', reason="conversations in it cannot be opened any more",
-            )  # fmt: skip
+                subject="state",
+                how="removed",
+                impact="strands",
+                pointer=place,
+                states=(name,),
+                message=f'state "{name}" removed',
+                reason="conversations in it cannot be opened any more",
+            )
     for name in new.states:
         if name not in old.states and name not in renamed.values():
             text = f'state "{name}" added'
-            yield Difference(subject="state", how="added", impact="safe", message=text, pointer="/states" + step(name))
+            yield Difference(
+                subject="state",
+                how="added",
+                impact="safe",
+                message=text,
+                pointer="/states" + step(name),
+            )
 
 
 def _end(name: str, now: str | None, place: str) -> Difference:
@@ -53,39 +69,74 @@ def _end(name: str, now: str | None, place: str) -> Difference:
         text = f'final state "{name}" removed'
         return Difference(subject="state", how="removed", impact="safe", message=text, pointer=place)
     text = f'final state "{name}" is now called "{now}" (guessed from what they have in common)'
-    return Difference(subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now))
+    return Difference(
+        subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now)
+    )
 
 
-def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Difference]:
+def _state(
+    name: str, old: Definition, new: Definition, back: Mapping[str, str]
+) -> Iterator[Difference]:
     """Yield changes of a state that still exists."""
-    place, was, now = "/states" + step(name), old.states[name], new.states[name]
+    place = "/states" + step(name)
+    was = old.states[name]
+    now = new.states[name]
     here = (back.get(name, name),)
     if old.kind_of(name) != new.kind_of(name):
         yield _kind(name, old.kind_of(name), new.kind_of(name), place, here)
     for key in _PARKED:
         if getattr(was, key) != getattr(now, key):
             yield Difference(
-                subject="state", how="changed", impact="needs-map", pointer=place + step(key), states=here,
-                message=f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}',
+                subject="state",
+                how="changed",
+                impact="needs-map",
+                pointer=place + step(key),
+                states=here,
+                message=f'"{key}" of state "{name}"'
+                f" changed{from_to(getattr(was, key), getattr(now, key))}",
                 reason="conversations parked here still wait for the old one",
-            )  # fmt: skip
+            )
     for key in WORDS:
         if getattr(was, key) != getattr(now, key):
-            text = f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
-            yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place + step(key))
+            text = (
+                f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
+            )
+            yield Difference(
+                subject="words",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer=place + step(key),
+            )
     for key in State.model_fields:
         if key not in _OWN and getattr(was, key) != getattr(now, key):
-            text = f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
-            yield Difference(subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key))
+            text = (
+                f'"{key}" of state "{name}" changed{from_to(getattr(was, key), getattr(now, key))}'
+            )
+            yield Difference(
+                subject="setting",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer=place + step(key),
+            )
 
 
 def _kind(name: str, was: str, now: str, place: str, here: tuple[str, ...]) -> Difference:
     text = f'state "{name}" is of kind {now} instead of {was}'
     if was == "final":
-        return Difference(subject="state", how="changed", impact="safe", message=text, pointer=place + "/kind")
+        return Difference(
+            subject="state", how="changed", impact="safe", message=text, pointer=place + "/kind"
+        )
     stranded = now == "final"
     return Difference(
-        subject="state", how="changed", impact="strands" if stranded else "needs-map", message=text,
-        pointer=place + "/kind", states=here,
-        reason="there is no way on from here" if stranded else "conversations rest here in the old way",
-    )  # fmt: skip
+        subject="state",
+        how="changed",
+        impact="strands" if stranded else "needs-map",
+        message=text,
+        pointer=place + "/kind",
+        states=here,
+        reason="there is no way on from here"
+        if stranded
+        else "conversations rest here in the old way",
+    )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from llm_fsm._json import step
@@ -18,8 +19,12 @@ from llm_fsm.documents.diff.renames import asked, head_of
 _EVERYWHERE = "every state that waits"
 
 
-def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Difference]:
-    """Yield changes of transitions. `old` has the new names, and `back` returns the old name of a renamed state."""
+def transition_changes(
+    old: Definition, new: Definition, back: Mapping[str, str]
+) -> Iterator[Difference]:
+    """Yield changes of transitions. `old` has the new names, and `back` returns the old name of a
+    renamed state.
+    """
     context = _Context(old, new, back)
     told: set[str] = set()
     for name, was, now in _owners(old, new):
@@ -38,14 +43,26 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
             yield _lost(was[index], f"{place}/{index}", where, context, name)
         for index in come:
             text = f'transition {where} to "{now[index].target_state}" added'
-            yield Difference(subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}")
-    late = context.old_names(one for one in new.states if one in context.lost - told and one in old.states)
+            yield Difference(
+                subject="transition",
+                how="added",
+                impact="safe",
+                message=text,
+                pointer=f"{place}/{index}",
+            )
+    late = context.old_names(
+        one for one in new.states if one in context.lost - told and one in old.states
+    )
     if late:
         yield Difference(
-            subject="machine", how="changed", impact="strands", pointer="/states", states=late,
+            subject="machine",
+            how="changed",
+            impact="strands",
+            pointer="/states",
+            states=late,
             message=f"no end can be reached any more from {listed(late)}",
             reason="conversations there can never come to an end",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -75,14 +92,17 @@ class _Context:
     @cached_property
     def collected(self) -> frozenset[str]:
         """Keys that running conversations may have been asked for."""
-        return frozenset(key for state in self.old.states.values() for key in state.required_context_keys)
+        states = self.old.states.values()
+        return frozenset(chain.from_iterable(state.required_context_keys for state in states))
 
     def old_names(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.back.get(name, name) for name in names)
 
 
 class _Edge(NamedTuple):
-    """One transition before and after, its pointer, its place in words, and its state (None: every state)."""
+    """One transition before and after, its pointer, its place in words, and its state (None: every
+    state).
+    """
 
     old: Transition
     new: Transition
@@ -99,20 +119,29 @@ _Owner = tuple[str | None, Sequence[Transition], Sequence[Transition]]
 
 
 def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
-    """Yield (state or None for the global ones, old transitions, new transitions) for states in both."""
+    """Yield (state or None for the global ones, old transitions, new transitions) for states in
+    both.
+    """
     for name, state in new.states.items():
         if name in old.states:
             yield name, old.states[name].transitions, state.transitions
     yield None, old.global_transitions, new.global_transitions
 
 
-def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Pair transitions: equal ones, else those with one target and description, else those with one target."""
+def _paired(
+    old: Sequence[Transition], new: Sequence[Transition]
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Pair transitions: equal ones, else those with one target and description, else those with one
+    target.
+    """
     pairs: list[tuple[int, int]] = []
-    gone, come = list(range(len(old))), list(range(len(new)))
+    gone = list(range(len(old)))
+    come = list(range(len(new)))
     for same in (
         lambda one, other: one == other,
-        lambda one, other: (one.target_state, one.description) == (other.target_state, other.description),
+        lambda one, other: (
+            (one.target_state, one.description) == (other.target_state, other.description)
+        ),
         lambda one, other: one.target_state == other.target_state,
     ):
         for index in list(gone):
@@ -124,33 +153,51 @@ def _paired(old: Sequence[Transition], new: Sequence[Transition]) -> tuple[list[
     return pairs, gone, come
 
 
-def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Difference]:
-    """Yield changes of order at equal priority. `kept`: each transition that stayed, with its old and new places."""
+def _reordered(
+    kept: Sequence[tuple[int, int, Transition]], place: str, where: str
+) -> Iterator[Difference]:
+    """Yield changes of order at equal priority. `kept`: each transition that stayed, with its old
+    and new places.
+    """
     before = sorted(kept, key=lambda one: (one[2].priority, one[0]))
     after = sorted(kept, key=lambda one: (one[2].priority, one[1]))
     if before == after:
         return
     targets = listed(dict.fromkeys(one.target_state for _, _, one in after))
     yield Difference(
-        subject="transition", how="changed", impact="safe", pointer=place,
+        subject="transition",
+        how="changed",
+        impact="safe",
+        pointer=place,
         message=f"order of the transitions {where} changed: {targets}",
         reason="without the model the first one that holds is taken",
-    )  # fmt: skip
+    )
 
 
-def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Difference:
+def _lost(
+    transition: Transition, place: str, where: str, context: _Context, owner: str | None
+) -> Difference:
     text = f'transition {where} to "{transition.target_state}" removed'
     here = context.losing(owner)
     if not here:
         return Difference(
-            subject="transition", how="removed", impact="safe", message=text, pointer=place,
+            subject="transition",
+            how="removed",
+            impact="safe",
+            message=text,
+            pointer=place,
             reason=_out_of_reach(context, owner),
-        )  # fmt: skip
+        )
     states = context.old_names(here)
     return Difference(
-        subject="transition", how="removed", impact="strands", message=text, pointer=place, states=states,
+        subject="transition",
+        how="removed",
+        impact="strands",
+        message=text,
+        pointer=place,
+        states=states,
         reason=f"from {listed(states)} no end can be reached any more",
-    )  # fmt: skip
+    )
 
 
 def _out_of_reach(context: _Context, owner: str | None) -> str:
@@ -159,31 +206,53 @@ def _out_of_reach(context: _Context, owner: str | None) -> str:
         return ""
     missed = context.before.beyond(owner) - context.after.beyond(owner) - {owner}
     names = [name for name in context.new.states if name in missed]
-    return f'from "{owner}" conversations do not come to {listed(names)} any more' if names else ""
+    if names:
+        return f'from "{owner}" conversations do not come to {listed(names)} any more'
+    return ""
 
 
 def _transition(edge: _Edge, context: _Context) -> Iterator[Difference]:
-    was, now, what = edge.old, edge.new, edge.what
+    was = edge.old
+    now = edge.new
+    what = edge.what
     if was.description != now.description:
         text = f"description of the {what} reworded{from_to(was.description, now.description)}"
-        place = edge.place + "/description"
-        yield Difference(subject="words", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(
+            subject="words",
+            how="changed",
+            impact="safe",
+            message=text,
+            pointer=edge.place + "/description",
+        )
     for name, field in Transition.model_fields.items():
         key = field.alias or name
-        if name not in ("target_state", "description", "conditions") and getattr(was, name) != getattr(now, name):
+        if name not in ("target_state", "description", "conditions") and getattr(
+            was, name
+        ) != getattr(now, name):
             text = f'"{key}" of the {what} changed{from_to(getattr(was, name), getattr(now, name))}'
-            place = edge.place + step(key)
-            yield Difference(subject="setting", how="changed", impact="safe", message=text, pointer=place)
+            yield Difference(
+                subject="setting",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer=edge.place + step(key),
+            )
     if was.conditions != now.conditions:
         yield from _conditions(edge, context)
 
 
 def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
     """Compare conditions as a whole, because they cannot be paired."""
-    texts = [Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)]
-    more, less = texts[1] - texts[0], texts[0] - texts[1]
+    texts = [
+        Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)
+    ]
+    more = texts[1] - texts[0]
+    less = texts[0] - texts[1]
     place = edge.place + "/conditions"
-    text = f"conditions of the {edge.what} changed ({sum(more.values())} new, {sum(less.values())} gone)"
+    text = (
+        f"conditions of the {edge.what} changed ({sum(more.values())} new,"
+        f" {sum(less.values())} gone)"
+    )
     if edge.place in context.after.never:
         yield _closed(edge, context, text, place)
         return
@@ -193,9 +262,16 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
         yield Difference(subject="condition", how="changed", impact="safe", message=text, pointer=place)
     for key, (states, reason) in missing.items():
         yield Difference(
-            subject="condition", how="changed", impact="needs-map", message=text, pointer=place, states=states,
-            key=key, when="unset", reason=reason,
-        )  # fmt: skip
+            subject="condition",
+            how="changed",
+            impact="needs-map",
+            message=text,
+            pointer=place,
+            states=states,
+            key=key,
+            when="unset",
+            reason=reason,
+        )
 
 
 def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Difference:
@@ -203,24 +279,48 @@ def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Difference
     here = context.losing(edge.owner)
     reason = "they can never hold now, so it is never taken"
     if not here:
-        return Difference(subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason)
+        return Difference(
+            subject="condition",
+            how="changed",
+            impact="safe",
+            message=text,
+            pointer=place,
+            reason=reason,
+        )
     states = context.old_names(here)
     return Difference(
-        subject="condition", how="changed", impact="strands", message=text, pointer=place, states=states,
+        subject="condition",
+        how="changed",
+        impact="strands",
+        message=text,
+        pointer=place,
+        states=states,
         reason=f"{reason}, and from {listed(states)} no end can be reached any more",
-    )  # fmt: skip
+    )
 
 
 def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...], str] | None:
-    """Return (states, reason) if running conversations may lack a newly demanded key and are not asked for it."""
+    """Return (states, reason) if running conversations may lack a newly demanded key and are not
+    asked for it.
+    """
     new = context.new
     head = head_of(key, new.key_schemas)
     if new.source_of(head) != "model":
-        return (), f'"{key}" is written by the {new.source_of(head)}, and conversations under way may lack it'
+        return (
+            (),
+            f'"{key}" is written by the {new.source_of(head)}, and conversations under way may'
+            " lack it",
+        )
     if new.context_schema is not None and head not in new.key_schemas:
         return (), f'no reply can write "{key}": "context_schema" does not declare it'
-    here = [edge.owner] if edge.owner is not None else [name for name in new.states if new.kind_of(name) == "converse"]
-    silent = [name for name in here if not {key, head} & set(new.states[name].required_context_keys)]
+    here = (
+        [edge.owner]
+        if edge.owner is not None
+        else [name for name in new.states if new.kind_of(name) == "converse"]
+    )
+    silent = [
+        name for name in here if not {key, head} & set(new.states[name].required_context_keys)
+    ]
     if {key, head} & context.collected or not silent:
         return None
     states = context.old_names(silent)

@@ -1,4 +1,6 @@
-"""Write a picture as a DOT digraph, which Graphviz draws. All names and texts are quoted strings."""
+"""Write a picture as a DOT digraph, which Graphviz draws. All names and texts are quoted
+strings.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +24,36 @@ _SHAPES: Mapping[str, str] = {
     "unknown": 'style="rounded,dashed" color="#999999"',
 }
 _COLOURS: Mapping[str, str] = {
-    "info": "#2f5fb3", "warning": "#d97700", "error": "#c62828", "covered": "#2e7d32", "missed": "#c62828",
-}  # fmt: skip
+    "info": "#2f5fb3",
+    "warning": "#d97700",
+    "error": "#c62828",
+    "covered": "#2e7d32",
+    "missed": "#c62828",
+}
 _FILLS: Mapping[str, str] = {"covered": "#dff2df", "missed": "#ffd9d6"}
 _LIT = "#b36b00"
 
 
 def dot(picture: Picture, *, whole: bool = False) -> str:
-    """Return the text of the digraph, with a line break at its end. `whole`: labels are neither wrapped nor cut."""
+    """Return the text of the digraph, with a line break at its end. `whole`: labels are neither
+    wrapped nor cut.
+    """
     shaped = _whole if whole else _wrapped
     lines = [
         f"digraph {_shown(picture.name or 'machine')} {{",
         '  graph [rankdir=TB nodesep=0.35 ranksep=0.45 fontname="Helvetica"]',
-        '  node [shape=box style="rounded,filled" fillcolor="#ffffff" fontname="Helvetica" fontsize=11]',
+        '  node [shape=box style="rounded,filled" fillcolor="#ffffff" fontname="Helvetica"'
+        " fontsize=11]",
         '  edge [fontname="Helvetica" fontsize=9 color="#555555"]',
     ]
     if picture.initial is not None:
         lines.append(f'  {quoted(START_ID)} [shape=point width=0.14 label="" fillcolor="#000000"]')
     lines += [_node(node, shaped) for node in picture.nodes]
     if picture.shared:
-        lines.append(f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed" color="#777777"]')
+        lines.append(
+            f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed"'
+            ' color="#777777"]'
+        )
     if picture.initial is not None:
         lines.append(f"  {quoted(START_ID)} -> {quoted(picture.initial)}")
     lines += [_edge(edge, shaped) for edge in picture.edges]
@@ -91,15 +103,25 @@ def _node(node: DrawnState, shaped: Callable[[str], str]) -> str:
 
 def _edge(edge: Edge, shaped: Callable[[str], str]) -> str:
     attributes = list(_edge_attributes(edge, shaped))
-    shown = f" [{' '.join(attributes)}]" if attributes else ""
+    shown = ""
+    if attributes:
+        shown = f" [{' '.join(attributes)}]"
     return f"  {quoted(edge.source)} -> {quoted(edge.target)}{shown}"
 
 
 def _said(edge: Edge) -> str:
-    """Join label and guard. Brackets in the label become entities, so that the guard can be recognised."""
+    """Join label and guard. Brackets in the label become entities, so that the guard can be
+    recognised.
+    """
     label = html.escape(edge.label, quote=False).replace("[", "&#91;").replace("]", "&#93;")
-    guards = html.escape(" && ".join(edge.guards), quote=False).replace("[", "&#91;").replace("]", "&#93;")
-    return f"{label} [{guards}]" if guards else label
+    guards = (
+        html.escape(" && ".join(edge.guards), quote=False)
+        .replace("[", "&#91;")
+        .replace("]", "&#93;")
+    )
+    if guards:
+        return f"{label} [{guards}]"
+    return label
 
 
 def _edge_attributes(edge: Edge, shaped: Callable[[str], str]) -> Iterator[str]:

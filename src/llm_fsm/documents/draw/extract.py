@@ -1,7 +1,7 @@
 """Extract a neutral picture from a document: nodes, edges, and their marks.
 
-The document is in today's form. Faulty parts are tolerated, so that they can be drawn. The picture holds everything to
-show, and renderers decide nothing.
+The document is in today's form. Faulty parts are tolerated, so that they can be drawn. The picture
+holds everything to show, and renderers decide nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from llm_fsm.conditions import infix
 from llm_fsm.conditions.words import in_words, known
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.graph import kind_of, pattern_states
 
 Mark = Level | Literal["covered", "missed"]
 """The mark of a node or an edge: the level of its worst finding, or its coverage by tests."""
 SIGNS: Mapping[Mark | None, str] = {
-    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
-}  # fmt: skip
+    None: "",
+    "info": "ℹ ",
+    "warning": "⚠ ",
+    "error": "✖ ",
+    "covered": "✓ ",
+    "missed": "✗ ",
+}
 """A character for each mark, for pictures that have no other place for it."""
 UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
@@ -34,7 +40,9 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """Details of a picture beside states and moves. `rules`: conditions are expressions if possible."""
+    """Details of a picture beside states and moves. `rules`: conditions are expressions if
+    possible.
+    """
 
     conditions: bool = True
     rules: bool = False
@@ -61,8 +69,9 @@ class DrawnState:
 class Edge:
     """A move, also by a time-out or a failed task.
 
-    `guards` are its conditions: one text in words, or one expression and then the ones in words. `how`: `picked` by the
-    model, `auto`, or `timeout` and `exhausted`. `source` of a global one is EVERYWHERE.
+    `guards` are its conditions: one text in words, or one expression and then the ones in words.
+    `how`: `picked` by the model, `auto`, or `timeout` and `exhausted`. `source` of a global one is
+    EVERYWHERE.
     """
 
     source: str
@@ -77,7 +86,9 @@ class Edge:
     @property
     def text(self) -> str:
         """Label and guards in one line: `the name is known [name != null]`."""
-        guards = f"[{' && '.join(self.guards)}]" if self.guards else ""
+        guards = ""
+        if self.guards:
+            guards = f"[{' && '.join(self.guards)}]"
         return " ".join(part for part in (self.label, guards) if part)
 
     @property
@@ -110,9 +121,14 @@ def extract(written: Mapping[str, Any], details: Details | None = None) -> Pictu
     """Return the picture of a document in today's form, with any faults."""
     shown = details or Details()
     document = Document(Placed("", written))
-    nodes = {_id(name): _node(document, name, placed, shown) for name, placed in document.states.items()}
-    edges = [edge for name, placed in document.states.items() for edge in _edges(name, placed, shown)]
-    edges += [_edge(EVERYWHERE, placed, shown) for placed in document.root.items("global_transitions")]
+    nodes = {
+        _id(name): _node(document, name, placed, shown) for name, placed in document.states.items()
+    }
+    edges: list[Edge] = []
+    for name, placed in document.states.items():
+        edges += _edges(name, placed, shown)
+    for placed in document.root.items("global_transitions"):
+        edges.append(_edge(EVERYWHERE, placed, shown))
     edges += _of_patterns(document)
     for edge in edges:
         nodes.setdefault(edge.target, DrawnState(id=edge.target, kind=UNKNOWN))
@@ -126,7 +142,7 @@ def extract(written: Mapping[str, Any], details: Details | None = None) -> Pictu
 
 def _of_patterns(document: Document) -> Iterator[Edge]:
     """Yield the edges to the states that replace repair patterns."""
-    names = list(document.patterns)
+    names = list(pattern_states(document))
     if "cancel" in (document.root.value.get("patterns") or ()) and "cancel" not in names:
         names += ["cancelled"] if "cancelled" in document.states else []
     for name in names:
@@ -134,7 +150,9 @@ def _of_patterns(document: Document) -> Iterator[Edge]:
 
 
 def one_line(text: str) -> str:
-    """Return a text as a label, with single blanks and without characters that control a terminal."""
+    """Return a text as a label, with single blanks and without characters that control a
+    terminal.
+    """
     return " ".join(_UNSAFE.sub("", _BLANK.sub(" ", text)).split())
 
 
@@ -145,11 +163,13 @@ def _id(name: str) -> str:
 
 def _node(document: Document, name: str, placed: Placed, shown: Details) -> DrawnState:
     label = placed.text("purpose") or placed.text("description")
-    if document.kind_of(name) == "subflow":
-        label = f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
+    if kind_of(document, name) == "subflow":
+        label = (
+            f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
+        )
     return DrawnState(
         id=_id(name),
-        kind=document.kind_of(name),
+        kind=kind_of(document, name),
         label=one_line(label),
         reply=one_line(placed.text("reply")),
         keys=_names(placed, "required_context_keys") if shown.keys else (),
@@ -167,8 +187,16 @@ def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:
         yield _edge(name, transition, shown)
     for key, how in (("on_timeout", "timeout"), ("on_exhausted", "exhausted")):
         target = placed.value.get(key)
-        if isinstance(target, str) and not (key == "on_exhausted" and target in ("raise", "continue")):
-            yield Edge(source=_id(name), target=_id(target), label=how, how=how, pointer=f"{placed.pointer}/{key}")
+        if isinstance(target, str) and not (
+            key == "on_exhausted" and target in ("raise", "continue")
+        ):
+            yield Edge(
+                source=_id(name),
+                target=_id(target),
+                label=how,
+                how=how,
+                pointer=f"{placed.pointer}/{key}",
+            )
 
 
 def _edge(source: str, placed: Placed, shown: Details) -> Edge:
@@ -197,7 +225,9 @@ def _guards(transition: Placed, shown: Details) -> tuple[str, ...]:
 
 
 def guards(transition: Placed) -> Iterator[str]:
-    """Yield the conditions of a transition in words: the author's, else a description of the test."""
+    """Yield the conditions of a transition in words: the author's, else a description of the
+    test.
+    """
     for condition in transition.items("conditions"):
         if words := one_line(condition.text("description")):
             yield words
@@ -209,19 +239,27 @@ def guards(transition: Placed) -> Iterator[str]:
 
 
 def rules(transition: Placed) -> Iterator[str]:
-    """Yield the conditions of a transition as one expression, if possible, then the conditions in words."""
+    """Yield the conditions of a transition as one expression, if possible, then the conditions in
+    words.
+    """
     parts: list[Any] = []
     for condition in transition.items("conditions"):
-        parts += [{"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")]
+        parts += [
+            {"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")
+        ]
         logic = condition.value.get("logic")
-        parts += (
-            logic["and"] if isinstance(logic, dict) and isinstance(logic.get("and"), list) else [logic] if logic else []
-        )
+        if isinstance(logic, dict) and isinstance(logic.get("and"), list):
+            parts += logic["and"]
+        elif logic:
+            parts.append(logic)
     if parts:
         whole = parts[0] if len(parts) == 1 else {"and": parts}
         yield one_line(infix.write(whole, loose=True) or "")
     for condition in transition.items("conditions"):
-        if not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
+        if (
+            not condition.value.get("requires_context_keys")
+            and condition.value.get("logic") is None
+        ):
             yield one_line(condition.text("description"))
 
 
@@ -236,7 +274,8 @@ def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()
         picture,
         nodes=tuple(replace(node, lit=True) if node.id in lit else node for node in picture.nodes),
         edges=tuple(
-            replace(edge, lit=True) if (edge.source, edge.target) in wanted else edge for edge in picture.edges
+            replace(edge, lit=True) if (edge.source, edge.target) in wanted else edge
+            for edge in picture.edges
         ),
     )
 
@@ -254,13 +293,18 @@ def faults_of_path(picture: Picture, path: Sequence[str]) -> list[str]:
 
 
 def mark(
-    picture: Picture, findings: Iterable[Finding], origin: Callable[[str], str] = lambda pointer: pointer
+    picture: Picture,
+    findings: Iterable[Finding],
+    origin: Callable[[str], str] = lambda pointer: pointer,
 ) -> Picture:
     """Return the picture with each node and edge marked by the worst finding about it.
 
     `origin` maps a place in today's form to the place in the document of the findings.
     """
-    pointers = [*(node.pointer for node in picture.nodes), *(edge.pointer for edge in picture.edges)]
+    pointers = [
+        *(node.pointer for node in picture.nodes),
+        *(edge.pointer for edge in picture.edges),
+    ]
     places = {origin(pointer): pointer for pointer in pointers if pointer}
     worst: dict[str, Level] = {}
     for found in findings:
@@ -272,8 +316,12 @@ def mark(
 
 
 def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:
-    """Return the picture with each node and edge marked by its coverage; `counts`: pointer to number of touches."""
-    return _marked(picture, {pointer: "covered" if count else "missed" for pointer, count in counts.items()})
+    """Return the picture with each node and edge marked by its coverage; `counts`: pointer to
+    number of touches.
+    """
+    return _marked(
+        picture, {pointer: "covered" if count else "missed" for pointer, count in counts.items()}
+    )
 
 
 def _marked(picture: Picture, marks: Mapping[str, Mark]) -> Picture:
@@ -285,7 +333,9 @@ def _marked(picture: Picture, marks: Mapping[str, Mark]) -> Picture:
 
 
 def _holder(pointer: str, places: Mapping[str, str]) -> str:
-    """Return the pointer of the innermost node or edge that contains a place; "" if there is none."""
+    """Return the pointer of the innermost node or edge that contains a place; "" if there is
+    none.
+    """
     while pointer:
         if pointer in places:
             return places[pointer]

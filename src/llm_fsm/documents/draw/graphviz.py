@@ -16,15 +16,22 @@ def image(text: str, form: str) -> bytes:
     """Return a DOT digraph as `svg` or `png`. Raises GraphvizError."""
     try:
         done = subprocess.run(
-            ["dot", f"-T{form}"], input=text.encode(), capture_output=True, timeout=SECONDS, check=False
+            ["dot", f"-T{form}"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
         )
     except OSError as error:
         raise GraphvizError(
-            "SVG and PNG are drawn by Graphviz, whose program `dot` is not installed: `apt-get install graphviz` "
+            "SVG and PNG are drawn by Graphviz, whose program `dot` is not installed: `apt-get"
+            " install graphviz` "
             "(or `brew install graphviz`)"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise GraphvizError(f"Graphviz took longer than {SECONDS} seconds") from error
     if done.returncode != 0 or not done.stdout:
-        raise GraphvizError(f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}")
+        raise GraphvizError(
+            f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}"
+        )
     return done.stdout

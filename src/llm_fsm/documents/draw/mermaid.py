@@ -1,7 +1,8 @@
-"""Write a picture as a Mermaid state diagram (stateDiagram-v2), which GitHub, GitLab and many editors show.
+"""Write a picture as a Mermaid state diagram (stateDiagram-v2), which GitHub, GitLab and many
+editors show.
 
-Every character of a label that has a meaning in Mermaid is written as an entity (`#58;`). Ids that its lexer refuses
-get a substitute, which a comment explains (`%% s1_a_b stands for a-b`).
+Every character of a label that has a meaning in Mermaid is written as an entity (`#58;`). Ids that
+its lexer refuses get a substitute, which a comment explains (`%% s1_a_b stands for a-b`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ EVERYWHERE_ID = "in_any_state"
 
 _PLAIN_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TAKEN = re.compile(
-    r"(?:click|href|default|class|classdef|style|state|note|scale|end|as|hide|title|acctitle|accdescr|fork|join|choice"
+    r"(?:click|href|default|class|classdef|style|state|note|scale|end|as|hide|title"
+    r"|acctitle|accdescr|fork|join|choice"
     r"|statediagram|concurrent|root.*|.*direction|divider.*|constructor|prototype|tostring|valueof"
     rf"|hasownproperty|{EVERYWHERE_ID})",
     re.IGNORECASE,
@@ -52,7 +54,9 @@ def mermaid(picture: Picture) -> str:
     lines = ["stateDiagram-v2"]
     if picture.name:
         lines.append(f"    %% machine {label(picture.name)}")
-    lines += [f"    %% {short} stands for {label(name)}" for name, short in ids.items() if name != short]
+    lines += [
+        f"    %% {short} stands for {label(name)}" for name, short in ids.items() if name != short
+    ]
     for node in picture.nodes:
         lines += _node(node, ids[node.id])
     if picture.shared:
@@ -67,7 +71,9 @@ def mermaid(picture: Picture) -> str:
 
 def label(text: str) -> str:
     """Return a text in which Mermaid finds no syntax, and which decodes to the same text."""
-    written = "".join(char if char.isalnum() or char in _PLAIN else f"#{ord(char)};" for char in text)
+    written = "".join(
+        char if char.isalnum() or char in _PLAIN else f"#{ord(char)};" for char in text
+    )
     return _DIRECTION.sub(lambda found: f"#{ord(found[0])};", written).strip()
 
 
@@ -80,9 +86,13 @@ def _character(found: re.Match[str]) -> str:
     name = found[1]
     if name.isdecimal():
         code = int(name)
-        return chr(code) if 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else found[0]
+        if 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+            return chr(code)
+        return found[0]
     named = html.unescape(f"&{name};")
-    return found[0] if named.startswith("&") and name != "amp" else named
+    if named.startswith("&") and name != "amp":
+        return found[0]
+    return named
 
 
 def _ids(names: Iterable[str]) -> dict[str, str]:
@@ -116,16 +126,22 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
     lit = "▶ " if edge.lit else ""
     auto = "auto " if edge.how == "auto" else ""
     words = _said(edge)
-    guards = f"[{label(' && '.join(edge.guards))}]" if edge.guards else ""
+    guards = ""
+    if edge.guards:
+        guards = f"[{label(' && '.join(edge.guards))}]"
     text = " ".join(part for part in (words, guards) if part)
     shown = f"{SIGNS[edge.level]}{lit}{auto}{text}".rstrip()
     return f"    {source} --> {ids[edge.target]}" + (f" : {shown}" if shown else "")
 
 
 def _said(edge: Edge) -> str:
-    """Return the label. Its first letter is an entity if it looks like the mark of an automatic move."""
+    """Return the label. Its first letter is an entity if it looks like the mark of an automatic
+    move.
+    """
     words = label(edge.label)
-    return f"#97;{words[1:]}" if words.startswith("auto") and edge.how != "auto" else words
+    if words.startswith("auto") and edge.how != "auto":
+        return f"#97;{words[1:]}"
+    return words
 
 
 def _classes(picture: Picture, ids: Mapping[str, str]) -> Iterator[str]:

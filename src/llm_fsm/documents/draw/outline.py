@@ -1,4 +1,6 @@
-"""Write a picture as text: an outline with one line per state and one per move, from the initial state."""
+"""Write a picture as text: an outline with one line per state and one per move, from the initial
+state.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def listing(picture: Picture) -> str:
     for node in picture.nodes:
         if node.kind == UNKNOWN:
             continue
-        apart = "" if node.id in seen or node.id in offered else " (not reached)"
+        apart = " (not reached)"
+        if node.id in seen or node.id in offered:
+            apart = ""
         lines += ["", _title(node, picture) + apart]
         lines += [f"  {line}" for line in _about(node)]
         lines += [f"  {_move(edge)}" for edge in below[node.id]]
@@ -47,7 +51,9 @@ def _graph(picture: Picture) -> dict[str, list[str]]:
 
 
 def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
-    """Return state id to its moves, and the roots: the initial state, then the states that nothing leads to."""
+    """Return state id to its moves, and the roots: the initial state, then the states that nothing
+    leads to.
+    """
     below: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
     for edge in picture.own:
         below[edge.source].append(edge)
@@ -69,7 +75,9 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
 def _branch(
     root: str, nodes: Mapping[str, DrawnState], below: dict[str, list[Edge]], picture: Picture
 ) -> Iterator[str]:
-    """Yield one root and its tree. Each state is opened where breadth-first search meets it first."""
+    """Yield one root and its tree. Each state is opened where breadth-first search meets it
+    first.
+    """
     opened: dict[str, Edge | None] = {root: None}
     queue = [root]
     for name in queue:
@@ -122,9 +130,15 @@ def _about(node: DrawnState) -> Iterator[str]:
 
 def _move(edge: Edge, *, again: bool = False) -> str:
     lit = "*" if edge.lit else ""
-    how = f" ({edge.how})" if edge.how == "auto" else ""
-    text = f": {_cut(edge.text, 160)}" if edge.text else ""
-    level = f" ({edge.level})" if edge.level else ""
+    how = ""
+    if edge.how == "auto":
+        how = f" ({edge.how})"
+    text = ""
+    if edge.text:
+        text = f": {_cut(edge.text, 160)}"
+    level = ""
+    if edge.level:
+        level = f" ({edge.level})"
     return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{level}"
 
 
@@ -135,4 +149,6 @@ def _shared(picture: Picture) -> Iterator[str]:
 
 
 def _cut(text: str, chars: int = 100) -> str:
-    return text if len(text) <= chars else text[: chars - 1] + "…"
+    if len(text) <= chars:
+        return text
+    return text[: chars - 1] + "…"

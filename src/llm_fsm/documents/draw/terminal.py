@@ -1,8 +1,8 @@
 """Draw a picture as boxes for a terminal: states one below the other, moves as rails on the right.
 
-Every state that is entered from elsewhere has one rail. All moves to the state join it, and it ends in the title line
-(`◀`). A move to the next box down is an arrow between the two. Lines that only cross are drawn as `┼`. Rails that do
-not meet share a column (greedy colouring of intervals).
+Every state that is entered from elsewhere has one rail. All moves to the state join it, and it ends
+in the title line (`◀`). A move to the next box down is an arrow between the two. Lines that only
+cross are drawn as `┼`. Rails that do not meet share a column (greedy colouring of intervals).
 """
 
 from __future__ import annotations
@@ -19,17 +19,34 @@ from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, DrawnState, Edge
 _MIN_WIDTH = 24
 _MAX_WIDTH = 64
 _RAIL = 2
-_UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
+_UP = 1
+_DOWN = 2
+_LEFT = 4
+_RIGHT = 8
 _LINES: Mapping[int, str] = {
-    _UP | _DOWN: "│", _LEFT | _RIGHT: "─", _UP: "│", _DOWN: "│", _LEFT: "─", _RIGHT: "─",
-    _DOWN | _LEFT: "┐", _UP | _LEFT: "┘", _UP | _DOWN | _LEFT: "┤",
-    _UP | _DOWN | _LEFT | _RIGHT: "┼", _DOWN | _LEFT | _RIGHT: "┬", _UP | _LEFT | _RIGHT: "┴",
-}  # fmt: skip
+    _UP | _DOWN: "│",
+    _LEFT | _RIGHT: "─",
+    _UP: "│",
+    _DOWN: "│",
+    _LEFT: "─",
+    _RIGHT: "─",
+    _DOWN | _LEFT: "┐",
+    _UP | _LEFT: "┘",
+    _UP | _DOWN | _LEFT: "┤",
+    _UP | _DOWN | _LEFT | _RIGHT: "┼",
+    _DOWN | _LEFT | _RIGHT: "┬",
+    _UP | _LEFT | _RIGHT: "┴",
+}
 _NO_RAIL = " " * _RAIL
 _FLAT = "─"
 _MARKS: Mapping[str | None, str] = {
-    None: "", "info": " (i)", "warning": " (!)", "error": " (✖)", "covered": " (✓)", "missed": " (✗)",
-}  # fmt: skip
+    None: "",
+    "info": " (i)",
+    "warning": " (!)",
+    "error": " (✖)",
+    "covered": " (✓)",
+    "missed": " (✗)",
+}
 _EDGES: Mapping[bool, str] = {False: "┌─┐│└┘├", True: "╔═╗║╚╝╠"}
 
 
@@ -59,7 +76,9 @@ def boxes(picture: Picture, width: int = 100) -> str:
     for edge in picture.own:
         moves[edge.source].append(edge)
     down = _straight(order, moves)
-    railed = {edge.target for name in order for edge in moves[name] if down.get(name) is not edge}
+    railed: set[str] = set()
+    for name in order:
+        railed.update(edge.target for edge in moves[name] if down.get(name) is not edge)
     room = width - _RAIL * (len(railed) + 2)
     sheet = _Sheet(width=max(_MIN_WIDTH, min(_MAX_WIDTH, room, _wanted(picture, moves))))
     for name in order:
@@ -69,7 +88,9 @@ def boxes(picture: Picture, width: int = 100) -> str:
 
 
 def _ordered(picture: Picture) -> list[str]:
-    """Return states in reverse order of leaving them in a depth-first walk, so that most moves lead downwards."""
+    """Return states in reverse order of leaving them in a depth-first walk, so that most moves lead
+    downwards.
+    """
     below: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
     for edge in picture.own:
         below[edge.source].append(edge.target)
@@ -98,7 +119,9 @@ def _ordered(picture: Picture) -> list[str]:
 
 
 def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict[str, Edge]:
-    """Return state id to its move to the box just below, which is drawn as an arrow between them."""
+    """Return state id to its move to the box just below, which is drawn as an arrow between
+    them.
+    """
     found: dict[str, Edge] = {}
     for name, following in pairwise(order):
         for edge in moves[name]:
@@ -111,11 +134,14 @@ def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict
 def _wanted(picture: Picture, moves: Mapping[str, Sequence[Edge]]) -> int:
     texts = [len(node.id) + len(node.kind) + 14 for node in picture.nodes]
     texts += [cell_len(node.label) + 4 for node in picture.nodes]
-    texts += [cell_len(_said(edge)) + 6 for edges in moves.values() for edge in edges]
+    for edges in moves.values():
+        texts += [cell_len(_said(edge)) + 6 for edge in edges]
     return max(texts, default=_MIN_WIDTH)
 
 
-def _box(sheet: _Sheet, node: DrawnState, moves: Sequence[Edge], down: Edge | None, picture: Picture) -> None:
+def _box(
+    sheet: _Sheet, node: DrawnState, moves: Sequence[Edge], down: Edge | None, picture: Picture
+) -> None:
     left, flat, right, side, low_left, low_right, out = tuple(_EDGES[node.lit])
     inner = sheet.width - 4
     kind = "" if node.kind == "converse" else f" ({node.kind})"
@@ -166,7 +192,8 @@ def _with_rails(sheet: _Sheet) -> list[str]:
         ends[port.row] = ends[row] = port.target
     columns = _columns(spans)
     count = max(columns.values(), default=-1) + 1
-    alone, crossed = [_NO_RAIL] * count, [_FLAT * _RAIL] * count
+    alone = [_NO_RAIL] * count
+    crossed = [_FLAT * _RAIL] * count
     drawn: list[str] = []
     for row, line in enumerate(sheet.lines):
         target = ends.get(row)
@@ -187,7 +214,11 @@ def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     used: list[list[tuple[int, int]]] = []
     columns: dict[str, int] = {}
     for target, (low, high) in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
-        places = ((column, place) for column, taken in enumerate(used) if (place := _gap(taken, low, high)) is not None)
+        places = (
+            (column, place)
+            for column, taken in enumerate(used)
+            if (place := _gap(taken, low, high)) is not None
+        )
         column, place = next(places, (len(used), 0))
         if column == len(used):
             used.append([])
@@ -197,9 +228,13 @@ def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
 
 
 def _gap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int | None:
-    """Return the place of a span among others that are in order and do not overlap; None if it would overlap."""
+    """Return the place of a span among others that are in order and do not overlap; None if it
+    would overlap.
+    """
     place = bisect_left(taken, (high + 1, 0))
-    return place if place == 0 or taken[place - 1][1] < low else None
+    if place == 0 or taken[place - 1][1] < low:
+        return place
+    return None
 
 
 def fitted(text: str, width: int, *, right: bool = False) -> str:
@@ -207,4 +242,6 @@ def fitted(text: str, width: int, *, right: bool = False) -> str:
     if cell_len(text) > width:
         text = set_cell_size(text, width - 1) + "…"
     pad = " " * (width - cell_len(text))
-    return pad + text if right else text + pad
+    if right:
+        return pad + text
+    return text + pad

@@ -1,8 +1,9 @@
 """The keys that may or must be set when a state is entered, and the readers of each key.
 
-The model may write its keys in any state, the host any key at any time. So "may" counts states that ask for a key. They
-collect it, name it, decide by it, or set it by an output mapping. "Must" follows the demands of transitions: a key is
-set if every path demands it. Keys that were taken back are not considered.
+The model may write its keys in any state, the host any key at any time. So "may" counts states that
+ask for a key. They collect it, name it, decide by it, or set it by an output mapping. "Must"
+follows the demands of transitions: a key is set if every path demands it. Keys that were taken back
+are not considered.
 """
 
 from __future__ import annotations
@@ -15,8 +16,23 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, reachable, search_tree
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Computed, Document, GlobalTransitions, Placed, once
+from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed, once
 from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
+from llm_fsm.lint.graph import (
+    Arc,
+    GlobalTransitions,
+    arcs_from,
+    fallback_targets,
+    global_arcs,
+    global_arcs_to,
+    graph_of,
+    kind_of,
+    offers_globals,
+    own_arcs_from,
+    pattern_targets,
+    reached_states,
+)
+from llm_fsm.lint.logics import assignments_of, compiled_rules, transitions_of
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 
 STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
@@ -61,9 +77,14 @@ class DataFlow:
     # -- names
 
     def declared(self, name: str) -> str | None:
-        """Return the declared key that a name means or looks into; None if there is none, or no schema."""
+        """Return the declared key that a name means or looks into; None if there is none, or no
+        schema.
+        """
         keys = self.document.keys or {}
-        return name if name in keys else root_of(name) if root_of(name) in keys else None
+        if name in keys:
+            return name
+        root = root_of(name)
+        return root if root in keys else None
 
     def is_secret(self, name: str) -> bool:
         """Return true if the value must not be shown."""
@@ -78,7 +99,9 @@ class DataFlow:
         found: dict[str, list[tuple[str, str]]] = {}
         for name, state in self.document.states.items():
             for pointer, key in state.texts("required_context_keys"):
-                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append((name, pointer))
+                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
+                    (name, pointer)
+                )
         return found
 
     @cached_property
@@ -88,9 +111,11 @@ class DataFlow:
         for name, keys in self.written.items():
             for key in keys:
                 found.setdefault(key, set()).add(name)
-        for placed in self.document.root.items("global_transitions"):
+        document = self.document
+        offering = [state for state in document.states if offers_globals(document, state)]
+        for placed in document.root.items("global_transitions"):
             for key in _set_by(placed):
-                found.setdefault(key, set()).update(filter(self.document.offers, self.document.states))
+                found.setdefault(key, set()).update(offering)
         return {key: frozenset(states) for key, states in found.items()}
 
     @cached_property
@@ -124,7 +149,7 @@ class DataFlow:
         """Key to the states that have a condition on it and a model that may set it."""
         found: dict[str, set[str]] = {}
         for name, state in self.document.states.items():
-            if self.document.kind_of(name) != "decide":
+            if kind_of(self.document, name) != "decide":
                 for transition in state.items("transitions"):
                     for key in self.condition_names(transition):
                         found.setdefault(root_of(key), set()).add(name)
@@ -135,7 +160,7 @@ class DataFlow:
         for condition in transition.items("conditions"):
             for _, key in condition.texts("requires_context_keys"):
                 yield key
-            rule = self.document.rules.get(condition.pointer + "/logic")
+            rule = compiled_rules(self.document).get(condition.pointer + "/logic")
             yield from sorted(rule.reads) if rule is not None else ()
 
     def setters(self, key: str) -> frozenset[str]:
@@ -144,30 +169,50 @@ class DataFlow:
         return collecting | self.outputs.get(key, frozenset()) | self.named.get(key, frozenset())
 
     def may_be_set(self, key: str, state: str) -> bool:
-        """Return true if some path enters a state after one that asks for the key, tests it or sets it."""
-        return bool(self._after[state] >> self._numbers[key] & 1) if key in self._numbers else False
+        """Return true if some path enters a state after one that asks for the key, tests it or sets
+        it.
+        """
+        if key in self._numbers:
+            return bool(self._after[state] >> self._numbers[key] & 1)
+        return False
 
     def asked_for(self, key: str, state: str) -> bool:
         """Return true if a state, or one on some path to it, asks for a key or sets it."""
-        return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
+        if key in self._numbers:
+            return bool(self._asked[state] >> self._numbers[key] & 1)
+        return False
 
     def is_asked_after(self, key: str, state: str) -> bool:
-        """Return true if every state that asks for a key or sets it can only be entered after this state."""
-        asking = self.setters(key) & self.document.reached
-        return key in self.collected and bool(asking) and asking.isdisjoint(self._entered_without(state))
+        """Return true if every state that asks for a key or sets it can only be entered after this
+        state.
+        """
+        asking = self.setters(key) & reached_states(self.document)
+        return (
+            key in self.collected
+            and bool(asking)
+            and asking.isdisjoint(self._entered_without(state))
+        )
 
     def _entered_without(self, state: str) -> frozenset[str]:
-        """Return the states that some path enters without this one, and this one; all states after many questions."""
+        """Return the states that some path enters without this one, and this one; all states after
+        many questions.
+        """
         if state not in self._without and len(self._without) < _TREES:
-            graph = {**self.document.graph, state: ()}
+            graph = {**graph_of(self.document), state: ()}
             before = {state} if self.document.initial is None else {state, self.document.initial}
             self._without[state] = frozenset(reachable(graph, before))
-        return self._without.get(state, self.document.reached)
+        return self._without.get(state, reached_states(self.document))
 
     def leads_round(self, state: str, key: str, pointer: str) -> bool:
-        """Return true if another transition leads to a state that asks for the key, without demanding it."""
-        others = [arc for arc in self.document.arcs_from[state] if arc.placed.pointer != pointer]
-        starts = {arc.target for arc in others if arc.target in self.document.states and key not in self.demands(arc)}
+        """Return true if another transition leads to a state that asks for the key, without
+        demanding it.
+        """
+        others = [arc for arc in arcs_from(self.document)[state] if arc.placed.pointer != pointer]
+        starts = {
+            arc.target
+            for arc in others
+            if arc.target in self.document.states and key not in self.demands(arc)
+        }
         starts.update(target for target, _ in self.asides(state))
         return not self.setters(key).isdisjoint(reachable(_Without(self, key), starts - {state}))
 
@@ -179,28 +224,39 @@ class DataFlow:
 
     @cached_property
     def _asked(self) -> Mapping[str, int]:
-        return gathered(self.document.graph, _bits(self.document, self._numbers, self.setters), own=True)
+        return gathered(
+            graph_of(self.document), _bits(self.document, self._numbers, self.setters), own=True
+        )
 
     @cached_property
     def _after(self) -> Mapping[str, int]:
         def sources(key: str) -> frozenset[str]:
             return self.setters(key) | self.tested.get(key, frozenset())
 
-        return gathered(self.document.graph, _bits(self.document, self._numbers, sources), own=False)
+        return gathered(
+            graph_of(self.document), _bits(self.document, self._numbers, sources), own=False
+        )
 
     # -- demanded keys
 
     @cached_property
     def must(self) -> Mapping[str, frozenset[str]]:
-        """State to the keys that every path to it demands or sets; empty for states that no path enters."""
+        """State to the keys that every path to it demands or sets; empty for states that no path
+        enters.
+        """
         found: dict[str, frozenset[str]] = {}
         initial = self.document.initial
         if initial is None:
             return {name: frozenset() for name in self.document.states}
-        ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.document.states}
+        ways = {
+            name: [*(way for _, way in self.own_ways(name)), *self.asides(name)]
+            for name in self.document.states
+        }
         for name, own in ways.items():
             if self.shares(name):
-                own.append((_SHARED, frozenset()))  # one extra node, through which all of them lead to its targets
+                own.append(
+                    (_SHARED, frozenset())
+                )  # one extra node, through which all of them lead to its targets
         ways[_SHARED] = self.global_ways.items
         found[initial] = _set_by(self.document.states[initial])
         queue = deque([initial])
@@ -225,42 +281,68 @@ class DataFlow:
 
     def _ways(self, state: str) -> Sequence[Way]:
         own = self.own_ways(state)
-        ways = self.global_ways.beside(state, own) if self.shares(state) else [way for _, way in own]
+        ways = (
+            self.global_ways.beside(state, own) if self.shares(state) else [way for _, way in own]
+        )
         return ways + self.asides(state)
 
     @cached_property
     def global_ways(self) -> GlobalTransitions[Way]:
         """The steps by global transitions in each state that `shares` them."""
-        arcs = [arc for arc in self.document.shared if arc.target in self.document.states and self.known.may_hold(arc)]
-        return GlobalTransitions((arc.priority, arc.target, (arc.target, self._gained(arc))) for arc in arcs)
+        arcs = [
+            arc
+            for arc in global_arcs(self.document)
+            if arc.target in self.document.states and self.known.may_hold(arc)
+        ]
+        return GlobalTransitions(
+            (arc.priority, arc.target, (arc.target, self._gained(arc))) for arc in arcs
+        )
 
     def shares(self, state: str) -> bool:
-        """Return true if global transitions work as in other states: none is covered, and nothing else is set."""
-        offers = bool(self.document.shared) and self.document.offers(state)
-        return offers and state not in self.known.shadowed and not self.document.states[state].value.get("output")
+        """Return true if global transitions work as in other states: none is covered, and nothing
+        else is set.
+        """
+        offers = bool(global_arcs(self.document)) and offers_globals(self.document, state)
+        return (
+            offers
+            and state not in self.known.shadowed
+            and not self.document.states[state].value.get("output")
+        )
 
     def own_ways(self, state: str) -> list[tuple[int, Way]]:
-        """Return (priority, way) for the transitions of a state; only its own ones if it `shares` the global ones."""
+        """Return (priority, way) for the transitions of a state; only its own ones if it `shares`
+        the global ones.
+        """
         document = self.document
         made = frozenset(key for key, _ in mapped(document.states[state]))
-        arcs = (document.own_from if self.shares(state) else document.arcs_from)[state]
+        arcs = (own_arcs_from(document) if self.shares(state) else arcs_from(document))[state]
         going = [arc for arc in arcs if arc.target in document.states and self.known.takeable(arc)]
         return [(arc.priority, (arc.target, made | self._gained(arc))) for arc in going]
 
     def asides(self, state: str) -> list[Way]:
-        """Return the ways from a state that are no transitions: repair patterns, time-outs and exhaustion."""
+        """Return the ways from a state that are no transitions: repair patterns, time-outs and
+        exhaustion.
+        """
         document = self.document
-        others = dict.fromkeys([*document.pattern_targets(state), *document.left_for(state)])
+        others = dict.fromkeys(
+            [*pattern_targets(document, state), *fallback_targets(document, state)]
+        )
         if not others:
             return []
-        told = {arc.target for arc in document.own_from[state]}
-        if document.offers(state):
-            told.update(other for other in others if other in document.shared_to and other != state)
-        found = dict.fromkeys([*(other for other in others if other not in told), *document.left_for(state)])
+        told = {arc.target for arc in own_arcs_from(document)[state]}
+        if offers_globals(document, state):
+            told.update(
+                other for other in others if other in global_arcs_to(document) and other != state
+            )
+        found = dict.fromkeys(
+            [*(other for other in others if other not in told), *fallback_targets(document, state)]
+        )
         return [(target, _set_by(document.states[target])) for target in found]
 
     def _gained(self, arc: Arc) -> frozenset[str]:
-        """Return the keys that are set after an arc: those that it demands, and those that it sets."""
+        """Return the keys that are set after an arc: those that it demands, and those that it
+        sets.
+        """
         return self.demands(arc) | _set_by(arc.placed) | _set_by(self.document.states[arc.target])
 
     def demands(self, arc: Arc) -> frozenset[str]:
@@ -269,7 +351,8 @@ class DataFlow:
         return frozenset() if guard is None else guard.needs
 
     def path_without(self, state: str, key: str) -> tuple[str, ...]:
-        """Return a shortest path to a state on which nothing demands or sets the key; () if there is none.
+        """Return a shortest path to a state on which nothing demands or sets the key; () if there
+        is none.
 
         Also () after many keys of one file.
         """
@@ -279,7 +362,8 @@ class DataFlow:
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
-        """Return a shortest path to a state on which no state asks for the key, tests it or sets it.
+        """Return a shortest path to a state on which no state asks for the key, tests it or sets
+        it.
 
         () if there is none, or after many keys of one file.
         """
@@ -295,25 +379,32 @@ class DataFlow:
     @cached_property
     def replies(self) -> Mapping[str, list[Mention]]:
         """State to the names in its fixed reply."""
-        found = {name: mentions(state.text("reply")) for name, state in self.document.states.items()}
+        found = {
+            name: mentions(state.text("reply")) for name, state in self.document.states.items()
+        }
         return {name: names for name, names in found.items() if names}
 
     @cached_property
     def read(self) -> frozenset[str]:
-        """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
+        """Every key that a condition, check, reply, mapping, scope, property or text of the file
+        reads.
+        """
         found: set[str] = set()
-        for _, transition in self.document.transitions:
+        for _, transition in transitions_of(self.document):
             found.update(self.condition_names(transition))
             found.update(_split(transition.text("description")))
         for names in self.replies.values():
             found.update(mention.name for mention in names)
         found.update(use.key for use in inputs(self.document))
-        for given in self.document.assignments:
-            rule = self.document.rules.get(given.pointer)
+        for given in assignments_of(self.document):
+            rule = compiled_rules(self.document).get(given.pointer)
             found.update(rule.reads - {given.key} if rule is not None else ())
         for schema in (self.document.keys or {}).values():
             found.update(_strings(schema.get("x-from")))
-        found.update(_split(self.document.root.text("persona")), _split(self.document.root.text("description")))
+        found.update(
+            _split(self.document.root.text("persona")),
+            _split(self.document.root.text("description")),
+        )
         for state in self.document.states.values():
             found.update(_words(state))
             found.update(key for _, key in state.at("context_scope").texts("read"))
@@ -325,7 +416,9 @@ class DataFlow:
 
 @dataclass(frozen=True, slots=True)
 class _Without(Mapping[str, Sequence[str]]):
-    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed` state."""
+    """The graph, node by node, of ways that neither demand or set a key nor enter a `closed`
+    state.
+    """
 
     flow: DataFlow
     key: str
@@ -348,7 +441,7 @@ def _bits(
     """Return for each state the set of keys of which it is a source, as bits by their numbers."""
     found = dict.fromkeys(document.states, 0)
     for key, number in numbers.items():
-        for state in sources(key) & document.reached:
+        for state in sources(key) & reached_states(document):
             found[state] |= 1 << number
     return found
 
@@ -384,7 +477,12 @@ def _words(state: Placed) -> Iterator[str]:
 
 def _split(text: str) -> list[str]:
     """Return the words in a text that could be names of keys."""
-    return [word.strip(".,;:!?\"'`()[]") for word in text.replace("{", " ").replace("}", " ").split()] if text else []
+    if text:
+        return [
+            word.strip(".,;:!?\"'`()[]")
+            for word in text.replace("{", " ").replace("}", " ").split()
+        ]
+    return []
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:

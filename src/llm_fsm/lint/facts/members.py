@@ -1,4 +1,6 @@
-"""Names that look into values: members of objects, and elements of lists inside `some`, `all` and `filter`."""
+"""Names that look into values: members of objects, and elements of lists inside `some`, `all` and
+`filter`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow
-from llm_fsm.lint.facts.schema_parts import Part, refusal
+from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.mismatches import type_word
@@ -23,38 +25,56 @@ OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 
 
 def member_fault(flow: DataFlow, name: str) -> tuple[str, str | None] | None:
-    """Return (fault, hint) for a name that looks into a declared key; None if it may find something."""
+    """Return (fault, hint) for a name that looks into a declared key; None if it may find
+    something.
+    """
     keys = flow.document.keys or {}
     head, *inner = name.split(".")
     if not inner or name in keys or head not in keys:
         return None
-    schema, path = keys[head], head
+    schema = keys[head]
+    path = head
     for part in inner:
         if any(word in schema for word in OPEN):
             return None
         found = object_at(schema, "properties").get(part)
         if not isinstance(found, dict):
             return missing_member(flow, schema, path, part)
-        schema, path = found, f"{path}.{part}"
+        schema = found
+        path = f"{path}.{part}"
     return None
 
 
-def missing_member(flow: DataFlow, schema: Mapping[str, Any], path: str, part: str) -> tuple[str, str | None] | None:
-    """Return (fault, hint) for one name that looks into a value of a schema; None if it may find something."""
+def missing_member(
+    flow: DataFlow, schema: Mapping[str, Any], path: str, part: str
+) -> tuple[str, str | None] | None:
+    """Return (fault, hint) for one name that looks into a value of a schema; None if it may find
+    something.
+    """
     types = types_of(schema)
     if not types:
         return None
     if not types & {"object", "array"}:
-        return (f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member {quoted(part)}", None)
+        return (
+            f"{quoted(path)} is {type_word(flow.known.keys.domain(path))} and has no member"
+            f" {quoted(part)}",
+            None,
+        )
     if "object" not in types:
-        return None if part.isdecimal() else (f"{quoted(path)} is a list and has no member {quoted(part)}", None)
+        if part.isdecimal():
+            return None
+        return (f"{quoted(path)} is a list and has no member {quoted(part)}", None)
     members = object_at(schema, "properties")
     if part in members or not members:
         return None
     meant = nearest(part, members)
     if meant is None and schema.get("additionalProperties") is not False:
         return None
-    hint = f"did you mean {quoted(f'{path}.{meant}')}?" if meant else f"its members are {', '.join(list(members)[:8])}"
+    hint = (
+        f"did you mean {quoted(f'{path}.{meant}')}?"
+        if meant
+        else f"its members are {', '.join(list(members)[:8])}"
+    )
     return f"{quoted(path)} has no member {quoted(part)}", hint
 
 
@@ -72,16 +92,26 @@ class Read(NamedTuple):
 
 
 def reads(document: Document) -> Iterator[Read]:
-    """Yield the names that rules read from elements of declared lists, but that those do not have."""
+    """Yield the names that rules read from elements of declared lists, but that those do not
+    have.
+    """
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
             name = variable({operator: arguments})
-            if name is not None and schema.get("type") == "object" and name not in object_at(schema, "properties"):
-                yield Read(f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema)
+            if (
+                name is not None
+                and schema.get("type") == "object"
+                and name not in object_at(schema, "properties")
+            ):
+                yield Read(
+                    f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema
+                )
 
 
 def never(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield (pointer, message) for texts that elements of declared lists, or their members, never equal."""
+    """Yield (pointer, message) for texts that elements of declared lists, or their members, never
+    equal.
+    """
     known = reasoning(document)
     for key, schema, body, at in _bodies(document):
         for pointer, operator, arguments in _operations(body, at):
@@ -89,10 +119,13 @@ def never(document: Document) -> Iterator[tuple[str, str]]:
                 found = schema if name == "" else object_at(schema, "properties").get(name)
                 if not isinstance(found, dict) or not math.isnan(number_of(Meter(None), literal)):
                     continue
-                why = refusal(Part("", found, key, known.keys.definitions), literal)
+                why = refusal(SchemaPart("", found, key, known.keys.definitions), literal)
                 if why is not None:
                     what = f'"{name}" of an element' if name else "an element"
-                    yield f"{pointer}/{place}", f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300]
+                    yield (
+                        f"{pointer}/{place}",
+                        f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300],
+                    )
 
 
 def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, str]]:
@@ -100,15 +133,21 @@ def _bodies(document: Document) -> Iterator[tuple[str, Mapping[str, Any], Any, s
     known = reasoning(document)
     for inner in parts(document).values() if document.keys is not None else ():
         for pointer, _, operator, arguments, _ in inner:
-            key = variable(arguments[0]) if operator in _LOOPS and len(arguments) == 2 else None
+            key = None
+            if operator in _LOOPS and len(arguments) == 2:
+                key = variable(arguments[0])
             schema = None if key is None else known.keys.schema(key)
-            items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
+            items = None
+            if schema is not None and schema.get("type") == "array":
+                items = schema.get("items")
             if key is not None and isinstance(items, dict):
                 yield key, items, arguments[1], f"{pointer}/{operator}/1"
 
 
 def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, operator, arguments as written) for a body, without the bodies of inner loops."""
+    """Yield (pointer, operator, arguments as written) for a body, without the bodies of inner
+    loops.
+    """
     if isinstance(rule, list):
         for index, item in enumerate(rule):
             yield from _operations(item, f"{pointer}/{index}")
@@ -117,23 +156,34 @@ def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
         below = pointer + step(operator)
         yield below, operator, written
         if operator in _LOOPS or operator == "reduce":
-            yield from _operations(written[0], f"{below}/0") if isinstance(written, list) and written else ()
+            yield from (
+                _operations(written[0], f"{below}/0")
+                if isinstance(written, list) and written
+                else ()
+            )
         else:
             yield from _operations(written, below)
 
 
 def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, text, place below the operator) for texts that an element, or its member, is compared with."""
+    """Yield (name, text, place below the operator) for texts that an element, or its member, is
+    compared with.
+    """
     if not isinstance(written, list) or len(written) != 2:
         return
     for here, there in ((0, 1), (1, 0)):
-        name, other = _element(written[here]), written[there]
+        name = _element(written[here])
+        other = written[there]
         if name is not None and operator in _EQUALITIES and isinstance(other, str):
             yield name, other, str(there)
         elif name is not None and operator == "in" and here == 0 and isinstance(other, list):
-            yield from ((name, item, f"1/{at}") for at, item in enumerate(other) if isinstance(item, str))
+            yield from (
+                (name, item, f"1/{at}") for at, item in enumerate(other) if isinstance(item, str)
+            )
 
 
 def _element(rule: Any) -> str | None:
     """Return the member that is read, "" for the element itself."""
-    return "" if rule in ({"var": ""}, {"var": [""]}) else variable(rule)
+    if rule in ({"var": ""}, {"var": [""]}):
+        return ""
+    return variable(rule)

@@ -1,9 +1,10 @@
 """The paths through a machine, with the values of keys that passed conditions leave possible.
 
-A stop is a state together with the values that its keys may have when it is left. Passed conditions narrow these values
-until the key may be written again. In a `converse` state the model may write it, in a `task` its tools or its function.
-In a `wait` the answer may, in a `subflow` the called definition. The program may write its own keys everywhere. Repair
-patterns and returning digressions do not follow transitions. With them, or with too many stops, a stop is just a state.
+A stop is a state together with the values that its keys may have when it is left. Passed conditions
+narrow these values until the key may be written again. In a `converse` state the model may write
+it, in a `task` its tools or its function. In a `wait` the answer may, in a `subflow` the called
+definition. The program may write its own keys everywhere. Repair patterns and returning digressions
+do not follow transitions. With them, or with too many stops, a stop is just a state.
 """
 
 from __future__ import annotations
@@ -15,8 +16,21 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.lint.document import Arc, Document, GlobalTransitions, Placed, once
+from llm_fsm.lint.document import Document, Placed, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
+from llm_fsm.lint.graph import (
+    Arc,
+    GlobalTransitions,
+    arcs_from,
+    global_arcs,
+    graph_of,
+    kind_of,
+    offers_globals,
+    own_arcs,
+    own_arcs_from,
+    pattern_targets,
+)
+from llm_fsm.lint.logics import assigned_keys
 from llm_fsm.lint.solver.cases import ANY, Cases
 from llm_fsm.lint.solver.value_sets import ValueSet
 
@@ -30,7 +44,7 @@ _PARTED = "\x00"
 _MENU = "\x00menu"
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A possible transition. `gained`: keys that are then set; `certain`: no others are.
 
     `arc` is None for time-outs and exhaustion.
@@ -42,17 +56,18 @@ class Step(NamedTuple):
     arc: Arc | None
 
 
-Way = tuple[Step, Cases | None]
+Way = tuple[PathStep, Cases | None]
 """A step, and the cases in which it may be taken; None if that is unknown."""
 
 
 class Travelled(NamedTuple):
-    """Stop to the steps from it, beginning with the initial state; and stop to the known values there.
+    """Stop to the steps from it, beginning with the initial state; and stop to the known values
+    there.
 
     `known` is empty if conditions were not followed.
     """
 
-    steps: Mapping[str, list[Step]]
+    steps: Mapping[str, list[PathStep]]
     known: Mapping[str, Known]
 
 
@@ -69,12 +84,16 @@ class Routes:
 
     @cached_property
     def travelled(self) -> Travelled:
-        """Every stop that can be reached, and the steps from it; all states and arcs if conditions show nothing."""
+        """Every stop that can be reached, and the steps from it; all states and arcs if conditions
+        show nothing.
+        """
         initial = self.flow.document.initial
         found = None if initial is None or self._leaves_its_transitions else self._explored(initial)
         if found is not None:
             return found
-        return Travelled({name: [step for step, _ in ways] for name, ways in self._ways.items()}, {})
+        return Travelled(
+            {name: [step for step, _ in ways] for name, ways in self._ways.items()}, {}
+        )
 
     @cached_property
     def alive(self) -> frozenset[str]:
@@ -91,33 +110,55 @@ class Routes:
         return frozenset(map(state_of, seen))
 
     def closed(self) -> Iterator[Arc]:
-        """Yield own arcs of reached states that may be open by themselves, but on no path to their state."""
+        """Yield own arcs of reached states that may be open by themselves, but on no path to their
+        state.
+        """
         if not self.travelled.known:
             return
-        taken = {
-            (state_of(stop), step.arc.placed.pointer)
-            for stop, steps in self.travelled.steps.items()
-            for step in steps
-            if step.arc
-        }
+        taken = self._taken()
         for state in self.flow.document.states:
-            for way, _ in self._ways[state] if state in self.alive else ():
+            if state not in self.alive:
+                continue
+            for way, _ in self._ways[state]:
                 arc = way.arc
-                if arc is not None and not arc.is_global and (state, arc.placed.pointer) not in taken:
+                if arc is None or arc.is_global:
+                    continue
+                if (state, arc.placed.pointer) not in taken:
                     yield arc
+
+    def _taken(self) -> set[tuple[str, str]]:
+        """Return (state, pointer of a transition) for each step on some path."""
+        taken = set()
+        for stop, steps in self.travelled.steps.items():
+            for step in steps:
+                if step.arc:
+                    taken.add((state_of(stop), step.arc.placed.pointer))
+        return taken
 
     @cached_property
     def asides(self) -> Mapping[str, list[str]]:
-        """State to the targets of repair patterns, and to the digressions without transitions that return."""
+        """State to the targets of repair patterns, and to the digressions without transitions that
+        return.
+        """
         document = self.flow.document
-        back = [arc.target for arc in document.shared if self._comes_back(arc)]
-        on = {arc.target for arc in document.shared if not self._comes_back(arc)}
+        back = [arc.target for arc in global_arcs(document) if self._comes_back(arc)]
+        on = {arc.target for arc in global_arcs(document) if not self._comes_back(arc)}
         found: dict[str, list[str]] = {}
         for name in document.states:
-            others = {*document.pattern_targets(name), *(back if document.offers(name) else ())}
-            others -= {*(arc.target for arc in document.own_from[name]), *_other_targets(document.states[name])}
-            if others := {one for one in others if one not in on or one == name or not document.offers(name)}:
-                found[name] = [target for target in document.graph[name] if target in others]
+            others = {
+                *pattern_targets(document, name),
+                *(back if offers_globals(document, name) else ()),
+            }
+            others -= {
+                *(arc.target for arc in own_arcs_from(document)[name]),
+                *_other_targets(document.states[name]),
+            }
+            if others := {
+                one
+                for one in others
+                if one not in on or one == name or not offers_globals(document, name)
+            }:
+                found[name] = [target for target in graph_of(document)[name] if target in others]
         return found
 
     # -- steps
@@ -125,39 +166,60 @@ class Routes:
     @property
     def _leaves_its_transitions(self) -> bool:
         root = self.flow.document.root
-        returns = any(placed.value.get("return") is True for placed in root.items("global_transitions"))
+        returns = any(
+            placed.value.get("return") is True for placed in root.items("global_transitions")
+        )
         return bool(root.value.get("patterns")) or returns
 
     def _comes_back(self, arc: Arc) -> bool:
         document = self.flow.document
         returns = arc.is_global and arc.placed.value.get("return") is True
-        return returns and arc.target in document.states and document.kind_of(arc.target) == "final"
+        return (
+            returns and arc.target in document.states and kind_of(document, arc.target) == "final"
+        )
 
     @cached_property
     def _usual(self) -> Mapping[str, Way | None]:
-        """Pointer of a transition to its step and cases, without regard to its neighbours; None if it is never taken.
+        """Pointer of a transition to its step and cases, without regard to its neighbours; None if
+        it is never taken.
         """
         document = self.flow.document
-        return {arc.placed.pointer: self._step(arc) for arc in (*document.own, *document.shared)}
+        return {
+            arc.placed.pointer: self._step(arc)
+            for arc in (*own_arcs(document), *global_arcs(document))
+        }
 
     @cached_property
     def _menu(self) -> GlobalTransitions[Way]:
         """The steps that global transitions add in the states that share them."""
-        shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.flow.document.shared]
-        return GlobalTransitions((arc.priority, arc.target, way) for arc, way in shared if way is not None)
+        shared = [(arc, self._usual[arc.placed.pointer]) for arc in global_arcs(self.flow.document)]
+        return GlobalTransitions(
+            (arc.priority, arc.target, way) for arc, way in shared if way is not None
+        )
 
     def _shares(self, state: str) -> bool:
-        document, known = self.flow.document, self.flow.known
-        return document.offers(state) and not known.decided[state] and state not in known.shadowed
+        document = self.flow.document
+        known = self.flow.known
+        return (
+            offers_globals(document, state)
+            and not known.decided[state]
+            and state not in known.shadowed
+        )
 
     @cached_property
     def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
-        """State to its steps with their priorities, without global transitions if it shares them."""
-        document, usual = self.flow.document, self._usual
+        """State to its steps with their priorities, without global transitions if it shares
+        them.
+        """
+        document = self.flow.document
+        usual = self._usual
         found: dict[str, Sequence[tuple[int, Way]]] = {}
         for name in document.states:
             if self._shares(name):
-                own = [(arc.priority, usual[arc.placed.pointer]) for arc in document.own_from[name]]
+                own = [
+                    (arc.priority, usual[arc.placed.pointer])
+                    for arc in own_arcs_from(document)[name]
+                ]
                 found[name] = [(priority, way) for priority, way in own if way is not None]
             else:
                 found[name] = self._decided_ways(name, usual)
@@ -166,11 +228,13 @@ class Routes:
     def _others(self, state: str) -> list[Way]:
         targets = (target for target in _other_targets(self.flow.document.states[state]))
         known = [target for target in targets if target in self.flow.document.states]
-        return [(Step(target, frozenset(), certain=True, arc=None), None) for target in known]
+        return [(PathStep(target, frozenset(), certain=True, arc=None), None) for target in known]
 
     @cached_property
     def _ways(self) -> Mapping[str, Sequence[Way]]:
-        """State to the steps from it, and the cases in which each may be taken; None if that is unknown."""
+        """State to the steps from it, and the cases in which each may be taken; None if that is
+        unknown.
+        """
         found: dict[str, Sequence[Way]] = {}
         for name, own in self._own.items():
             ways = self._menu.beside(name, own) if self._shares(name) else [way for _, way in own]
@@ -178,24 +242,34 @@ class Routes:
         return found
 
     def _step(self, arc: Arc) -> Way | None:
-        """Return the step of a transition, without regard to its neighbours; None if it is never taken."""
+        """Return the step of a transition, without regard to its neighbours; None if it is never
+        taken.
+        """
         known = self.flow.known
-        if arc.target not in self.flow.document.states or not known.may_hold(arc) or self._comes_back(arc):
+        if (
+            arc.target not in self.flow.document.states
+            or not known.may_hold(arc)
+            or self._comes_back(arc)
+        ):
             return None
         guard = known.guard(arc.placed)
         cases = None if guard is None else guard.holds
-        return Step(arc.target, self.flow.demands(arc), cases is not None, arc), cases
+        return PathStep(arc.target, self.flow.demands(arc), cases is not None, arc), cases
 
     def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
-        """Return the steps from a state in which only conditions decide. Each step narrows the following ones."""
+        """Return the steps from a state in which only conditions decide. Each step narrows the
+        following ones.
+        """
         known = self.flow.known
         decided = {arc.placed.pointer for arc in known.decided[name]}
         covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
         ways: list[tuple[int, Way]] = []
         left: Cases | None = (ANY,)
-        for arc in self.flow.document.arcs_from[name]:
+        for arc in arcs_from(self.flow.document)[name]:
             pointer = arc.placed.pointer
-            guard = known.guard(arc.placed) if pointer in decided else None
+            guard = None
+            if pointer in decided:
+                guard = known.guard(arc.placed)
             narrowed = None
             if guard is not None:
                 narrowed = known.both(left, guard.holds)
@@ -209,19 +283,28 @@ class Routes:
 
     def there(self, state: str, name: str) -> ValueSet:
         """Return the values that a key may have when a state is left."""
-        found = [known.get(name) for stop, known in self.travelled.known.items() if state_of(stop) == state]
+        found = [
+            known.get(name)
+            for stop, known in self.travelled.known.items()
+            if state_of(stop) == state
+        ]
         sets = [self.flow.known.keys.domain(name) if values is None else values for values in found]
-        return reduce(ValueSet.__or__, sets) if sets else self.flow.known.keys.domain(name)
+        if sets:
+            return reduce(ValueSet.__or__, sets)
+        return self.flow.known.keys.domain(name)
 
     def _explored(self, initial: str) -> Travelled | None:
         """Stops in order of distance; None if there are too many."""
-        names: dict[tuple[str, frozenset[tuple[str, ValueSet]]], str] = {(initial, frozenset()): initial}
+        names: dict[tuple[str, frozenset[tuple[str, ValueSet]]], str] = {
+            (initial, frozenset()): initial
+        }
         count = dict.fromkeys(self.flow.document.states, 0)
         count[initial] = 1
         queue: deque[tuple[str, str, Known]] = deque([(initial, initial, {})])
-        steps: dict[str, list[Step]] = {}
+        steps: dict[str, list[PathStep]] = {}
         told: dict[str, Known] = {}
-        bits, worth = self._bits, self._worth_keeping
+        bits = self._bits
+        worth = self._worth_keeping
         total = weight = 0
         while queue:
             stop, state, known = queue.popleft()
@@ -231,7 +314,11 @@ class Routes:
                 if narrowed is None:
                     continue
                 wanted = worth[way.target]
-                kept = {name: values for name, values in narrowed.items() if wanted & bits[name]} if wanted else {}
+                kept = (
+                    {name: values for name, values in narrowed.items() if wanted & bits[name]}
+                    if wanted
+                    else {}
+                )
                 mark = (way.target, frozenset(kept.items()))
                 if mark not in names:
                     number = count[way.target]
@@ -241,31 +328,37 @@ class Routes:
                 steps[stop].append(way._replace(target=names[mark]))
                 total += 1
                 weight += len(narrowed)
-            if weight > _MOST_WEIGHT or len(names) > _MOST_STOPS + len(count) or total > _MOST_STEPS + len(count):
+            if (
+                weight > _MOST_WEIGHT
+                or len(names) > _MOST_STOPS + len(count)
+                or total > _MOST_STEPS + len(count)
+            ):
                 return None
         return Travelled(steps, told)
 
     @cached_property
     def _bits(self) -> Mapping[str, int]:
         """Names that conditions narrow, to their bits in the sets below."""
-        names: dict[str, int] = {}
-        ways = [way for own in self._own.values() for _, way in own]
-        for _, cases in (*ways, *self._menu.items):
-            for case in cases or ():
-                for name in case.sets:
-                    names.setdefault(name, 1 << len(names))
-        return names
+        ways: list[Way] = []
+        for own in self._own.values():
+            ways += [way for _, way in own]
+        ways += self._menu.items
+        bits: dict[str, int] = {}
+        for name in _names_narrowed(ways):
+            bits[name] = 1 << len(bits)
+        return bits
 
     def _named(self, ways: Iterable[Way]) -> int:
-        keys = {key for _, cases in ways for case in cases or () for key in case.sets}
-        return sum(self._bits[key] for key in keys)
+        return sum(self._bits[key] for key in _names_narrowed(ways))
 
     @cached_property
     def _of_menu(self) -> tuple[int, Mapping[str, int]]:
-        """The names that global transitions narrow; and state to the names that only steps to it narrow."""
+        """The names that global transitions narrow; and state to the names that only steps to it
+        narrow.
+        """
         targets: dict[int, set[str]] = {}
         for step, cases in self._menu.items:
-            for name in {name for case in cases or () for name in case.sets}:
+            for name in _names_narrowed([(step, cases)]):
                 targets.setdefault(self._bits[name], set()).add(step.target)
         only: dict[str, int] = {}
         for bit, [target, *more] in targets.items():
@@ -278,14 +371,17 @@ class Routes:
         """State to the names whose known values matter on some path from it."""
         kept = {**self._kept, _MENU: -1}
         named, only = self._of_menu
-        found, graph = {_MENU: 0}, {_MENU: [step.target for step, _ in self._menu.items]}
+        found = {_MENU: 0}
+        graph = {_MENU: [step.target for step, _ in self._menu.items]}
         for name, own in self._own.items():
             ways = [*(way for _, way in own), *self._others(name)]
             found[name] = self._named(ways)
             graph[name] = [step.target for step, _ in ways]
             if self._shares(name):
                 found[name] |= named & ~only.get(name, 0)
-                graph[name].append(_MENU)  # one extra node, through which all of them lead to its targets
+                graph[name].append(
+                    _MENU
+                )  # one extra node, through which all of them lead to its targets
             found[name] &= kept[name]
         sources = reversed_graph(graph)
         queue = list(found)
@@ -304,14 +400,16 @@ class Routes:
 
     @cached_property
     def _kept(self) -> Mapping[str, int]:
-        """State to the names that nothing may write between the arrival in it and the next transition."""
+        """State to the names that nothing may write between the arrival in it and the next
+        transition.
+        """
         document = self.flow.document
         steady = told = 0
         parts: dict[str, int] = {}
         for name, bit in self._bits.items():
             key = self.flow.declared(name)
             source = "model" if key is None else document.source_of(key)
-            outside = source == "host" or root_of(name) in document.assigned
+            outside = source == "host" or root_of(name) in assigned_keys(document)
             if not (name.startswith("_") or outside or (key is None and document.keys is not None)):
                 steady |= bit
                 told |= bit if source == "model" else 0
@@ -319,7 +417,7 @@ class Routes:
                 parts[part] = parts.get(part, 0) | bit
         found: dict[str, int] = {}
         for state, placed in document.states.items():
-            kind = document.kind_of(state)
+            kind = kind_of(document, state)
             if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
                 changed = told if kind == "converse" else 0
                 for key in self.flow.written.get(state, ()):
@@ -328,6 +426,15 @@ class Routes:
             else:
                 found[state] = steady if kind == "decide" else 0
         return found
+
+
+def _names_narrowed(ways: Iterable[Way]) -> dict[str, None]:
+    """Return the names that the conditions of these steps narrow, in order."""
+    names: dict[str, None] = {}
+    for _, cases in ways:
+        for case in cases or ():
+            names.update(dict.fromkeys(case.sets))
+    return names
 
 
 def _other_targets(state: Placed) -> list[str]:
@@ -342,7 +449,10 @@ def _narrowed(known: Known, cases: Cases | None) -> Known | None:
         return known
     fitting: list[dict[str, ValueSet]] = []
     for case in cases:
-        sets = {name: values & known[name] if name in known else values for name, values in case.sets.items()}
+        sets = {
+            name: values & known[name] if name in known else values
+            for name, values in case.sets.items()
+        }
         if not any(values.empty for values in sets.values()):
             fitting.append(sets)
     if not fitting:

@@ -1,7 +1,7 @@
 """The size of each state's prompt in estimated tokens, before history and context.
 
-It adds up the texts that `llm_fsm.turn.prompt.render` combines, without rendering them. These are the texts common to
-all states, the state's own texts, and a summary of each target.
+It adds up the texts that `llm_fsm.turn.prompt.render` combines, without rendering them. These are
+the texts common to all states, the state's own texts, and a summary of each target.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from llm_fsm._json import object_at
 from llm_fsm._text import estimate
-from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.graph import Arc, global_arcs, offers_globals, own_arcs_from
 
 BUDGET = 4000
 """Tokens that the prompt of a state may take by default."""
@@ -21,7 +22,17 @@ BUDGET = 4000
 FRAME = 520
 """Tokens of the fixed text in `prompts/system.j2` and `prompts/turn.j2`."""
 _GLIMPSE_CHARS = 160
-_KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
+_KEY_WORDS = (
+    "type",
+    "format",
+    "pattern",
+    "enum",
+    "minimum",
+    "maximum",
+    "items",
+    "properties",
+    "description",
+)
 _MOST_KEYS = 24
 """The most keys that a prompt lists; in larger machines, only those around its state."""
 _ITEM = 12
@@ -31,7 +42,9 @@ _ITEM = 12
 def budget_of(document: Mapping[str, Any]) -> int | None:
     """Return the budget that a document sets for the prompt of each state, if it sets one."""
     value = object_at(document, "x-lint").get("token_budget")
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    return None
 
 
 def shared_tokens(document: Document) -> int:
@@ -53,28 +66,40 @@ def state_tokens(document: Document) -> dict[str, tuple[int, int]]:
     """Return converse state to the tokens of its own texts, and of its menu."""
     targets = {name: _target_tokens(state) for name, state in document.states.items()}
     shared = Counter[str]()
-    for arc in document.shared:
+    for arc in global_arcs(document):
         shared[arc.target] += _item(arc) + targets.get(arc.target, 0)
     everywhere = shared.total()
     found = {}
     for name, state in document.states.items():
-        if document.offers(name):
-            own = sum(_item(arc) + targets.get(arc.target, 0) for arc in document.own_from[name])
+        if offers_globals(document, name):
+            own = sum(
+                _item(arc) + targets.get(arc.target, 0) for arc in own_arcs_from(document)[name]
+            )
             found[name] = (_own(state), own + everywhere - shared[name])
     return found
 
 
 def _own(state: Placed) -> int:
-    keys = ("description", "purpose", "instructions", "extraction_instructions", "response_instructions")
+    keys = (
+        "description",
+        "purpose",
+        "instructions",
+        "extraction_instructions",
+        "response_instructions",
+    )
     words = sum(estimate(state.text(key)) for key in keys)
     example = state.value.get("example_dialogue")
-    dialogue = estimate(json.dumps(example, ensure_ascii=False)) if isinstance(example, list) else 0
+    dialogue = 0
+    if isinstance(example, list):
+        dialogue = estimate(json.dumps(example, ensure_ascii=False))
     collected = estimate(", ".join(key for _, key in state.texts("required_context_keys")))
     return words + dialogue + collected + estimate(state.name)
 
 
 def _target_tokens(state: Placed) -> int:
-    """Return the tokens of a target's summary in the menu: purpose, keys, and shortened texts or instructions."""
+    """Return the tokens of a target's summary in the menu: purpose, keys, and shortened texts or
+    instructions.
+    """
     purpose = state.text("purpose") or state.text("description")
     words = state.text("reply") or state.text("response_instructions") or state.text("instructions")
     collected = sum(estimate(key) + 1 for _, key in state.texts("required_context_keys"))
@@ -87,6 +112,8 @@ def _item(arc: Arc) -> int:
         logic = condition.value.get("logic")
         described = condition.text("description")
         keys = sum(estimate(key) + 1 for _, key in condition.texts("requires_context_keys"))
-        shown = estimate(json.dumps(logic)) if logic is not None and not described else 0
+        shown = 0
+        if logic is not None and not described:
+            shown = estimate(json.dumps(logic))
         conditions += estimate(described) + keys + shown + 4
     return _ITEM + estimate(arc.target) + estimate(arc.placed.text("description")) + conditions

@@ -1,9 +1,10 @@
 """The author's statements about all paths, and the shortest path on which one of them is false.
 
-A path begins in the initial state and continues as long as it can. It takes a transition only if the conditions that it
-passed allow it (`routes`). A key counts as set from the transition that demands it. `eventually`, and `always` after
-each arrival, break only on a path from which the goal is out of reach. A loop breaks neither: users may leave it. If it
-is unknown whether a transition demands a key, no path depends on it.
+A path begins in the initial state and continues as long as it can. It takes a transition only if
+the conditions that it passed allow it (`routes`). A key counts as set from the transition that
+demands it. `eventually`, and `always` after each arrival, break only on a path from which the goal
+is out of reach. A loop breaks neither: users may leave it. If it is unknown whether a transition
+demands a key, no path depends on it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.document import Computed, Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow
-from llm_fsm.lint.facts.paths import Routes, Step, routes, state_of
+from llm_fsm.lint.facts.paths import PathStep, Routes, routes, state_of
 
 _MOST_ENDS = 50
 VERBS = ("never", "always", "eventually")
@@ -24,7 +26,9 @@ LIMITS: Mapping[str, str] = {"before": "never", "after": "always"}
 
 
 class FormError(ValueError):
-    """A statement without a clear meaning. `key` is its place, the message gives the reason, and `hint` a fix."""
+    """A statement without a clear meaning. `key` is its place, the message gives the reason, and
+    `hint` a fix.
+    """
 
     def __init__(self, reason: str, key: str = "", hint: str = "") -> None:
         self.key = key
@@ -55,18 +59,28 @@ def read(statement: Mapping[str, Any]) -> Statement:
     """Read a statement. Raises FormError."""
     given = [verb for verb in VERBS if statement.get(verb) is not None]
     if len(given) != 1:
-        found = f"both {' and '.join(given)}" if given else "none of never, always and eventually"
-        raise FormError(f"a property says one thing, this one says {found}", hint='{"never": "state id"}')
+        found = "none of never, always and eventually"
+        if given:
+            found = f"both {' and '.join(given)}"
+        raise FormError(
+            f"a property says one thing, this one says {found}", hint='{"never": "state id"}'
+        )
     [verb] = given
     for limit, needed in LIMITS.items():
         if statement.get(limit) is not None and verb != needed:
             raise FormError(
-                f'"{limit}" goes with "{needed}", not with "{verb}"', limit, f'write "{needed}" or take it out'
+                f'"{limit}" goes with "{needed}", not with "{verb}"',
+                limit,
+                f'write "{needed}" or take it out',
             )
     limits = [limit for limit in LIMITS if statement.get(limit) is not None]
     if verb == "always" and not limits:
-        raise FormError('"always" needs "after": after which state?', hint='write "eventually" for every path')
-    bound = places(statement[limits[0]], limits[0]) if limits else None
+        raise FormError(
+            '"always" needs "after": after which state?', hint='write "eventually" for every path'
+        )
+    bound = None
+    if limits:
+        bound = places(statement[limits[0]], limits[0])
     return Statement(verb, places(statement[verb], verb), bound)
 
 
@@ -75,7 +89,9 @@ def places(value: object, key: str) -> Places:
     items = value if isinstance(value, list) else [value]
     states = tuple(item for item in items if isinstance(item, str))
     keys = tuple(
-        item["key"] for item in items if isinstance(item, dict) and len(item) == 1 and isinstance(item.get("key"), str)
+        item["key"]
+        for item in items
+        if isinstance(item, dict) and len(item) == 1 and isinstance(item.get("key"), str)
     )
     if not items or len(states) + len(keys) < len(items):
         raise FormError(
@@ -94,14 +110,14 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Paths:
+class PropertyPaths:
     """The paths of one machine, from stop to stop (see `routes`)."""
 
     flow: DataFlow
     routes: Routes
 
     @property
-    def steps(self) -> Mapping[str, list[Step]]:
+    def steps(self) -> Mapping[str, list[PathStep]]:
         """Stop to the steps that may be taken from it."""
         return self.routes.travelled.steps
 
@@ -114,7 +130,10 @@ class Paths:
         return found
 
     def _stops_of(self, states: Iterable[str]) -> list[str]:
-        return [stop for state in states for stop in self.stops.get(state, ())]
+        stops: list[str] = []
+        for state in states:
+            stops += self.stops.get(state, ())
+        return stops
 
     @cached_property
     def _onward(self) -> dict[str, list[str]]:
@@ -125,7 +144,10 @@ class Paths:
     def _aside(self) -> dict[str, list[str]]:
         """Stop to its targets, with those of repair patterns and digressions."""
         asides = self.routes.asides
-        return {stop: [*targets, *asides.get(state_of(stop), ())] for stop, targets in self._onward.items()}
+        return {
+            stop: [*targets, *asides.get(state_of(stop), ())]
+            for stop, targets in self._onward.items()
+        }
 
     @cached_property
     def _before(self) -> dict[str, list[str]]:
@@ -137,7 +159,9 @@ class Paths:
 
     @cached_property
     def _gaining(self) -> Mapping[str | None, set[str]]:
-        """Key to the stops with a step that sets it; None to the stops for which that is uncertain."""
+        """Key to the stops with a step that sets it; None to the stops for which that is
+        uncertain.
+        """
         found: dict[str | None, set[str]] = {}
         for stop, steps in self.steps.items():
             for step in steps:
@@ -149,18 +173,27 @@ class Paths:
 
     def _setting_on_the_way(self, keys: Iterable[str]) -> set[str]:
         """Return the stops with a step on which one of the keys is set, or may be."""
-        return {stop for key in keys for one in (key, None) for stop in self._gaining.get(one, ())}
+        # Under None are the steps that may set any key.
+        stops: set[str] = set()
+        for key in keys:
+            stops.update(self._gaining.get(key, ()), self._gaining.get(None, ()))
+        return stops
 
     def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
-        """Return the graph without steps that enter one of these states or set one of these keys."""
+        """Return the graph without steps that enter one of these states or set one of these
+        keys.
+        """
         closed = {*self._stops_of(refuse.states), *refuse.states}
         keys = frozenset(refuse.keys)
         before = self._before_aside if asides else self._before
         graph = dict(self._aside if asides else self._onward)
-        for stop in {one for target in closed for one in before.get(target, ())} | self._setting_on_the_way(keys):
-            steps = self.steps[stop]
-            free = [step.target for step in steps if not (keys and (step.gained & keys or not step.certain))]
-            targets = [*free, *self.routes.asides.get(state_of(stop), ())] if asides else free
+        changed = self._setting_on_the_way(keys)
+        for target in closed:
+            changed.update(before.get(target, ()))
+        for stop in changed:
+            targets = [step.target for step in self.steps[stop] if not _may_set(step, keys)]
+            if asides:
+                targets += self.routes.asides.get(state_of(stop), ())
             graph[stop] = [target for target in targets if target not in closed]
         return graph
 
@@ -190,7 +223,9 @@ class Paths:
             found.extend(self._key_set(initial, key, graph))
         return min(found, key=lambda violation: len(violation.path), default=None)
 
-    def _key_set(self, initial: str, key: str, graph: Mapping[str, Sequence[str]]) -> Iterator[Violation]:
+    def _key_set(
+        self, initial: str, key: str, graph: Mapping[str, Sequence[str]]
+    ) -> Iterator[Violation]:
         path = _states(shortest_path(graph, initial, self._stops_of(self._setting(key))))
         if path:
             yield Violation(path, f"state {path[-1]} sets key {key}")
@@ -205,15 +240,21 @@ class Paths:
     def _missed(
         self, start: str, before: tuple[str, ...], what: Places, graph: Mapping[str, Sequence[str]]
     ) -> Violation | None:
-        """Return a path that continues from `before`, ending in `start`, until nothing of `what` is in reach."""
+        """Return a path that continues from `before`, ending in `start`, until nothing of `what` is
+        in reach.
+        """
         if state_of(start) in what.states:
             return None
         on = shortest_path(graph, start, self._hopeless[what])
         path = _states((*before, *on[1:]))
-        return Violation(path, f"after {path[-1]} there is no way to {what}") if on else None
+        if on:
+            return Violation(path, f"after {path[-1]} there is no way to {what}")
+        return None
 
     def _hopeless_for(self, what: Places) -> set[str]:
-        """Return the states from which no path enters one of the states or may set one of the keys."""
+        """Return the states from which no path enters one of the states or may set one of the
+        keys.
+        """
         goals = {*self._stops_of(what.states), *self._setting_on_the_way(what.keys)}
         for key in what.keys:
             goals.update(self._stops_of(self._setting(key)))
@@ -222,7 +263,9 @@ class Paths:
     @cached_property
     def _tree(self) -> Mapping[str, str | None]:
         initial = self.flow.document.initial
-        return {} if initial is None else search_tree(self._onward, initial)
+        if initial is None:
+            return {}
+        return search_tree(self._onward, initial)
 
     @cached_property
     def _hopeless(self) -> Computed[Places, set[str]]:
@@ -238,22 +281,34 @@ class Paths:
                 found.append(violation)
         return min(found, key=lambda violation: len(violation.path), default=None)
 
-    def _arrivals(self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
-        """Shortest paths to each of the states, and through the transitions that demand one of the keys."""
+    def _arrivals(
+        self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[str, ...]]:
+        """Shortest paths to each of the states, and through the transitions that demand one of the
+        keys.
+        """
         tree = self._tree if graph is self._onward else search_tree(graph, initial)
         for stop in self._stops_of(limit.states):
             if path := path_in(tree, stop):
                 yield path
-        ends = [
-            (stop, step.target)
-            for key in limit.keys
-            for stop, steps in self.steps.items()
-            for step in steps
-            if key in step.gained and step.target in graph.get(stop, ())
-        ]
-        for stop, target in ends[:_MOST_ENDS]:
+        for stop, target in islice(self._demanding(limit.keys, graph), _MOST_ENDS):
             if path := path_in(tree, stop):
                 yield (*path, target)
+
+    def _demanding(
+        self, keys: Iterable[str], graph: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (stop, target) for each step in the graph that demands one of the keys."""
+        for key in keys:
+            for stop, steps in self.steps.items():
+                for step in steps:
+                    if key in step.gained and step.target in graph.get(stop, ()):
+                        yield stop, step.target
+
+
+def _may_set(step: PathStep, keys: frozenset[str]) -> bool:
+    """Return true if one of the keys is set on a step, or may be."""
+    return bool(keys) and (not step.certain or not keys.isdisjoint(step.gained))
 
 
 def _states(path: Iterable[str]) -> tuple[str, ...]:
@@ -261,9 +316,9 @@ def _states(path: Iterable[str]) -> tuple[str, ...]:
 
 
 @once
-def paths(document: Document) -> Paths:
+def paths(document: Document) -> PropertyPaths:
     """Return the paths of a document."""
-    return Paths(data_flow(document), routes(document))
+    return PropertyPaths(data_flow(document), routes(document))
 
 
 def statements(document: Document) -> Iterator[tuple[str, Statement]]:

@@ -25,7 +25,7 @@ _EXACT = frozenset(
 """Keywords for which `domain` is exact."""
 
 
-class Part(NamedTuple):
+class SchemaPart(NamedTuple):
     """A schema, its place, its name in messages, and the definitions that it may refer to."""
 
     pointer: str
@@ -35,9 +35,11 @@ class Part(NamedTuple):
 
 
 @once
-def schema_parts(document: Document) -> tuple[Part, ...]:
-    """Return every schema of `context_schema` and of answers, each whole schema before its parts."""
-    found: list[Part] = []
+def schema_parts(document: Document) -> tuple[SchemaPart, ...]:
+    """Return every schema of `context_schema` and of answers, each whole schema before its
+    parts.
+    """
+    found: list[SchemaPart] = []
     whole = document.root.value.get("context_schema")
     if isinstance(whole, dict):
         found += _parts(whole, "/context_schema", '"context_schema"', object_at(whole, "$defs"), 0)
@@ -49,10 +51,12 @@ def schema_parts(document: Document) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int) -> Iterator[Part]:
+def _parts(
+    schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int
+) -> Iterator[SchemaPart]:
     if not isinstance(schema, dict) or depth > _DEPTH:
         return
-    yield Part(pointer, schema, name, definitions)
+    yield SchemaPart(pointer, schema, name, definitions)
     for key in _ONE:
         yield from _parts(schema.get(key), f"{pointer}/{key}", name, definitions, depth + 1)
     for key in _SEVERAL:
@@ -67,15 +71,24 @@ def _parts(schema: object, pointer: str, name: str, definitions: Mapping[str, An
 
 def answers(state: Placed) -> Mapping[str, ValueSet]:
     """Return key to the values that the schema of an answer allows for it."""
-    schema, mapping = state.value.get("answer_schema"), state.at("output").value
+    schema = state.value.get("answer_schema")
+    mapping = state.at("output").value
     if not isinstance(schema, dict):
         return {}
-    members = {key: _answered(schema, path) for key, path in mapping.items() if isinstance(path, str)}
-    return {key: domain(found, object_at(schema, "$defs")) & SET for key, found in members.items() if found is not None}
+    members = {
+        key: _answered(schema, path) for key, path in mapping.items() if isinstance(path, str)
+    }
+    return {
+        key: domain(found, object_at(schema, "$defs")) & SET
+        for key, found in members.items()
+        if found is not None
+    }
 
 
 def _answered(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
-    """Return the schema at a path into an answer; None if the answer's schema does not describe it."""
+    """Return the schema at a path into an answer; None if the answer's schema does not describe
+    it.
+    """
     return member_schema(schema, filter(None, path.removeprefix("$").removeprefix(".").split(".")))
 
 
@@ -110,8 +123,10 @@ def unfolds(definitions: Mapping[str, Any]) -> bool:
     return size(definitions, 0) <= _MOST_PARTS
 
 
-def refusal(part: Part, value: object) -> str | None:
-    """Return the reason why a schema refuses a value; None if it accepts it, or is itself faulty."""
+def refusal(part: SchemaPart, value: object) -> str | None:
+    """Return the reason why a schema refuses a value; None if it accepts it, or is itself
+    faulty.
+    """
     if (points([value]) & domain(part.schema, part.definitions)).empty or not exact(part.schema):
         try:
             return compile_shape(part.schema, part.definitions).fault(value)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import object_at
 from llm_fsm._text import nearest
 from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.graph import kind_of
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -32,7 +33,9 @@ def leads_out(flow: str) -> bool:
 def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the relative paths that a document's states name under `flow`."""
     for state in object_at(document, "states").values():
-        flow = state.get("flow") if isinstance(state, dict) else None
+        flow = None
+        if isinstance(state, dict):
+            flow = state.get("flow")
         if isinstance(flow, str) and is_path(flow) and not is_absolute(flow):
             yield flow
 
@@ -46,12 +49,18 @@ class Side(NamedTuple):
     def is_secret(self, key: str) -> bool:
         """Return true if the value of a key, or of a dotted name, must not be shown."""
         keys = self.keys or {}
-        return any(keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
+        return any(
+            keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0])
+        )
 
 
 def mapping_fault(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
     """Return the fault of one entry of a mapping, and its correction; None if there is none."""
-    if giver.keys is not None and source_key not in giver.keys and source_key.split(".", 1)[0] not in giver.keys:
+    if (
+        giver.keys is not None
+        and source_key not in giver.keys
+        and source_key.split(".", 1)[0] not in giver.keys
+    ):
         guess = nearest(source_key, giver.keys)
         return (
             f"{giver.name!r} has no key {source_key!r}",
@@ -79,9 +88,15 @@ def called(document: Document) -> Mapping[str, Document]:
     found: dict[str, Document] = {}
     for name, state in document.states.items():
         flow = state.value.get("flow")
-        if document.read_flow is None or not isinstance(flow, str) or document.kind_of(name) != "subflow":
+        if (
+            document.read_flow is None
+            or not isinstance(flow, str)
+            or kind_of(document, name) != "subflow"
+        ):
             continue
-        inner = document.read_flow(flow, None).document if is_path(flow) and not is_absolute(flow) else None
+        inner = None
+        if is_path(flow) and not is_absolute(flow):
+            inner = document.read_flow(flow, None).document
         if inner is not None:
             found[name] = Document(Placed("", inner))
     return found

@@ -18,7 +18,9 @@ _SHOWN_STEPS = 20
 
 def quoted(name: str) -> str:
     """Return a name in double quotes, cut at 80 characters."""
-    return json.dumps(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False)
+    return json.dumps(
+        name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False
+    )
 
 
 def as_json(value: object, most: int = 60) -> str:
@@ -43,7 +45,9 @@ class Speller:
         self.comparisons = _COMPARED
 
     def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
-        """Return `did you mean "greet"?`, or a list of the known names of kind `what`; None after the budget."""
+        """Return `did you mean "greet"?`, or a list of the known names of kind `what`; None after
+        the budget.
+        """
         if self.spent:
             return None
         names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
@@ -93,33 +97,48 @@ class Slips:
         return found
 
     def meant(self, name: str) -> str | None:
-        """Return the first known name that differs from this one by a typo; None if there is none."""
+        """Return the first known name that differs from this one by a typo; None if there is
+        none.
+        """
         if name not in self.told:
             few = len(self.told) < _COMPARED_ONE_BY_ONE
-            found = [one for one in (self._alike(name) if few else self._near(name)) if slip(name, one)]
+            found = [
+                one for one in (self._alike(name) if few else self._near(name)) if slip(name, one)
+            ]
             self.told[name] = min(found, key=self._places.__getitem__, default=None)
         return self.told[name]
 
     def _near(self, name: str) -> set[str]:
-        return {one for gap in _gaps(name) for one in self._by_gap.get(gap, ())}
+        near: set[str] = set()
+        for gap in _gaps(name):
+            near.update(self._by_gap.get(gap, ()))
+        return near
 
     def _alike(self, name: str) -> Iterator[str]:
-        """Yield the names of about the same length that begin or end alike, because a typo changes two characters."""
-        least, most, half = len(name) - 1, len(name) + 1, max(0, (len(name) - 3) // 2)
-        begin, end = name[:half], name[len(name) - half :]
+        """Yield the names of about the same length that begin or end alike, because a typo changes
+        two characters.
+        """
+        least = len(name) - 1
+        most = len(name) + 1
+        half = max(0, (len(name) - 3) // 2)
+        begin = name[:half]
+        end = name[len(name) - half :]
         for one in self.known:
             if least <= len(one) <= most and (one.startswith(begin) or one.endswith(end)):
                 yield one
 
 
 def _gaps(name: str) -> list[str]:
-    """Return a name, and the name without each one of its characters. Digits stay, because they are no typos."""
+    """Return a name, and the name without each one of its characters. Digits stay, because they are
+    no typos.
+    """
     places = range(min(len(name), _SHOWN_CHARS))
     return [name, *[name[:at] + name[at + 1 :] for at in places if not name[at].isdigit()]]
 
 
 def slip(name: str, known: str) -> bool:
-    """Return true if two names differ by one typo: a letter too many, missing or wrong, or two swapped.
+    """Return true if two names differ by one typo: a letter too many, missing or wrong, or two
+    swapped.
 
     Plurals and other numbers are no typos.
     """

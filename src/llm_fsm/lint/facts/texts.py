@@ -9,10 +9,22 @@ from typing import Any, NamedTuple
 from llm_fsm._json import object_at, step
 from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
 from llm_fsm.lint.facts.suggestions import Slips
+from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 
-_STATE_TEXTS = (*("description", "purpose", "instructions"), *("extraction_instructions", "response_instructions"))
+_STATE_TEXTS = (
+    *("description", "purpose", "instructions"),
+    *("extraction_instructions", "response_instructions"),
+)
 _DEPTH = 64
-_FORMAT_NAMES = ("context_update", "target_state", "valid_states", "user_input", "current_context", "_extra", "_clear")
+_FORMAT_NAMES = (
+    "context_update",
+    "target_state",
+    "valid_states",
+    "user_input",
+    "current_context",
+    "_extra",
+    "_clear",
+)
 
 
 def has_words(state: Placed) -> bool:
@@ -34,13 +46,13 @@ def _read_texts(document: Document) -> Iterator[tuple[str, str]]:
         for key in _STATE_TEXTS:
             if text := state.text(key):
                 yield f"{state.pointer}/{key}", text
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         for placed in (transition, *transition.items("conditions")):
             if text := placed.text("description"):
                 yield f"{placed.pointer}/description", text
 
 
-class Text(NamedTuple):
+class PlacedText(NamedTuple):
     """A text of the file, or a key of one of its objects, and its pointer."""
 
     pointer: str
@@ -49,7 +61,7 @@ class Text(NamedTuple):
 
 
 @once
-def every_text(document: Document) -> tuple[Text, ...]:
+def every_text(document: Document) -> tuple[PlacedText, ...]:
     """Return every text and every key of the whole document."""
     return tuple(_texts_in(document.root.value, "", 0))
 
@@ -60,13 +72,13 @@ def as_written(document: Document) -> str:
     return json.dumps(document.root.value)
 
 
-def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:
+def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[PlacedText]:
     if isinstance(value, str):
-        yield Text(pointer, value, False)
+        yield PlacedText(pointer, value, False)
     elif isinstance(value, dict) and depth < _DEPTH:
         for key, item in value.items():
             place = pointer + step(key)
-            yield Text(place, key, True)
+            yield PlacedText(place, key, True)
             yield from _texts_in(item, place, depth + 1)
     elif isinstance(value, list) and depth < _DEPTH:
         for index, item in enumerate(value):
@@ -91,7 +103,9 @@ def failure_words(document: Document) -> Iterator[tuple[str, str]]:
 
 @once
 def known_names(document: Document) -> Mapping[str, str]:
-    """Return every name that texts may use, and its kind: keys, their fields and values, states, tools."""
+    """Return every name that texts may use, and its kind: keys, their fields and values, states,
+    tools.
+    """
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (document.keys or {}).items():
         choices = schema.get("enum")
@@ -101,9 +115,9 @@ def known_names(document: Document) -> Mapping[str, str]:
         names[key] = "key"
     for state in document.states.values():
         names.update((key, "key") for _, key in state.texts("required_context_keys"))
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
-    for rule in document.rules.values():
+    for rule in compiled_rules(document).values():
         names.update((key, "key") for key in rule.reads)
     names.update((name, "tool") for name in object_at(document.root.value, "tools"))
     names.update((name, "state") for name in document.states)

@@ -1,1 +1,3 @@
-"""Safe corrections. `fixes.py` chooses the changes, `edits.py` changes the text and keeps comments and layout."""
+"""Safe corrections. `fixes.py` chooses the changes, `edits.py` changes the text and keeps comments
+and layout.
+"""

@@ -9,7 +9,9 @@ from typing import Any
 
 from llm_fsm.definition.json_source import Position, Scan, lines_of, parse
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*(?s:.*?)\*/|[\[{]|[\]}]|,|:|[^\s"/\[\]{},:]+|\s+|/')
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*(?s:.*?)\*/|[\[{]|[\]}]|,|:|[^\s"/\[\]{},:]+|\s+|/'
+)
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}":]+')
 _OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*\Z")
 _BLANKS = re.compile(r"[ \t]*")
@@ -59,11 +61,13 @@ class Draft:
 
     def value_end(self, start: int) -> int:
         """Return the end of the value that begins at an offset."""
-        depth, at = 0, start
+        depth = 0
+        at = start
         while at < len(self.text):
             found = _TOKEN.match(self.text, at)
             assert found is not None, "the text was scanned before"
-            token, at = found[0], found.end()
+            token = found[0]
+            at = found.end()
             if token in ("[", "{"):
                 depth += 1
             elif token in ("]", "}"):
@@ -87,7 +91,9 @@ class Draft:
         if after < len(self.text) and self.text[after] == ",":
             rest = _REST_OF_LINE.match(self.text, after + 1)
             if own_line is not None and rest is not None:
-                return Edit(own_line.start() + (self.text[own_line.start()] == "\n"), rest.end(), "")
+                return Edit(
+                    own_line.start() + (self.text[own_line.start()] == "\n"), rest.end(), ""
+                )
             blanks = _BLANKS.match(self.text, after + 1)
             return Edit(key_start, after + 1 if blanks is None else blanks.end(), "")
         comma = self._comma_before(key_start)
@@ -96,7 +102,9 @@ class Draft:
     def _comma_before(self, start: int) -> int | None:
         """Return the comma before a member; None if anything but white space is between."""
         before = self.text[:start].rstrip()
-        return len(before) - 1 if before.endswith(",") else None
+        if before.endswith(","):
+            return len(before) - 1
+        return None
 
     def _skip(self, at: int) -> int:
         """Return the offset after white space and comments."""

@@ -1,6 +1,7 @@
 """Corrections that are safe: spelling of keys, quotes, ids, old names, repeated members.
 
-A change is kept only if its finding disappears and no new one appears. The rest of the text is unchanged.
+A change is kept only if its finding disappears and no new one appears. The rest of the text is
+unchanged.
 """
 
 from __future__ import annotations
@@ -58,8 +59,12 @@ def fix(text: str, check: Checker) -> Fixed:
                 after = step.edit.apply(after)
             later = check(after)
             if _better(batch, findings, later):
-                now, findings = after, later
-                done += [f"{step.found.line}:{step.found.column}: {step.words}" for step in reversed(batch)]
+                now = after
+                findings = later
+                done += [
+                    f"{step.found.line}:{step.found.column}: {step.words}"
+                    for step in reversed(batch)
+                ]
                 break
             if len(batch) == 1:
                 refused.add((batch[0].found.name, batch[0].found.pointer))
@@ -67,7 +72,7 @@ def fix(text: str, check: Checker) -> Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _FixStep:
     """A change, the finding that it corrects, and a description for the author."""
 
     found: Finding
@@ -75,21 +80,21 @@ class _Step:
     words: str
 
 
-def _apart(candidates: Iterable[_Step]) -> list[_Step]:
+def _apart(candidates: Iterable[_FixStep]) -> list[_FixStep]:
     """Return changes in different places, from the end of the text to its beginning.
 
     Repeated members come first, because they are equal only until one of them is changed.
     """
     every = list(candidates)
     twice = [step for step in every if step.found.name == "duplicate-key"]
-    kept: list[_Step] = []
+    kept: list[_FixStep] = []
     for step in sorted(twice or every, key=lambda step: step.edit.start, reverse=True):
         if not kept or step.edit.end <= kept[-1].edit.start:
             kept.append(step)
     return kept
 
 
-def _better(batch: list[_Step], before: list[Finding], after: list[Finding]) -> bool:
+def _better(batch: list[_FixStep], before: list[Finding], after: list[Finding]) -> bool:
     """Return true if the corrected findings are gone, and there are no more errors than before."""
     errors_before = sum(found.level == "error" for found in before)
     errors_after = sum(found.level == "error" for found in after)
@@ -99,7 +104,9 @@ def _better(batch: list[_Step], before: list[Finding], after: list[Finding]) -> 
     return errors_after <= errors_before and all(now[key] < was[key] for key in wanted)
 
 
-def _candidates(text: str, findings: list[Finding], refused: set[tuple[str, str]]) -> Iterator[_Step]:
+def _candidates(
+    text: str, findings: list[Finding], refused: set[tuple[str, str]]
+) -> Iterator[_FixStep]:
     """Yield possible changes."""
     draft: Draft | None = None
     for found in findings:
@@ -110,7 +117,7 @@ def _candidates(text: str, findings: list[Finding], refused: set[tuple[str, str]
             draft = Draft(text, scan(text))
         mended = mender(draft, found)
         if mended is not None:
-            yield _Step(found, *mended)
+            yield _FixStep(found, *mended)
 
 
 _Mended = tuple[Edit, str] | None
@@ -126,17 +133,27 @@ def _rename_key(draft: Draft, found: Finding) -> _Mended:
     near = SequenceMatcher(None, written.casefold(), hinted[1]).ratio()
     if near < _NEAR and hinted[1] not in _NEEDED:
         return None
-    return draft.rename(found.pointer, hinted[1]), f"key {quoted(written)} renamed to {quoted(hinted[1])}"
+    return draft.rename(
+        found.pointer, hinted[1]
+    ), f"key {quoted(written)} renamed to {quoted(hinted[1])}"
 
 
 def _unquote(draft: Draft, found: Finding) -> _Mended:
-    """Remove quotes around a number or boolean, and put brackets around a text that should be a list."""
+    """Remove quotes around a number or boolean, and put brackets around a text that should be a
+    list.
+    """
     value = value_at(draft.scan.value, found.pointer)
     plain = _UNQUOTED.search(found.hint or "")
     if plain is not None and isinstance(value, str):
         edit = draft.put(found.pointer, json.loads(plain[1]))
-        return None if edit is None else (edit, f"{quoted(value)} written without quotes")
-    if found.hint is not None and found.hint.startswith("put it in brackets") and isinstance(value, str):
+        if edit is None:
+            return None
+        return (edit, f"{quoted(value)} written without quotes")
+    if (
+        found.hint is not None
+        and found.hint.startswith("put it in brackets")
+        and isinstance(value, str)
+    ):
         return draft.wrap(found.pointer), f"{quoted(value)} put in brackets"
     return None
 
@@ -148,7 +165,8 @@ def _one_member(draft: Draft, found: Finding) -> _Mended:
             found.line,
             found.column,
         ):
-            first, second = draft.offset(twice.first), draft.offset(twice.position)
+            first = draft.offset(twice.first)
+            second = draft.offset(twice.position)
             if draft.member(first)[1] != draft.member(second)[1]:
                 return None
             return draft.remove_member(second), f"the second, equal {quoted(twice.key)} removed"
@@ -157,7 +175,9 @@ def _one_member(draft: Draft, found: Finding) -> _Mended:
 
 def _old_name(draft: Draft, found: Finding) -> _Mended:
     """Rename a key of an earlier version, or replace `is_terminal` by `kind`."""
-    written = steps(found.pointer)[-1] if found.pointer else ""
+    written = ""
+    if found.pointer:
+        written = steps(found.pointer)[-1]
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     if not isinstance(owner, dict) or written not in owner:
         return None

@@ -22,13 +22,20 @@ def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
     """Return the log of one run. It describes every rule and lists `files` as checked."""
     every = pages()
     index = {page.rule.name: number for number, page in enumerate(every)}
-    driver = {"name": "llm-fsm", "semanticVersion": __version__, "rules": [_rule(page) for page in every]}
+    driver = {
+        "name": "llm-fsm",
+        "semanticVersion": __version__,
+        "rules": [_rule(page) for page in every],
+    }
     prints = _fingerprints(findings)
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": {"uri": uri(name)}} for name in files],
-        "results": [_result(found, index[found.name], mark) for found, mark in zip(findings, prints, strict=True)],
+        "results": [
+            _result(found, index[found.name], mark)
+            for found, mark in zip(findings, prints, strict=True)
+        ],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -37,7 +44,9 @@ def uri(path: str) -> str:
     """Return a path as a URI reference (RFC 3986). Relative paths stay relative."""
     forward = path.replace("\\", "/").removeprefix("./")
     quoted = quote(forward.encode("utf-8", "surrogateescape"))
-    return f"file://{quoted}" if quoted.startswith("/") else quoted
+    if quoted.startswith("/"):
+        return f"file://{quoted}"
+    return quoted
 
 
 def _rule(page: Page) -> dict[str, Any]:
@@ -98,8 +107,8 @@ def _flow(found: Finding) -> dict[str, Any]:
 def _fingerprints(findings: Iterable[Finding]) -> list[str]:
     """Return marks that stay if lines move or lists grow: rule, file, place, names in the message.
 
-    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists. Equal marks are
-    numbered in order.
+    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists.
+    Equal marks are numbered in order.
     """
     seen: Counter[tuple[str, ...]] = Counter()
     marks = []

@@ -10,6 +10,7 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, root_of
 from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, paths, read, statements
 from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -34,8 +35,12 @@ def property_malformed(document: Document) -> Iterator[Finding]:
         try:
             read(placed.value)
         except FormError as error:
-            place = step(error.key) if error.key else ""
-            yield property_malformed.finding(str(error), pointer=placed.pointer + place, hint=error.hint or None)
+            place = ""
+            if error.key:
+                place = step(error.key)
+            yield property_malformed.finding(
+                str(error), pointer=placed.pointer + place, hint=error.hint or None
+            )
 
 
 @lint_rule("P603", "error", blocks=False)
@@ -67,11 +72,15 @@ def unknown_names(document: Document, pointer: str, statement: Statement) -> Ite
                 hint = document.speller.hint(state, document.ids, "states")
                 if state in keys:
                     hint = f'write {{"key": {quoted(state)}}} for the key of this name'
-                yield _finding(f"a property is about the unknown state {quoted(state)}", pointer, word, hint)
+                yield _finding(
+                    f"a property is about the unknown state {quoted(state)}", pointer, word, hint
+                )
         for key in places.keys if places is not None else ():
             if key not in keys and root_of(key) not in keys:
                 hint = document.speller.hint(key, frozenset(keys), "keys")
-                yield _finding(f"a property is about the unknown key {quoted(key)}", pointer, word, hint)
+                yield _finding(
+                    f"a property is about the unknown key {quoted(key)}", pointer, word, hint
+                )
 
 
 def _finding(message: str, pointer: str, word: str, hint: str | None) -> Finding:
@@ -84,7 +93,7 @@ def _keys(flow: DataFlow) -> set[str]:
     if document.keys is not None:
         return set(document.keys)
     found = {*flow.collected, *flow.outputs, *(use.key for use in inputs(flow.document))}
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         found.update(flow.condition_names(transition))
     for names in flow.replies.values():
         found.update(mention.name for mention in names)
@@ -113,7 +122,8 @@ def property_violated(document: Document) -> Iterator[Finding]:
         violation = paths(document).broken(statement)
         if violation is not None:
             yield property_violated.finding(
-                f"{_said(statement)} does not hold: {violation.shows} on the way {route(violation.path)}",
+                f"{_said(statement)} does not hold: {violation.shows} on the way"
+                f" {route(violation.path)}",
                 pointer=pointer,
                 path=violation.path,
             )
@@ -121,5 +131,7 @@ def property_violated(document: Document) -> Iterator[Finding]:
 
 def _said(statement: Statement) -> str:
     word = {"never": "before", "always": "after"}.get(statement.verb)
-    limit = f" {word} {statement.limit}" if statement.limit is not None else ""
+    limit = ""
+    if statement.limit is not None:
+        limit = f" {word} {statement.limit}"
     return f'"{statement.verb} {statement.what}{limit}"'

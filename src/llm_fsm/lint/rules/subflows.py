@@ -10,8 +10,18 @@ from llm_fsm.definition.graph import reachable
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, FlowReader, Placed
 from llm_fsm.lint.facts.endings import ends, graph_without_returns
-from llm_fsm.lint.facts.subflows import Side, called, flow_paths, is_absolute, is_path, leads_out, mapping_fault, side
+from llm_fsm.lint.facts.subflows import (
+    Side,
+    called,
+    flow_paths,
+    is_absolute,
+    is_path,
+    leads_out,
+    mapping_fault,
+    side,
+)
 from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.graph import kind_of, path_to, reached_states
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -31,19 +41,24 @@ def missing_flow(document: Document) -> Iterator[Finding]:
     the first file. A name without a slash and without `.json` is a definition that the host registers.
     """
     for state in document.states.values():
-        flow, pointer = state.value.get("flow"), state.pointer + "/flow"
+        flow = state.value.get("flow")
+        pointer = state.pointer + "/flow"
         if not isinstance(flow, str) or not is_path(flow):
             continue
         if is_absolute(flow):
             message = f"{quoted(flow)} is not a relative path"
-            yield missing_flow.finding(message, pointer=pointer, hint="name a file of the same folder tree")
+            yield missing_flow.finding(
+                message, pointer=pointer, hint="name a file of the same folder tree"
+            )
         elif document.read_flow is not None:
             place, found, why = document.read_flow(flow, None)
             if leads_out(flow):
                 yield missing_flow.finding(
-                    f"{quoted(flow)} leads out of the folder of this file: a machine that begins here cannot call it",
+                    f"{quoted(flow)} leads out of the folder of this file: a machine that begins"
+                    " here cannot call it",
                     pointer=pointer,
-                    hint="keep a machine's files in one folder tree, and begin with the one at its root",
+                    hint="keep a machine's files in one folder tree, and begin with the one at"
+                    " its root",
                     level="warning" if found is not None else None,
                 )
             elif found is None:
@@ -58,8 +73,12 @@ _MOST = 200
 """The most files to search for a loop."""
 
 
-def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None) -> list[str] | None:
-    """Return the files from `file` to `home`, both included, breadth first; None if no call leads there."""
+def _way_back(
+    read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None
+) -> list[str] | None:
+    """Return the files from `file` to `home`, both included, breadth first; None if no call leads
+    there.
+    """
     before: dict[str, str | None] = {file: None}
     queue = [(file, document)]
     for here, content in queue:
@@ -79,12 +98,19 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
 def _calls(document: Document) -> list[tuple[str, str]]:
     """Return (state id, called name) for every subflow."""
     named = ((name, state.value.get("flow")) for name, state in document.states.items())
-    return [(name, flow) for name, flow in named if isinstance(flow, str) and document.kind_of(name) == "subflow"]
+    return [
+        (name, flow)
+        for name, flow in named
+        if isinstance(flow, str) and kind_of(document, name) == "subflow"
+    ]
 
 
 def _ways(document: Document) -> Iterator[tuple[str, list[str]]]:
-    """Yield each state with the path on which its call returns here; a registered name does so at once or never."""
-    own, read = document.root.value.get("name"), document.read_flow
+    """Yield each state with the path on which its call returns here; a registered name does so at
+    once or never.
+    """
+    own = document.root.value.get("name")
+    read = document.read_flow
     calls = _calls(document)
     paths = [(name, flow) for name, flow in calls if is_path(flow)]
     yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
@@ -115,7 +141,9 @@ def subflow_recursion(document: Document) -> Iterator[Finding]:
     warning only: the host may register another definition under it.
     """
     for name, way in _ways(document):
-        through = f" through {route(way[:-1])}" if way[:-1] else ""
+        through = ""
+        if way[:-1]:
+            through = f" through {route(way[:-1])}"
         yield subflow_recursion.finding(
             f"state {quoted(name)} calls its own machine{through}",
             pointer=document.states[name].pointer + "/flow",
@@ -148,13 +176,18 @@ def flow_mapping(document: Document) -> Iterator[Finding]:
     """
     here = side(document)
     for name, inner in called(document).items():
-        state, there = document.states[name], side(inner)
+        state = document.states[name]
+        there = side(inner)
         for option, taker, giver in (("input", there, here), ("output", here, there)):
             for key, source_key in _entries(state, option):
                 own = source_key if option == "input" else key
-                fault = mapping_fault(key, source_key, taker, giver) if _is_known(here, own) else None
+                fault = None
+                if _is_known(here, own):
+                    fault = mapping_fault(key, source_key, taker, giver)
                 if fault is not None:
-                    yield flow_mapping.finding(fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1])
+                    yield flow_mapping.finding(
+                        fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]
+                    )
 
 
 def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:
@@ -195,13 +228,16 @@ def unknown_ending(document: Document) -> Iterator[Finding]:
             label = transition.value.get("on")
             if isinstance(label, str) and label.strip() not in (*last, *_ALWAYS):
                 yield unknown_ending.finding(
-                    f'no final state of the called definition is named {quoted(label)}: "on" never fits',
+                    f'no final state of the called definition is named {quoted(label)}: "on"'
+                    " never fits",
                     pointer=transition.pointer + "/on",
                     hint=document.speller.hint(label, last, "final states"),
                 )
         labels = [transition.value.get("on") for transition in transitions]
         graph = graph_without_returns(inner)
-        on_the_way = inner.reached if inner.initial is None else reachable(graph, [inner.initial])
+        on_the_way = (
+            reached_states(inner) if inner.initial is None else reachable(graph, [inner.initial])
+        )
         left = [end for end in last if end in on_the_way and end not in labels]
         if left and None not in labels and "default" not in labels:
             yield unknown_ending.finding(
@@ -209,5 +245,5 @@ def unknown_ending(document: Document) -> Iterator[Finding]:
                 f"{', '.join(map(quoted, left[:4]))}",
                 pointer=document.states[name].pointer + "/transitions",
                 hint='add one with "on": "default"',
-                path=document.path_to(name),
+                path=path_to(document, name),
             )

@@ -8,9 +8,11 @@ from llm_fsm._text import listed
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.graph import components, shortest_round
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document, Placed
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.graph import Arc, arcs_from, kind_of
+from llm_fsm.lint.logics import compiled_rules
 from llm_fsm.lint.rule import lint_rule
 
 _REPLY_TOKENS = 50
@@ -37,20 +39,30 @@ def hopeless_setting(document: Document) -> Iterator[Finding]:
         yield from _model(owner)
     history = document.root.at("history")
     yield from _below(history, "max_exchanges", 1, "the model sees nothing of what was said before")
-    yield from _below(history, "max_message_chars", 20, "the model sees hardly a word of each message")
-    yield from _below(history, "max_tokens", 50, "the model sees hardly anything of what was said before")
+    yield from _below(
+        history, "max_message_chars", 20, "the model sees hardly a word of each message"
+    )
+    yield from _below(
+        history, "max_tokens", 50, "the model sees hardly anything of what was said before"
+    )
 
 
 def _limits(document: Document) -> Iterator[Finding]:
     limits = document.root.at("limits")
-    kinds = {name: document.kind_of(name) for name in document.states}
+    kinds = {name: kind_of(document, name) for name in document.states}
     speaking = next((name for name, kind in kinds.items() if kind == "converse"), None)
     if speaking is not None:
-        yield from _below(limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"')
+        yield from _below(
+            limits, "llm_calls", 1, f'no message can be answered, the first in state "{speaking}"'
+        )
         needed = shared_tokens(document)
-        yield from _below(limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens")
+        yield from _below(
+            limits, "tokens", needed, f"a single prompt takes about {needed:,} tokens"
+        )
     if any(state.value.get("tools") for state in document.states.values()):
-        yield from _below(limits, "tool_calls", 1, "no tool can be called, although states list tools")
+        yield from _below(
+            limits, "tool_calls", 1, "no tool can be called, although states list tools"
+        )
     if speaking is not None or "task" in kinds.values():
         yield from _below(limits, "seconds", 1, "hardly a model answers in that time")
 
@@ -70,7 +82,9 @@ def _model(owner: Placed) -> Iterator[Finding]:
 def _below(placed: Placed, key: str, least: float, why: str) -> Iterator[Finding]:
     value = placed.value.get(key)
     if is_number(value) and value < least:
-        yield hopeless_setting.finding(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
+        yield hopeless_setting.finding(
+            f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}"
+        )
 
 
 _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
@@ -97,16 +111,22 @@ def missing_limit(document: Document) -> Iterator[Finding]:
     limits = document.root.at("limits").value
     if any(limits.get(key) is not None for key in _LIMITS):
         return
-    alone = {name for name in document.states if document.kind_of(name) in ("task", "decide", "subflow")}
+    alone = {
+        name for name in document.states if kind_of(document, name) in ("task", "decide", "subflow")
+    }
     graph = {
-        name: tuple(dict.fromkeys(arc.target for arc in document.arcs_from[name] if arc.target in alone))
+        name: tuple(
+            dict.fromkeys(arc.target for arc in arcs_from(document)[name] if arc.target in alone)
+        )
         for name in document.states
         if name in alone
     }
     for members in components(graph):
         start = members[0]
-        circles = any(after in members for after in graph[start]) if len(members) == 1 else True
-        if not circles or not any(document.kind_of(name) == "task" for name in members):
+        circles = True
+        if len(members) == 1:
+            circles = any(after in members for after in graph[start])
+        if not circles or not any(kind_of(document, name) == "task" for name in members):
             continue
         path = shortest_round(graph, start)
         yield missing_limit.finding(
@@ -141,13 +161,15 @@ def key_result_without_check(document: Document) -> Iterator[Finding]:
                 judged.append(quoted(name))
                 continue
             yield key_result_without_check.finding(
-                f"nothing says when the key result {quoted(name)} is reached: neither a check nor a description",
+                f"nothing says when the key result {quoted(name)} is reached: neither a check nor"
+                " a description",
                 pointer=result.pointer,
                 hint='add a "check", or a "description" for a judge',
             )
         if judged:
             yield key_result_without_check.finding(
-                f"a model judges what state {quoted(state_id)} gives no check for: {listed(judged, 4)}",
+                f"a model judges what state {quoted(state_id)} gives no check for:"
+                f" {listed(judged, 4)}",
                 pointer=state.pointer + "/key_results",
                 hint="what can be computed is better checked by a rule",
                 level="info",
@@ -169,7 +191,7 @@ def task_without_results(document: Document) -> Iterator[Finding]:
     """
     # A registered function checks its own output.
     for name, state in document.states.items():
-        works = document.kind_of(name) == "task" and state.value.get("execute") is None
+        works = kind_of(document, name) == "task" and state.value.get("execute") is None
         if works and not state.value.get("key_results"):
             yield task_without_results.finding(
                 f"task {quoted(name)} has no key results: any output counts as done",
@@ -193,10 +215,18 @@ def retry_without_idempotence(document: Document) -> Iterator[Finding]:
     Fix:
     Set `max_retries` to 0, or call the tool in its own state after the work has been checked.
     """
-    once = {tool.name for tool in document.root.members("tools") if tool.value.get("at_most_once") is True}
+    once = {
+        tool.name
+        for tool in document.root.members("tools")
+        if tool.value.get("at_most_once") is True
+    }
     for state_id, state in document.states.items():
         retries = state.value.get("max_retries", 3)
-        if document.kind_of(state_id) != "task" or retries in (0, None) or not state.value.get("key_results"):
+        if (
+            kind_of(document, state_id) != "task"
+            or retries in (0, None)
+            or not state.value.get("key_results")
+        ):
             continue
         for pointer, name in state.texts("tools"):
             if name in once:
@@ -232,19 +262,24 @@ def tool_out_of_scope(document: Document) -> Iterator[Finding]:
         for pointer, name in state.texts("tools"):
             if name in scopes and state_id not in scopes[name]:
                 yield tool_out_of_scope.finding(
-                    f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which lists it",
+                    f"tool {quoted(name)} may not be called in state {quoted(state_id)}, which"
+                    " lists it",
                     pointer=pointer,
                     hint=f'add {quoted(state_id)} to the "scope" of the tool',
                 )
 
 
 def _openable(document: Document, arc: Arc) -> bool:
-    """Return false if a condition is the constant false. A condition that reads a value may be true."""
+    """Return false if a condition is the constant false. A condition that reads a value may be
+    true.
+    """
     if arc.target == arc.source:
         return False
     for condition in arc.conditions:
-        rule = document.rules.get(condition.pointer + "/logic")
-        if condition.value.get("logic") is False or (rule is not None and rule.node.literal in (False, 0, "")):
+        rule = compiled_rules(document).get(condition.pointer + "/logic")
+        if condition.value.get("logic") is False or (
+            rule is not None and rule.node.literal in (False, 0, "")
+        ):
             return False
     return True
 
@@ -264,12 +299,13 @@ def wait_without_way_out(document: Document) -> Iterator[Finding]:
     Add a transition, or `timeout` and `on_timeout`.
     """
     for name, state in document.states.items():
-        if document.kind_of(name) != "wait":
+        if kind_of(document, name) != "wait":
             continue
         timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
-        if not timed and not any(_openable(document, arc) for arc in document.arcs_from[name]):
+        if not timed and not any(_openable(document, arc) for arc in arcs_from(document)[name]):
             yield wait_without_way_out.finding(
-                f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out that leads on",
+                f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out"
+                " that leads on",
                 pointer=state.pointer,
                 hint='add "transitions", or "timeout" and "on_timeout"',
             )

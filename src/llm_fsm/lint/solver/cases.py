@@ -28,7 +28,9 @@ class Effort:
         self.whole = whole
 
     def spend(self, units: int) -> bool:
-        """Spend some units of this and the whole budget. Return false, for a small fee, if there are too few."""
+        """Spend some units of this and the whole budget. Return false, for a small fee, if there
+        are too few.
+        """
         if units > self.left:
             self.left -= min(self.left, _REFUSAL)
             return False
@@ -38,12 +40,16 @@ class Effort:
         return True
 
     def part(self, share: int, least: int) -> Effort:
-        """Return the budget of one question: its share if there is enough, and at least the minimum."""
+        """Return the budget of one question: its share if there is enough, and at least the
+        minimum.
+        """
         return Effort(max(least, min(share, self.left)), self)
 
 
-class Case(NamedTuple):
-    """Contexts in which each key has one of its values, and each opaque test (by its text) has its outcome."""
+class Conjunction(NamedTuple):
+    """Contexts in which each key has one of its values, and each opaque test (by its text) has its
+    outcome.
+    """
 
     sets: Mapping[str, ValueSet]
     signs: Mapping[str, bool]
@@ -56,7 +62,7 @@ class Case(NamedTuple):
             ranges += len(values.texts) + len(values.numbers)
         return 2 + ranges + 2 * len(self.sets) + len(self.signs)
 
-    def and_also(self, other: Case) -> Case | None:
+    def and_also(self, other: Conjunction) -> Conjunction | None:
         """Return the contexts of both; None if there are none."""
         if not other.sets and not other.signs:
             return self
@@ -71,27 +77,38 @@ class Case(NamedTuple):
         for text, sign in other.signs.items():
             if self.signs.get(text, sign) is not sign:
                 return None
-        return Case(sets, {**self.signs, **other.signs})
+        return Conjunction(sets, {**self.signs, **other.signs})
 
-    def having(self, name: str, values: ValueSet, domains: Domains) -> Case | None:
+    def having(self, name: str, values: ValueSet, domains: Domains) -> Conjunction | None:
         """Return the contexts in which the key also has one of these values."""
         left = (self.sets.get(name) or domains(name)) & values
-        return None if left.empty else Case({**self.sets, name: left}, self.signs)
+        if left.empty:
+            return None
+        return Conjunction({**self.sets, name: left}, self.signs)
 
 
-ANY = Case(MappingProxyType({}), MappingProxyType({}))
-Cases = tuple[Case, ...]
+ANY = Conjunction(MappingProxyType({}), MappingProxyType({}))
+Cases = tuple[Conjunction, ...]
 
 
 def both(first: Cases | None, second: Cases | None, effort: Effort | None = None) -> Cases | None:
-    """Return the cases that match one of each side; None if they are too many, unknown, or too expensive."""
+    """Return the cases that match one of each side; None if they are too many, unknown, or too
+    expensive.
+    """
     if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
-        return () if first == () or second == () else None
+        if first == () or second == ():
+            return ()
+        return None
     if _is_any(first) or _is_any(second):
         return second if _is_any(first) else first
     if effort is not None and (not effort.left or not effort.spend(_work(first, second))):
         return None
-    found = [case for a in first for b in second if (case := a.and_also(b)) is not None]
+    found = []
+    for one in first:
+        for other in second:
+            case = one.and_also(other)
+            if case is not None:
+                found.append(case)
     return _bounded(found)
 
 
@@ -106,17 +123,21 @@ def _is_any(cases: Cases) -> bool:
 
 def either(first: Cases | None, second: Cases | None) -> Cases | None:
     """Return the cases of both answers."""
-    return None if first is None or second is None else _bounded([*first, *second])
+    if first is None or second is None:
+        return None
+    return _bounded([*first, *second])
 
 
-def _bounded(cases: list[Case]) -> Cases | None:
+def _bounded(cases: list[Conjunction]) -> Cases | None:
     for case in cases:
         if not case.sets and not case.signs:
             return (ANY,)
-    return tuple(cases) if len(cases) <= MAX_CASES else None
+    if len(cases) <= MAX_CASES:
+        return tuple(cases)
+    return None
 
 
-def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
+def contexts(case: Conjunction, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
     """Yield contexts drawn from a case, simple ones first, with dotted names as objects."""
     names = list(case.sets)
     choices = [draw(name, case.sets[name]) for name in names]

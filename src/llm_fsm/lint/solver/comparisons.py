@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.lint.document import Document, Placed, once
+from llm_fsm.lint.logics import compiled_rules, conditions_of, logics_of
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
@@ -41,7 +42,7 @@ class Comparison(NamedTuple):
         return self.operator in ORDERINGS
 
 
-class Part(NamedTuple):
+class ContextOperation(NamedTuple):
     """An operation in a condition that reads the context. `positive`: as in `Comparison`."""
 
     pointer: str
@@ -52,17 +53,19 @@ class Part(NamedTuple):
 
 
 @once
-def parts(document: Document) -> Mapping[str, list[Part]]:
-    """Return the pointer of the logic of each condition to the operations in it, outer ones first."""
-    found: dict[str, list[Part]] = {}
-    for pointer, logic in document.logics:
-        if pointer in document.rules:
+def parts(document: Document) -> Mapping[str, list[ContextOperation]]:
+    """Return the pointer of the logic of each condition to the operations in it, outer ones
+    first.
+    """
+    found: dict[str, list[ContextOperation]] = {}
+    for pointer, logic in logics_of(document):
+        if pointer in compiled_rules(document):
             found[pointer] = []
             _gather(logic, pointer, True, found[pointer])
     return found
 
 
-def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -> None:
+def _gather(rule: Any, pointer: str, positive: bool | None, found: list[ContextOperation]) -> None:
     if isinstance(rule, list):
         for index, item in enumerate(rule):
             if isinstance(item, dict | list):
@@ -72,7 +75,9 @@ def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -
         return
     [(operator, written)] = rule.items()
     listed = isinstance(written, list)
-    found.append(Part(pointer, rule, operator, written if listed else [written], positive))
+    found.append(
+        ContextOperation(pointer, rule, operator, written if listed else [written], positive)
+    )
     if operator == "!":
         turned = None if positive is None else not positive
     else:
@@ -93,7 +98,7 @@ def comparisons(document: Document) -> tuple[Comparison, ...]:
     found: list[Comparison] = []
     listed = 0
     every = parts(document)
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         for part in every.get(condition.pointer + "/logic", ()):
             if part.operator not in _COMPARING:
                 continue
@@ -105,14 +110,16 @@ def comparisons(document: Document) -> tuple[Comparison, ...]:
     return tuple(found)
 
 
-def _in_operation(owner: Placed, comparing: Part) -> Iterator[Comparison]:
+def _in_operation(owner: Placed, comparing: ContextOperation) -> Iterator[Comparison]:
     pointer, _, operator, written, positive = comparing
     if len(written) < 2:
         return
     below = f"{pointer}/{operator}"
 
     def compared(key: str, index: int, literal: Any, at: str, form: Any) -> Comparison:
-        return Comparison(owner, below, operator, form, key, literal, f"{below}/{index}{at}", positive)
+        return Comparison(
+            owner, below, operator, form, key, literal, f"{below}/{index}{at}", positive
+        )
 
     if operator in _EQUALITIES or operator in ORDERINGS:
         for left in range(min(len(written), 3) - 1):

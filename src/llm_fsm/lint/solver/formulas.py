@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.conditions.nodes import Node
-from llm_fsm.lint.solver.cases import ANY, Case, Cases, Domains, Effort, both, either
+from llm_fsm.lint.solver.cases import ANY, Cases, Conjunction, Domains, Effort, both, either
 from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
 
@@ -23,15 +23,56 @@ _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
 _NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
 _SAFE = frozenset(
     {
-        *("var", "==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
-        *("contains", "missing", "missing_some", "has_context", "cat", "lower", "map", "filter", "all"),
+        *(
+            "var",
+            "==",
+            "!=",
+            "===",
+            "!==",
+            "<",
+            "<=",
+            ">",
+            ">=",
+            "!",
+            "!!",
+            "and",
+            "or",
+            "if",
+            "?:",
+            "in",
+        ),
+        *(
+            "contains",
+            "missing",
+            "missing_some",
+            "has_context",
+            "cat",
+            "lower",
+            "map",
+            "filter",
+            "all",
+        ),
         *("some", "none", "merge"),
     }
 )
 """Operators that return a value in every context."""
 _TRUTHS = frozenset(
     {
-        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "in", "contains", "has_context"),
+        *(
+            "==",
+            "!=",
+            "===",
+            "!==",
+            "<",
+            "<=",
+            ">",
+            ">=",
+            "!",
+            "!!",
+            "in",
+            "contains",
+            "has_context",
+        ),
         *("all", "some", "none", "matches"),
     }
 )
@@ -39,7 +80,8 @@ _TRUTHS = frozenset(
 
 
 class Test(NamedTuple):
-    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may be true and false.
+    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may be true and
+    false.
 
     `text`: the rule as text, if more than the values decide; `rule`: the test itself.
     """
@@ -54,8 +96,10 @@ class Test(NamedTuple):
         values = self.yes if holds else self.no
         signs = {} if self.text is None else {self.text: holds}
         if self.name is None:
-            return (Case({}, signs),)
-        return () if values.empty else (Case({self.name: values}, signs),)
+            return (Conjunction({}, signs),)
+        if values.empty:
+            return ()
+        return (Conjunction({self.name: values}, signs),)
 
 
 class Junction(NamedTuple):
@@ -102,7 +146,9 @@ class Tests:
         self.by_text: dict[str, Formula] = {}
         """Rules as text, and the formulas that they became."""
         self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
-        """(comparison as text without the key's name, true if that is dotted, domain of the key) to such a test."""
+        """(comparison as text without the key's name, true if that is dotted, domain of the key) to
+        such a test.
+        """
 
 
 TRUE = Junction(True, ())
@@ -117,14 +163,18 @@ class Reader(NamedTuple):
     steps: int
 
     def formula(self, rule: Any, node: Node | None = None) -> Formula:
-        """Return the formula under which a rule is truthy; `node` is the compiled rule, if there is one."""
+        """Return the formula under which a rule is truthy; `node` is the compiled rule, if there is
+        one.
+        """
         found = operation(rule)
         if found is None:
             return self.test(rule, node)
         operator, arguments = found
         match operator, len(arguments):
             case (("and" | "or"), count) if count:
-                return Junction(operator == "and", tuple(map(self.formula, arguments, _parts(node, count))))
+                return Junction(
+                    operator == "and", tuple(map(self.formula, arguments, _parts(node, count)))
+                )
             case (("!" | "!!"), count) if count:
                 inner = self.formula(arguments[0], _parts(node, count)[0])
                 return Not(inner) if operator == "!" else inner
@@ -137,7 +187,9 @@ class Reader(NamedTuple):
                 pairs = ({operator: [low, middle]}, {operator: [middle, high]})
                 return Junction(True, tuple(map(self.formula, pairs)))
             case "missing", count if count and is_literal(arguments):
-                names = arguments[0] if isinstance(arguments[0], list) else arguments
+                names = arguments
+                if isinstance(arguments[0], list):
+                    names = arguments[0]
                 return Junction(False, tuple(self.test({"missing": [name]}) for name in names))
         if operator in _NEGATED:
             return Not(self.formula({_NEGATED[operator]: arguments[:2]}))
@@ -166,7 +218,9 @@ class Reader(NamedTuple):
         return found
 
     def of_form(self, rule: Any, node: Node | None, text: str) -> Formula:
-        """Return the test of a rule. Comparisons that differ only in the key's name are computed once."""
+        """Return the test of a rule. Comparisons that differ only in the key's name are computed
+        once.
+        """
         form = _form(rule)
         if form is None:
             return self.new_test(rule, self.compiled(rule, node), text)
@@ -182,7 +236,9 @@ class Reader(NamedTuple):
 
     def compiled(self, rule: Any, node: Node | None) -> CompiledRule:
         """Return the rule to be evaluated."""
-        return compile_rule(rule) if node is None else CompiledRule(node, self.steps)
+        if node is None:
+            return compile_rule(rule)
+        return CompiledRule(node, self.steps)
 
     def new_test(self, rule: Any, compiled: CompiledRule, text: str) -> Formula:
         """Return the test that a rule makes."""
@@ -191,7 +247,9 @@ class Reader(NamedTuple):
             return Test(text, breaks=not operators <= _SAFE)
         if not compiled.reads:
             verdict = test(compiled, {})
-            return Test(text, breaks=True) if verdict.error else TRUE if verdict.holds else FALSE
+            if verdict.error:
+                return Test(text, breaks=True)
+            return TRUE if verdict.holds else FALSE
         [name] = compiled.reads
         values = self.domains(name)
         finite = values.finite(_FINITE)
@@ -203,12 +261,15 @@ class Reader(NamedTuple):
 
 
 def _form(rule: Any) -> tuple[str, str] | None:
-    """Return (name, the rest as text) for the comparison of a key with a number, text or boolean."""
+    """Return (name, the rest as text) for the comparison of a key with a number, text or
+    boolean.
+    """
     found = operation(rule)
     if found is None or found[0] not in _COMPARED or len(found[1]) != 2:
         return None
     for here, there in ((0, 1), (1, 0)):
-        side, literal = found[1][here], found[1][there]
+        side = found[1][here]
+        literal = found[1][there]
         if isinstance(side, dict) and (literal is None or isinstance(literal, str | int | float)):
             name = side.get("var")
             if isinstance(name, str) and name and len(side) == 1:
@@ -218,7 +279,9 @@ def _form(rule: Any) -> tuple[str, str] | None:
 
 def _parts(node: Node | None, count: int) -> Sequence[Node | None]:
     """Return the compiled arguments of an operation with `count` arguments."""
-    return [None] * count if node is None else node.arguments
+    if node is None:
+        return [None] * count
+    return node.arguments
 
 
 def _tried(rule: CompiledRule, name: str, values: Sequence[Any]) -> Test:
@@ -226,4 +289,6 @@ def _tried(rule: CompiledRule, name: str, values: Sequence[Any]) -> Test:
     outcomes = [(value, test(rule, placed(name, value))) for value in values]
     yes = points(value for value, verdict in outcomes if verdict.holds)
     no = points(value for value, verdict in outcomes if not verdict.holds and verdict.error is None)
-    return Test(None, name, yes, no, breaks=any(verdict.error is not None for _, verdict in outcomes))
+    return Test(
+        None, name, yes, no, breaks=any(verdict.error is not None for _, verdict in outcomes)
+    )

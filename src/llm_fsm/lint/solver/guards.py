@@ -1,10 +1,11 @@
 """The values of keys with which conditions are true and false, without running a conversation.
 
-A condition becomes a formula over tests of single keys. In which cases may it be true, and in which false? A case gives
-each key a set of values. The cases of an answer cover every matching context, and perhaps more. So "no case" is proof.
-A context drawn from a case is shown only after the condition was evaluated for it (`Guard.test`). An opaque test has an
-unknown outcome, which is the same everywhere. An answer of more than 64 cases is None: unknown. Limits of time and size
-during evaluation are not considered.
+A condition becomes a formula over tests of single keys. In which cases may it be true, and in which
+false? A case gives each key a set of values. The cases of an answer cover every matching context,
+and perhaps more. So "no case" is proof. A context drawn from a case is shown only after the
+condition was evaluated for it (`Guard.test`). An opaque test has an unknown outcome, which is the
+same everywhere. An answer of more than 64 cases is None: unknown. Limits of time and size during
+evaluation are not considered.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ SHARE = 20_000
 """The budget of one guard."""
 
 
-class Guard(NamedTuple):
+class GuardCases(NamedTuple):
     """All conditions of one transition. `holds` and `fails` are the cases of either outcome.
 
-    `judged`: only words say when to take it, so by conditions it is always true. `needs` are the keys that are set
-    whenever it is true.
+    `judged`: only words say when to take it, so by conditions it is always true. `needs` are the
+    keys that are set whenever it is true.
     """
 
     keys: tuple[str, ...]
@@ -61,7 +62,9 @@ class Guard(NamedTuple):
 
 def _always_set(cases: Cases) -> frozenset[str]:
     sets = [{name for name, values in case.sets.items() if not values.has_null} for case in cases]
-    return frozenset(set.intersection(*sets)) if sets else frozenset()
+    if sets:
+        return frozenset(set.intersection(*sets))
+    return frozenset()
 
 
 def guard_of(
@@ -72,22 +75,25 @@ def guard_of(
     compiled: Iterable[CompiledRule] | None = None,
     known: Tests | None = None,
     effort: Effort | None = None,
-) -> Guard:
-    """Return the guard of a transition that requires these keys and these rules. Raises ConditionError.
+) -> GuardCases:
+    """Return the guard of a transition that requires these keys and these rules. Raises
+    ConditionError.
 
-    `compiled` are the compiled rules, if there are some. `known` keeps tests for later guards of the same domains.
-    `effort` is the budget for its cases; None: the usual share of one guard.
+    `compiled` are the compiled rules, if there are some. `known` keeps tests for later guards of
+    the same domains. `effort` is the budget for its cases; None: the usual share of one guard.
     """
     granted = Effort(SHARE) if effort is None else effort
-    names, written = tuple(keys), list(logics)
+    names = tuple(keys)
+    written = list(logics)
     rules = tuple(map(compile_rule, written)) if compiled is None else tuple(compiled)
     tests = Tests() if known is None else known
     parts: list[Formula] = [_is_set(name, domains) for name in names]
     parts += [
-        Reader(domains, tests, rule.steps).formula(logic, rule.node) for logic, rule in zip(written, rules, strict=True)
+        Reader(domains, tests, rule.steps).formula(logic, rule.node)
+        for logic, rule in zip(written, rules, strict=True)
     ]
     formula = parts[0] if len(parts) == 1 else Junction(True, tuple(parts))
-    return Guard(
+    return GuardCases(
         keys=names,
         rules=rules,
         holds=formula.cases(granted, holds=True),

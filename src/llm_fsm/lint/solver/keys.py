@@ -1,4 +1,6 @@
-"""The values that the context keys of one document may have, by their schemas and by what conditions compare."""
+"""The values that the context keys of one document may have, by their schemas and by what
+conditions compare.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,20 @@ from typing import Any
 
 from llm_fsm._json import object_at
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
+from llm_fsm.definition.json_schema.validator import CompiledSchema, ShapeError, compile_shape
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.schema_parts import member_schema, unfolds
 from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.samples import plain_text, samples
-from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, TEXTS, UNSET, ValueSet, domain, ordered
+from llm_fsm.lint.solver.value_sets import (
+    EVERYTHING,
+    NUMBERS,
+    TEXTS,
+    UNSET,
+    ValueSet,
+    domain,
+    ordered,
+)
 
 _COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
 _SYSTEM: Mapping[str, ValueSet] = {
@@ -36,16 +46,20 @@ class KeyValues:
 
     document: Document
     _domains: dict[str, ValueSet] = field(default_factory=lambda: dict(_SYSTEM))
-    _shapes: dict[str, Shape | None] = field(default_factory=dict)
+    _shapes: dict[str, CompiledSchema | None] = field(default_factory=dict)
 
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
-        """The schemas under `$defs`, to which keys may refer; empty if they are too much to reason about."""
+        """The schemas under `$defs`, to which keys may refer; empty if they are too much to reason
+        about.
+        """
         found = object_at(self.document.root.at("context_schema").value, "$defs")
         return found if unfolds(found) else {}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema of a key, or of the member that a dotted name means; None if there is none."""
+        """Return the schema of a key, or of the member that a dotted name means; None if there is
+        none.
+        """
         keys = self.document.keys or {}
         if name in keys:
             return keys[name]
@@ -81,14 +95,21 @@ class KeyValues:
         return shape is not None and shape.fault(value) is None
 
     def drawn(self, name: str, values: ValueSet) -> list[Any]:
-        """Return a few of these values for a key, or samples of its schema if the usual ones do not fit."""
+        """Return a few of these values for a key, or samples of its schema if the usual ones do not
+        fit.
+        """
         found = [value for value in values.samples() if self.accepts(name, value)]
         if all(value is None for value in found):
             schema = self.schema(name) or {}
             more = islice(samples(schema, self.definitions), 4)
-            found = [*(value for value in more if values.has(value) and self.accepts(name, value)), *found]
+            found = [
+                *(value for value in more if values.has(value) and self.accepts(name, value)),
+                *found,
+            ]
             pattern = schema.get("pattern")
-            text = plain_text(pattern) if isinstance(pattern, str) else None
+            text = None
+            if isinstance(pattern, str):
+                text = plain_text(pattern)
             if text is not None and values.has(text) and self.accepts(name, text):
                 return [text, *found]
         return found

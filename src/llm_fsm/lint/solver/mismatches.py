@@ -1,4 +1,6 @@
-"""Comparisons that contradict the schema of their key: other letter case, other value, other type."""
+"""Comparisons that contradict the schema of their key: other letter case, other value, other
+type.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.document import Document, once
-from llm_fsm.lint.facts.schema_parts import Part, exact, refusal
+from llm_fsm.lint.facts.schema_parts import SchemaPart, exact, refusal
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.formulas import Tests
 from llm_fsm.lint.solver.guards import guard_of
@@ -17,7 +19,9 @@ from llm_fsm.lint.solver.value_sets import NUMBERS, SET, ValueSet, points
 _ORDERED_FORMATS = ("date", "date-time", "time")
 
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-_FIXED = frozenset({"_turn", "_turns_in_state", "_misses", "_timestamp", "_current_state", "_previous_state"})
+_FIXED = frozenset(
+    {"_turn", "_turns_in_state", "_misses", "_timestamp", "_current_state", "_previous_state"}
+)
 """System names whose types are known."""
 
 Kind = Literal["case", "value", "type"]
@@ -26,7 +30,8 @@ Kind = Literal["case", "value", "type"]
 class Mismatch(NamedTuple):
     """A comparison and its fault. `values`: the values that the key may have, if they are listed.
 
-    `harmless`: conversion makes the comparison work as intended. `why`: another reason than a list of values or a type.
+    `harmless`: conversion makes the comparison work as intended. `why`: another reason than a list
+    of values or a type.
     """
 
     kind: Kind
@@ -53,7 +58,9 @@ def mismatches(document: Document) -> Mapping[str, Mismatch]:
 def _mismatch(
     known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
 ) -> Mismatch | None:
-    """Return the mismatch in a comparison; `folded` keeps the listed texts of each key, without letter case."""
+    """Return the mismatch in a comparison; `folded` keeps the listed texts of each key, without
+    letter case.
+    """
     schema = {} if comparison.key in _FIXED else known.keys.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
@@ -62,21 +69,29 @@ def _mismatch(
         return Mismatch("value", comparison, (), why=_bounds(schema))
     if known.keys.domain(comparison.key).has(literal):
         why = None if literal == "" else _refused(known, comparison, schema)
-        return None if why is None else Mismatch("value", comparison, (), why=why)
+        if why is None:
+            return None
+        return Mismatch("value", comparison, (), why=why)
     values = known.keys.domain(comparison.key) & SET
     if values.empty:
         return None
     listed = _listed(schema)
     if not _types(values) & _types(points([literal])):
         harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
-        return Mismatch("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
+        return Mismatch(
+            "type", comparison, listed, harmless and comparison.operator not in ("in", "contains")
+        )
     if comparison.ordering:
         return None
     if not listed:
-        why = refusal(Part("", schema, "", known.keys.definitions), literal)
-        return None if why is None else Mismatch("value", comparison, (), why=why)
+        why = refusal(SchemaPart("", schema, "", known.keys.definitions), literal)
+        if why is None:
+            return None
+        return Mismatch("value", comparison, (), why=why)
     if comparison.key not in folded:
-        folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
+        folded[comparison.key] = frozenset(
+            value.casefold() for value in listed if isinstance(value, str)
+        )
     other_case = isinstance(literal, str) and literal.casefold() in folded[comparison.key]
     return Mismatch("case" if other_case else "value", comparison, listed)
 
@@ -86,8 +101,11 @@ def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
     values = known.keys.domain(comparison.key) & SET
     if not comparison.positive or not values.numbers or not values.within(NUMBERS):
         return False
-    least, most = values.numbers[0][0], values.numbers[-1][1]
-    if (least is None or least[0] < comparison.literal) and (most is None or most[0] > comparison.literal):
+    least = values.numbers[0][0]
+    most = values.numbers[-1][1]
+    if (least is None or least[0] < comparison.literal) and (
+        most is None or most[0] > comparison.literal
+    ):
         return False
     if not guard_of((), [comparison.rule], known.keys.domain, known=tests).never:
         return False
@@ -101,13 +119,15 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:
-    """Return the reason why the schema refuses a literal of a right type. For orderings, only formats count."""
+    """Return the reason why the schema refuses a literal of a right type. For orderings, only
+    formats count.
+    """
     if comparison.ordering:
         formatted = isinstance(comparison.literal, str) and schema.get("format") in _ORDERED_FORMATS
         schema = {"type": "string", "format": schema["format"]} if formatted else {}
     if isinstance(comparison.literal, list | dict) or exact(schema):
         return None
-    return refusal(Part("", schema, "", known.keys.definitions), comparison.literal)
+    return refusal(SchemaPart("", schema, "", known.keys.definitions), comparison.literal)
 
 
 def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -118,7 +138,13 @@ def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _types(values: ValueSet) -> frozenset[str]:
     """Return the JSON types of a set: numbers, texts, booleans, lists, objects."""
-    names = {"true": "boolean", "false": "boolean", "empty": "list", "list": "list", "object": "object"}
+    names = {
+        "true": "boolean",
+        "false": "boolean",
+        "empty": "list",
+        "list": "list",
+        "object": "object",
+    }
     found = {names[kind] for kind in values.kinds if kind in names}
     found |= {"number"} if values.numbers else set()
     return frozenset(found | ({"text"} if values.texts else set()))

@@ -1,4 +1,6 @@
-"""Outcomes of a test of one key: the values with which it may be true, and those with which it may be false."""
+"""Outcomes of a test of one key: the values with which it may be true, and those with which it may
+be false.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def variable(rule: object) -> str | None:
         return None
     name = found[1][0] if found[1] else None
     simple = len(found[1]) == 1 or is_literal(found[1])
-    return name if isinstance(name, str) and name and simple else None
+    if isinstance(name, str) and name and simple:
+        return name
+    return None
 
 
 def placed(name: str, value: object) -> dict[str, Any]:
@@ -60,20 +64,27 @@ _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty"
 
 
 def split(rule: Any, compiled: CompiledRule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
-    """Return the values of a key with which a test may be true, and those with which it may be false."""
+    """Return the values of a key with which a test may be true, and those with which it may be
+    false.
+    """
     numbers, texts, whole = _shape(rule, name)
     tried = values.kinds & _TRIED.keys()
     yes = {kind for kind in tried if test(compiled, placed(name, _TRIED[kind])).holds}
     no = tried - yes
     if "." in name and _has_default(rule):  # its object may be null, for which there is no default
-        yes, no = yes | {"null"}, no | {"null"}
-    wide, every = {"list", "object"}, EVERYTHING
+        yes = yes | {"null"}
+        no = no | {"null"}
+    wide = {"list", "object"}
+    every = EVERYTHING
     may = values & ValueSet(
         kinds=frozenset(yes if whole is False else yes | wide),
         numbers=every.numbers if numbers is None else numbers.numbers,
         texts=every.texts if texts is None else texts.texts,
     )
-    surely = ValueSet(numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts)
+    surely = ValueSet(
+        numbers=() if numbers is None else numbers.numbers,
+        texts=() if texts is None else texts.texts,
+    )
     return may, values.minus(surely) & ValueSet(
         frozenset(no if whole is True else no | wide), every.numbers, every.texts
     )
@@ -84,7 +95,9 @@ def _has_default(rule: Any) -> bool:
     if isinstance(rule, list):
         return any(map(_has_default, rule))
     found = operation(rule)
-    return found is not None and ((found[0] == "var" and len(found[1]) > 1) or any(map(_has_default, found[1])))
+    return found is not None and (
+        (found[0] == "var" and len(found[1]) > 1) or any(map(_has_default, found[1]))
+    )
 
 
 _Shape = tuple[ValueSet | None, ValueSet | None, bool | None]
@@ -103,7 +116,9 @@ def _shape(rule: Any, name: str) -> _Shape:
         return _UNKNOWN
     operator, arguments = found
     if operator == "var":
-        return (~_ZERO, ~_NO_TEXT, True) if variable(rule) == name else _UNKNOWN
+        if variable(rule) == name:
+            return (~_ZERO, ~_NO_TEXT, True)
+        return _UNKNOWN
     if operator == "has_context":
         return EVERYTHING, EVERYTHING, True
     if operator == "missing":
@@ -116,15 +131,20 @@ def _shape(rule: Any, name: str) -> _Shape:
             return _compared(operator, second, on_left=True)
         if variable(second) == name and is_literal(first):
             return _compared(operator, first, on_left=False)
-        return _UNKNOWN
-    if operator == "contains":
-        first, second = second, first
-    if operator in ("in", "contains"):
-        if variable(first) == name and isinstance(second, list) and is_literal(second):
-            listed = points(second)
-            return listed, listed, None if listed.kinds & {"list", "object"} else False
-        if variable(second) == name and is_literal(first):
-            return NOTHING, None, None
+    elif operator == "in":
+        return _member(first, second, name)
+    elif operator == "contains":
+        return _member(second, first, name)
+    return _UNKNOWN
+
+
+def _member(item: Any, whole: Any, name: str) -> _Shape:
+    """Return the shape of the rule that an item is in a list, or a part of a text."""
+    if variable(item) == name and isinstance(whole, list) and is_literal(whole):
+        listed = points(whole)
+        return listed, listed, None if listed.kinds & {"list", "object"} else False
+    if variable(whole) == name and is_literal(item):
+        return NOTHING, None, None
     return _UNKNOWN
 
 
@@ -132,7 +152,9 @@ def _compared(operator: str, literal: Any, *, on_left: bool) -> _Shape:
     """Return the shape of a comparison with a literal; `on_left`: the key is on the left."""
     simple = literal is None or isinstance(literal, str | int | float)
     if operator == "===":
-        exact = points([literal]) if simple else NOTHING
+        exact = NOTHING
+        if simple:
+            exact = points([literal])
         return exact, exact, False if simple else None
     if operator == "==" and literal is None:
         return NOTHING, NOTHING, False
@@ -142,10 +164,16 @@ def _compared(operator: str, literal: Any, *, on_left: bool) -> _Shape:
         exact = NOTHING if math.isnan(number) else points([number])
         return exact, None if text is None else points([text]), None
     closed = 0 if operator == "<=" else 1
-    numbers = NOTHING if math.isnan(number) else ValueSet(numbers=_side(number, closed, below=on_left))
-    texts = None if text is None else ValueSet(texts=_side(text, closed, below=on_left, least=("", 0)))
+    numbers = (
+        NOTHING if math.isnan(number) else ValueSet(numbers=_side(number, closed, below=on_left))
+    )
+    texts = (
+        None if text is None else ValueSet(texts=_side(text, closed, below=on_left, least=("", 0)))
+    )
     return numbers, texts, None
 
 
 def _side(value: Any, shut: int, *, below: bool, least: tuple[Any, int] | None = None) -> Any:
-    return ordered(least, (value, -shut)) if below else ordered((value, shut), None)
+    if below:
+        return ordered(least, (value, -shut))
+    return ordered((value, shut), None)

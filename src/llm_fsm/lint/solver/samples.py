@@ -11,12 +11,16 @@ from llm_fsm._json import object_at
 from llm_fsm.lint.solver.value_sets import SET, domain
 
 _DEPTH = 4
-_PART = re.compile(r"(\\[dw]|\\[-./]|\[[^\]\\^][^\]\\]*\]|[\w @:/,;#-])(?:\{(\d{1,2})(?:,\d*)?\}|(\+)|([*?]))?")
+_PART = re.compile(
+    r"(\\[dw]|\\[-./]|\[[^\]\\^][^\]\\]*\]|[\w @:/,;#-])(?:\{(\d{1,2})(?:,\d*)?\}|(\+)|([*?]))?"
+)
 _MOST_CHARS = 200
 _CLASSES = {"\\d": "0", "\\w": "a"}
 
 
-def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
+def samples(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0
+) -> Iterator[Any]:
     """Yield a few values of a schema, objects with all their members."""
     values = domain(schema, definitions) & SET
     listed = schema.get("enum")
@@ -26,7 +30,11 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
     for value in _without_surprise(values.samples()):
         if isinstance(value, list):
             items = schema.get("items")
-            inner = samples(items, definitions, depth + 1) if isinstance(items, dict) and depth < _DEPTH else iter(())
+            inner = (
+                samples(items, definitions, depth + 1)
+                if isinstance(items, dict) and depth < _DEPTH
+                else iter(())
+            )
             yield list(islice(inner, 2)) or ["text"]
         elif isinstance(value, dict):
             named = object_at(schema, "properties").items() if depth < _DEPTH else ()
@@ -42,17 +50,21 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: in
 def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
     """Yield typical values: no empty text, no empty list and no zero if there are others."""
     every = [value for value in values if value is not None]
-    plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
+    plain = [
+        value for value in every if value is True or value is False or value not in ("", 0, [])
+    ]
     yield from plain or every
 
 
 def plain_text(pattern: str) -> str | None:
-    """Return a short text for an expression of letters, digits, classes and repeats; None for other expressions.
+    """Return a short text for an expression of letters, digits, classes and repeats; None for other
+    expressions.
 
     The caller checks it by the expression.
     """
     body = pattern.removeprefix("^").removesuffix("$")
-    made, at = "", 0
+    made = ""
+    at = 0
     while at < len(body):
         part = _PART.match(body, at)
         if part is None or len(made) > _MOST_CHARS:

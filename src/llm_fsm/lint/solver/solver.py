@@ -11,13 +11,25 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Computed, Document, Placed
+from llm_fsm.lint.document import SYSTEM_NAMES, Computed, Document, Placed
 from llm_fsm.lint.facts.schema_parts import answers
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.facts.transitions import arriving
-from llm_fsm.lint.solver.cases import ANY, Case, Cases, Effort, both, contexts, either
+from llm_fsm.lint.graph import (
+    Arc,
+    arcs_from,
+    calls_definition,
+    global_arcs,
+    graph_of,
+    kind_of,
+    offers_globals,
+    own_arcs,
+    own_arcs_from,
+)
+from llm_fsm.lint.logics import compiled_rules, transitions_of
+from llm_fsm.lint.solver.cases import ANY, Cases, Conjunction, Effort, both, contexts, either
 from llm_fsm.lint.solver.formulas import Tests
-from llm_fsm.lint.solver.guards import SHARE, Guard, guard_of
+from llm_fsm.lint.solver.guards import SHARE, GuardCases, guard_of
 from llm_fsm.lint.solver.keys import KeyValues
 from llm_fsm.lint.solver.value_sets import SET
 
@@ -36,7 +48,7 @@ class Reasoning:
     """Guards and decisions of one machine."""
 
     document: Document
-    _alike: dict[tuple[tuple[str, ...], tuple[int, ...]], Guard] = field(default_factory=dict)
+    _alike: dict[tuple[tuple[str, ...], tuple[int, ...]], GuardCases] = field(default_factory=dict)
     _tests: Tests = field(default_factory=Tests)
     _for_guards: Effort = field(default_factory=lambda: Effort(_GUARDS))
     _for_decisions: Effort = field(default_factory=lambda: Effort(_DECISIONS))
@@ -48,24 +60,33 @@ class Reasoning:
 
     # -- guards
 
-    def guard(self, transition: Placed) -> Guard | None:
+    def guard(self, transition: Placed) -> GuardCases | None:
         """Return the guard of a transition object; None if one of its rules does not compile."""
         return self._guards[transition.pointer]
 
     @cached_property
-    def _guards(self) -> Mapping[str, Guard | None]:
+    def _guards(self) -> Mapping[str, GuardCases | None]:
         """Pointer of each transition to its guard."""
-        return {placed.pointer: self.guard_of(placed.items("conditions")) for _, placed in self.document.transitions}
+        return {
+            placed.pointer: self.guard_of(placed.items("conditions"))
+            for _, placed in transitions_of(self.document)
+        }
 
-    def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
+    def guard_of(self, conditions: Sequence[Placed]) -> GuardCases | None:
         """Return the guard that these condition objects make up."""
-        keys = tuple(name for condition in conditions for _, name in condition.texts("requires_context_keys"))
+        demanded: list[str] = []
+        for condition in conditions:
+            demanded += [name for _, name in condition.texts("requires_context_keys")]
+        keys = tuple(demanded)
         ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
-        rules = [self.document.rules.get(condition.pointer + "/logic") for condition in ruled]
+        rules = [
+            compiled_rules(self.document).get(condition.pointer + "/logic") for condition in ruled
+        ]
         sound = [rule for rule in rules if rule is not None]
         if len(sound) < len(rules):
             return None
-        mark = (keys, tuple(map(id, sound)))  # the document has one rule for all logics that are written alike
+        # The document has one rule for all logics that are written alike.
+        mark = (keys, tuple(map(id, sound)))
         if mark not in self._alike:
             logics = [condition.value["logic"] for condition in ruled]
             effort = self._for_guards.part(SHARE, _LEAST)
@@ -90,27 +111,35 @@ class Reasoning:
     @cached_property
     def _never(self) -> frozenset[str]:
         """The pointers of the transitions that no context opens."""
-        return frozenset(pointer for pointer, guard in self._guards.items() if guard is not None and guard.never)
+        return frozenset(
+            pointer for pointer, guard in self._guards.items() if guard is not None and guard.never
+        )
 
     @cached_property
     def live(self) -> Mapping[str, tuple[str, ...]]:
         """The machine's graph without arcs that are never taken."""
         dead: dict[str, set[str]] = {}
-        for arc in self.document.own if self._never else ():
+        for arc in own_arcs(self.document) if self._never else ():
             if not self.may_hold(arc):
                 dead.setdefault(arc.source, set()).add(arc.target)
-        shut = {arc.target for arc in self.document.shared if not self.may_hold(arc)}
+        shut = {arc.target for arc in global_arcs(self.document) if not self.may_hold(arc)}
         for state in self.document.states if shut else ():
-            if self.document.offers(state) or self.document.calls(state):
+            if offers_globals(self.document, state) or calls_definition(self.document, state):
                 dead.setdefault(state, set()).update(shut - {state})
         for state, pointers in self.shadowed.items():
             dead.setdefault(state, set()).update(arc.target for arc in pointers)
-        graph = dict(self.document.graph)
+        graph = dict(graph_of(self.document))
         for state, targets in dead.items():
-            kept = {arc.target for arc in self.document.arcs_from[state] if self.takeable(arc)}
+            kept = {arc.target for arc in arcs_from(self.document)[state] if self.takeable(arc)}
             value = self.document.states[state].value
-            kept |= {value[key] for key in ("on_timeout", "on_exhausted") if isinstance(value.get(key), str)}
-            graph[state] = tuple(target for target in graph[state] if target not in targets or target in kept)
+            kept |= {
+                value[key]
+                for key in ("on_timeout", "on_exhausted")
+                if isinstance(value.get(key), str)
+            }
+            graph[state] = tuple(
+                target for target in graph[state] if target not in targets or target in kept
+            )
         return graph
 
     def takeable(self, arc: Arc) -> bool:
@@ -125,10 +154,16 @@ class Reasoning:
         return Computed(self._decided_in)
 
     def _decided_in(self, state: str) -> tuple[Arc, ...]:
-        kind = self.document.kind_of(state)
+        kind = kind_of(self.document, state)
         if kind == "converse" and not self._pushes:
-            return tuple([arc for arc in self.document.own_from[state] if arc.auto and arc.target != state])
-        arcs = self.document.arcs_from[state]
+            return tuple(
+                [
+                    arc
+                    for arc in own_arcs_from(self.document)[state]
+                    if arc.auto and arc.target != state
+                ]
+            )
+        arcs = arcs_from(self.document)[state]
         if kind == "decide":
             return arcs
         if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
@@ -140,7 +175,7 @@ class Reasoning:
     @cached_property
     def _pushes(self) -> bool:
         """True if global transitions are taken without asking."""
-        return any(arc.auto for arc in self.document.shared)
+        return any(arc.auto for arc in global_arcs(self.document))
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
@@ -169,9 +204,14 @@ class Reasoning:
             left = self.both(left, guard.fails)
             if left is None:
                 return
-        for arc in self.document.arcs_from[state]:
+        for arc in arcs_from(self.document)[state]:
             guard = self.guard(arc.placed)
-            if arc not in arcs and arc.target != state and guard and self.both(left, guard.holds) == ():
+            if (
+                arc not in arcs
+                and arc.target != state
+                and guard
+                and self.both(left, guard.holds) == ()
+            ):
                 yield arc
 
     @cached_property
@@ -180,11 +220,13 @@ class Reasoning:
         return Computed(self._entries)
 
     def _entries(self, state: str) -> Cases | None:
-        waits = self.document.kind_of(state) == "wait"  # the answer changes the entered values
-        return self._answered(state) if waits else self._entered(state, frozenset())
+        waits = kind_of(self.document, state) == "wait"  # the answer changes the entered values
+        if waits:
+            return self._answered(state)
+        return self._entered(state, frozenset())
 
     def _answered(self, state: str) -> Cases:
-        case: Case | None = ANY
+        case: Conjunction | None = ANY
         for key, values in answers(self.document.states[state]).items():
             case = None if case is None else case.having(key, values, self.keys.domain)
         return () if case is None else (case,)
@@ -201,7 +243,7 @@ class Reasoning:
         guard = self.guard(arc.placed)
         if guard is None:
             return (ANY,)
-        if self.document.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
+        if kind_of(self.document, arc.source) != "decide" or arc.source in seen or len(seen) > 4:
             return guard.holds
         found = self.both(self._entered(arc.source, seen), guard.holds)
         for earlier in self.decided[arc.source]:
@@ -213,34 +255,46 @@ class Reasoning:
 
     # -- witnesses
 
-    def witness(self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()) -> Context | None:
-        """Return a context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
+    def witness(
+        self, cases: Cases, keep: Iterable[GuardCases] = (), refuse: Iterable[GuardCases] = ()
+    ) -> Context | None:
+        """Return a context of one of these cases, found by evaluation to open `keep` and to close
+        `refuse`.
 
         None if none is found, or if it would depend on system names.
         """
-        kept, refused = tuple(keep), tuple(refuse)
-        drawn = (
-            context
-            for case in cases
-            if not any(name in SYSTEM_NAMES for name in case.sets)
-            for context in contexts(case, self.keys.drawn)
-        )
-        for context in islice(drawn, _TRIED_CONTEXTS):
-            if all(guard.test(context) for guard in kept) and not any(guard.test(context) for guard in refused):
+        kept = tuple(keep)
+        refused = tuple(refuse)
+        for context in islice(self._drawn(cases), _TRIED_CONTEXTS):
+            if not all(guard.test(context) for guard in kept):
+                continue
+            if not any(guard.test(context) for guard in refused):
                 return context
         return None
+
+    def _drawn(self, cases: Cases) -> Iterator[Context]:
+        for case in cases:
+            # Nobody can bring about a value of a system name.
+            if SYSTEM_NAMES.isdisjoint(case.sets):
+                yield from contexts(case, self.keys.drawn)
 
     def with_set(self, cases: Cases | None, names: Iterable[str]) -> Cases | None:
         """Return the contexts of these cases in which the names are also set."""
         if cases is None:
             return None
         for name in sorted(names):  # the order shows in messages
-            cases = tuple(found for case in cases if (found := case.having(name, SET, self.keys.domain)) is not None)
+            cases = tuple(
+                found
+                for case in cases
+                if (found := case.having(name, SET, self.keys.domain)) is not None
+            )
         return cases
 
 
 def described(context: Context, names: Iterable[str]) -> str:
-    """Describe a context, as `"tier" is "gold" and "age" is not set`. Unset `names` are mentioned."""
+    """Describe a context, as `"tier" is "gold" and "age" is not set`. Unset `names` are
+    mentioned.
+    """
     parts = [f"{quoted(name)} is {as_json(value)}" for name, value in context.items()]
     roots = {name.split(".", 1)[0] for name in context}
     parts += [
@@ -251,11 +305,13 @@ def described(context: Context, names: Iterable[str]) -> str:
     return " and ".join(parts[:5])
 
 
-def read_names(guards: Iterable[Guard]) -> list[str]:
+def read_names(guards: Iterable[GuardCases]) -> list[str]:
     """Return the names that these guards read, in order."""
     found: dict[str, None] = {}
     for guard in guards:
-        found.update(dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads)))))
+        found.update(dict.fromkeys(guard.keys))
+        for rule in guard.rules:
+            found.update(dict.fromkeys(sorted(rule.reads)))
     return list(found)
 
 

@@ -1,7 +1,9 @@
-"""Sets of JSON values, for the possible values of a context key and for those that pass a condition.
+"""Sets of JSON values, for the possible values of a context key and for those that pass a
+condition.
 
-A set is a union of ranges of numbers, ranges of texts and kinds. Texts are in the order of code points, as conditions
-compare them. The kinds are null, true, false, the empty list, other lists, and objects. A key that is not set is null.
+A set is a union of ranges of numbers, ranges of texts and kinds. Texts are in the order of code
+points, as conditions compare them. The kinds are null, true, false, the empty list, other lists,
+and objects. A key that is not set is null.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
 
 Position = tuple[Any, int]
-"""A value and -1, 0 or 1: just below it, at it, just above it. Ranges include both their end positions."""
+"""A value and -1, 0 or 1: just below it, at it, just above it. Ranges include both their end
+positions.
+"""
 Range = tuple[Position | None, Position | None]
 """Lowest and highest position; None if there is no end."""
 Ranges = tuple[Range, ...]
@@ -28,16 +32,33 @@ _MANY = 32
 _EVERY_TEXT: Ranges = ((("", 0), None),)
 
 
+def _kind_name(value: Any) -> str | None:
+    """Return the kind of a value that counts only by its kind; None for a number or a text."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "object"
+    if isinstance(value, list):
+        return "list" if value else "empty"
+    return None
+
+
 def _meets(low: Position | None, high: Position | None) -> bool:
     return low is None or high is None or low <= high
 
 
 def _highest_low(a: Position | None, b: Position | None) -> Position | None:
-    return b if a is None else a if b is None else max(a, b)
+    if a is None or b is None:
+        return a or b
+    return max(a, b)
 
 
 def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
-    return b if a is None else a if b is None else min(a, b)
+    if a is None or b is None:
+        return a or b
+    return min(a, b)
 
 
 def _common(first: Ranges, second: Ranges) -> Ranges:
@@ -47,13 +68,18 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
         return first
     if len(first) == 1 and _covers(first, second):
         return second
-    if len(first) + len(second) > _MANY and isinstance(first, _Points) and isinstance(second, _Points):
+    if (
+        len(first) + len(second) > _MANY
+        and isinstance(first, _Points)
+        and isinstance(second, _Points)
+    ):
         kept = second.members
         return _Points([part for part in first if part in kept])
     found: list[Range] = []
     here = there = 0
     while here < len(first) and there < len(second):
-        a, b = first[here], second[there]
+        a = first[here]
+        b = second[there]
         low = b[0] if a[0] is None or (b[0] is not None and a[0] < b[0]) else a[0]
         high = b[1] if a[1] is None or (b[1] is not None and a[1] > b[1]) else a[1]
         if low is None or high is None or low <= high:
@@ -68,7 +94,8 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
 def _covers(wide: Ranges, ranges: Ranges) -> bool:
     """Return true if non-empty ranges are within the single one of `wide`."""
     [(low, high)] = wide
-    first, last = ranges[0][0], ranges[-1][1]
+    first = ranges[0][0]
+    last = ranges[-1][1]
     return (low is None or (first is not None and low <= first)) and (
         high is None or (last is not None and last <= high)
     )
@@ -89,7 +116,9 @@ def _holds(ranges: Ranges, position: Position) -> bool:
 
 
 def _lowest(part: Range) -> Position:
-    return (-math.inf, -1) if part[0] is None else part[0]
+    if part[0] is None:
+        return (-math.inf, -1)
+    return part[0]
 
 
 def _by_low(part: Range) -> tuple[bool, Any]:
@@ -97,7 +126,9 @@ def _by_low(part: Range) -> tuple[bool, Any]:
 
 
 def _either(first: Ranges, second: Ranges) -> Ranges:
-    return _united((*first, *second)) if first and second else first or second
+    if first and second:
+        return _united((*first, *second))
+    return first or second
 
 
 def _united(ranges: Iterable[Range]) -> Ranges:
@@ -113,7 +144,9 @@ def _united(ranges: Iterable[Range]) -> Ranges:
 
 
 def _after(position: Position | None) -> Position | None:
-    return None if position is None else (position[0], position[1] + 1)
+    if position is None:
+        return None
+    return (position[0], position[1] + 1)
 
 
 def _without(every: Range, ranges: Ranges) -> Ranges:
@@ -145,14 +178,22 @@ def _whole_ends(part: Range) -> tuple[int | None, int | None]:
 
 def _whole(ranges: Ranges) -> Ranges:
     """Return ranges of whole numbers with whole ends, without empty ones."""
-    if len(ranges) == 1 and all(not shut and isinstance(value, int) for value, shut in filter(None, ranges[0])):
-        return ranges if _meets(*ranges[0]) else ()
+    if len(ranges) == 1 and all(
+        not shut and isinstance(value, int) for value, shut in filter(None, ranges[0])
+    ):
+        if _meets(*ranges[0]):
+            return ranges
+        return ()
     found: list[Range] = []
     for part in ranges:
         least, most = _whole_ends(part)
         if least is None or most is None or least <= most:
-            found.append((None if least is None else (least, 0), None if most is None else (most, 0)))
-    return _united(found) if len(found) > 1 else tuple(found)
+            found.append(
+                (None if least is None else (least, 0), None if most is None else (most, 0))
+            )
+    if len(found) > 1:
+        return _united(found)
+    return tuple(found)
 
 
 class ValueSet(NamedTuple):
@@ -174,11 +215,12 @@ class ValueSet(NamedTuple):
         return "null" in self.kinds
 
     def has(self, value: Any) -> bool:
-        """Return true if a value is in it. Lists with elements are all in it or none, and so are objects."""
-        if value is None or isinstance(value, bool):
-            return ("null" if value is None else "true" if value else "false") in self.kinds
-        if isinstance(value, list | dict):
-            return ("object" if isinstance(value, dict) else "list" if value else "empty") in self.kinds
+        """Return true if a value is in it. Lists with elements are all in it or none, and so are
+        objects.
+        """
+        kind = _kind_name(value)
+        if kind is not None:
+            return kind in self.kinds
         if isinstance(value, str):
             return _holds(self.texts, (value, 0))
         return (not self.whole or value == value // 1) and _holds(self.numbers, (value, 0))
@@ -188,7 +230,8 @@ class ValueSet(NamedTuple):
             return self
         whole = self.whole or other.whole
         numbers = _common(self.numbers, other.numbers)
-        kinds, texts = self.kinds & other.kinds, _common(self.texts, other.texts)
+        kinds = self.kinds & other.kinds
+        texts = _common(self.texts, other.texts)
         return ValueSet(kinds, _whole(numbers) if whole else numbers, texts, whole)
 
     def __or__(self, other: ValueSet) -> ValueSet:
@@ -211,7 +254,11 @@ class ValueSet(NamedTuple):
     def minus(self, other: ValueSet) -> ValueSet:
         """Return the values that are not in `other`, which must not be `whole`."""
         texts = other.texts
-        if len(texts) < _MANY or not isinstance(self.texts, _Points) or not isinstance(texts, _Points):
+        if (
+            len(texts) < _MANY
+            or not isinstance(self.texts, _Points)
+            or not isinstance(texts, _Points)
+        ):
             return self & ~other
         gone = texts.members
         left = self & (~other._replace(texts=()))
@@ -242,14 +289,20 @@ class ValueSet(NamedTuple):
         return values if len(values) <= limit else None
 
     def samples(self) -> list[Any]:
-        """Return a few of its values, the simplest first, empty lists and objects late, null last."""
+        """Return a few of its values, the simplest first, empty lists and objects late, null
+        last.
+        """
         found: list[Any] = []
         for part in self.texts[:8]:
             found.extend(_sample_texts(part))
         for part in self.numbers[:8]:
             found.extend(_sample_numbers(part, whole=self.whole))
-        found.extend(value for kind, value in _SINGLE.items() if kind in self.kinds and kind != "null")
-        found.extend([value for kind, value in (("list", ["a"]), ("object", {})) if kind in self.kinds])
+        found.extend(
+            value for kind, value in _SINGLE.items() if kind in self.kinds and kind != "null"
+        )
+        found.extend(
+            [value for kind, value in (("list", ["a"]), ("object", {})) if kind in self.kinds]
+        )
         return [*found, None] if self.has_null else found
 
 
@@ -296,21 +349,21 @@ def kinds(*names: str) -> ValueSet:
 
 
 def points(values: Iterable[Any]) -> ValueSet:
-    """Return the set of these values. A list with elements, or an object, adds all such lists or objects."""
+    """Return the set of these values. A list with elements, or an object, adds all such lists or
+    objects.
+    """
     names: set[str] = set()
     numbers: set[float] = set()
     texts: set[str] = set()
     for value in values:
         if value.__class__ is str:
             texts.add(value)
-        elif value is None or isinstance(value, bool):
-            names.add("null" if value is None else "true" if value else "false")
+        elif (kind := _kind_name(value)) is not None:
+            names.add(kind)
         elif isinstance(value, str):
             texts.add(value)
         elif isinstance(value, int | float):
             numbers.add(value)
-        elif isinstance(value, list):
-            names.add("list" if value else "empty")
         else:
             names.add("object")
     return ValueSet(kinds=frozenset(names), numbers=_each(numbers), texts=_each(texts))
@@ -322,7 +375,9 @@ def _each(values: Iterable[Any]) -> Ranges:
 
 def ordered(low: Position | None, high: Position | None) -> Ranges:
     """Return the range between two positions, none if they cross."""
-    return ((low, high),) if _meets(low, high) else ()
+    if _meets(low, high):
+        return ((low, high),)
+    return ()
 
 
 _TYPES: Mapping[str, ValueSet] = {
@@ -337,22 +392,29 @@ _TYPES: Mapping[str, ValueSet] = {
 
 
 def domain(schema: object, definitions: Mapping[str, Any]) -> ValueSet:
-    """Return all values that a JSON Schema accepts, and perhaps more; `definitions` are the targets of `#/$defs/…`.
+    """Return all values that a JSON Schema accepts, and perhaps more; `definitions` are the targets
+    of `#/$defs/…`.
 
-    It reads type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf, oneOf, allOf and $ref.
-    Other keywords can only narrow, and are ignored.
+    It reads type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf,
+    oneOf, allOf and $ref. Other keywords can only narrow, and are ignored.
     """
     return _domain(schema, definitions, 0, {})
 
 
-def _domain(schema: object, definitions: Mapping[str, Any], depth: int, known: dict[Any, ValueSet]) -> ValueSet:
+def _domain(
+    schema: object, definitions: Mapping[str, Any], depth: int, known: dict[Any, ValueSet]
+) -> ValueSet:
     if schema is False:
         return NOTHING
     if not isinstance(schema, dict) or depth > 8:
         return EVERYTHING
     found = EVERYTHING
     types = schema.get("type")
-    listed = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    listed: list[Any] = []
+    if isinstance(types, str):
+        listed = [types]
+    elif isinstance(types, list):
+        listed = types
     if listed and all(isinstance(name, str) and name in _TYPES for name in listed):
         found = reduce(ValueSet.__or__, (_TYPES[name] for name in listed))
     if isinstance(schema.get("enum"), list):
@@ -383,7 +445,8 @@ def _bounds(schema: Mapping[str, Any]) -> ValueSet:
     for key, shift in (("maximum", 0), ("exclusiveMaximum", -1)):
         if is_number(schema.get(key)):
             high = _lowest_high(high, (schema[key], shift))
-    texts, names = _EVERY_TEXT, KINDS
+    texts = _EVERY_TEXT
+    names = KINDS
     if is_number(schema.get("minLength")) and schema["minLength"] > 0:
         texts = ordered(("", 1), None)
     if is_number(schema.get("minItems")) and schema["minItems"] > 0:

@@ -1,8 +1,9 @@
 """Make tests from a definition: conversations that touch every element that coverage counts.
 
-`generated` plans conversations state by state, nearest first, and plays each plan on the real machine. It keeps a
-conversation if it touches something new, and writes down its results as expectations. So a generated test records the
-machine's present behaviour, and fails when that changes.
+`generated` plans conversations state by state, nearest first, and plays each plan on the real
+machine. It keeps a conversation if it touches something new, and writes down its results as
+expectations. So a generated test records the machine's present behaviour, and fails when that
+changes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import steps
@@ -28,7 +30,7 @@ from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
-from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
+from llm_fsm.testing.scenarios.models import Case, Reply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Scripted
@@ -54,17 +56,25 @@ _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptConversation:
-    """A conversation that was kept: its case in the file of tests, and the elements that it touches first."""
+    """A conversation that was kept: its case in the file of tests, and the elements that it touches
+    first.
+    """
 
     case: Mapping[str, Any]
     reaches: tuple[str, ...]
 
     def summary(self) -> str:
         """Return the conversation in one line."""
-        begin, known = self.case.get("state"), self.case.get("context")
+        begin = self.case.get("state")
+        known = self.case.get("context")
         parts = [*([f"in {begin}"] if begin else []), *([f"with {_json(known)}"] if known else [])]
-        return "; ".join([*parts, *map(_reply_of, _replies(self.case.get("start", {}))),
-                          *map(_step_of, self.case.get("steps", ()))])  # fmt: skip
+        return "; ".join(
+            [
+                *parts,
+                *map(_reply_of, _replies(self.case.get("start", {}))),
+                *map(_step_of, self.case.get("steps", ())),
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +94,9 @@ class Generated:
     left: tuple[str, ...]
 
 
-def generated(definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None) -> Generated:
+def generated(
+    definition: Definition, *, name: str, place: str, missing: Iterable[str] | None = None
+) -> Generated:
     """Make tests for a definition.
 
     Args:
@@ -99,11 +111,14 @@ def generated(definition: Definition, *, name: str, place: str, missing: Iterabl
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
     nothing = coverage_of(maker.player.machine.program, [])
     left = dict.fromkeys(nothing.untouched() if missing is None else missing)
-    coverage, found = nothing, list[KeptConversation]()
+    coverage = nothing
+    found = list[KeptConversation]()
     try:
         for plan in maker.plans(left):
             case, turns = await maker.played(plan)
-            touched = maker.coverage(turns) if turns else nothing
+            touched = nothing
+            if turns:
+                touched = maker.coverage(turns)
             reached = tuple(item for item in left if touched.touches(item))
             if reached:
                 found.append(KeptConversation(case=case, reaches=reached))
@@ -128,17 +143,27 @@ class _Maker:
         called = {name: Planner(one.definition, within[name]) for name, one in flows.called.items()}
         for name, one in flows.called.items():
             within[name].update({state: called[flow] for state, flow in one.calls.items()})
-        self.planner = Planner(definition, {state: called[flow] for state, flow in flows.root.calls.items()})
+        self.planner = Planner(
+            definition, {state: called[flow] for state, flow in flows.root.calls.items()}
+        )
         self._tasks = tasks_of(flows)
         self._every = [definition, *(one.definition for one in flows.called.values())]
         values = [self.planner.paths.full, *(called[name].paths.full for name in flows.called)]
         self.host = _host(zip(self._every, values, strict=True))
-        text = json.dumps({"definition": definition.document, **self.host, "cases": [{"name": "none", "steps": []}]})
+        text = json.dumps(
+            {
+                "definition": definition.document,
+                **self.host,
+                "cases": [{"name": "none", "steps": []}],
+            }
+        )
         self.player = Player(suite_of(text, file=place, drafts=True))
         self._keys = compile_keys(definition, ())
 
     def plans(self, left: Mapping[str, None]) -> Iterator[Plan]:
-        """Yield plans for the states, nearest first, while elements are left that may be touched there."""
+        """Yield plans for the states, nearest first, while elements are left that may be touched
+        there.
+        """
         yield Plan(name="begins", greet=True)
         near = [*self.planner.paths.shortest]
         for state in (*near, *(state for state in self.definition.states if state not in near)):
@@ -159,14 +184,16 @@ class _Maker:
 
     def coverage(self, turns: Iterable[Turn]) -> Coverage:
         """Return the coverage of one conversation's turns."""
-        events = [event for turn in turns for event in turn.events]
+        events = [*chain.from_iterable(turn.events for turn in turns)]
         return coverage_of(self.player.machine.program, [events])
 
     async def played(self, plan: Plan) -> tuple[dict[str, Any], Sequence[Turn]]:
         """Return the case of a plan and its turns; no turns if it could not be played."""
         skeleton = self._skeleton(plan)
         case = Case.model_validate(skeleton)
-        play = Play(name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.shared, case))
+        play = Play(
+            name=plan.name, case=case, pointer="", setup=merged(self.player.loaded.shared, case)
+        )
         machine = self.player.prepared(play.setup)
         spoken = [state for state, execute in self._tasks.items() if execute is None]
         model = _Improviser(self._tasks, spoken, plan)
@@ -184,24 +211,33 @@ class _Maker:
     def _skeleton(self, plan: Plan) -> dict[str, Any]:
         """Return the case without replies and expectations."""
         initial = self.definition.initial_state
-        begins = not plan.state or (plan.state == initial and self.definition.kind_of(initial) != "decide")
+        begins = not plan.state or (
+            plan.state == initial and self.definition.kind_of(initial) != "decide"
+        )
         functions: dict[str, Any] = {}
-        for state, output in (*plan.outputs, *(work for act in plan.acts for work in act.outputs)):
+        outputs = [*plan.outputs, *chain.from_iterable(act.outputs for act in plan.acts)]
+        for state, output in outputs:
             execute = self._tasks.get(state)
             if execute is not None:
                 functions.setdefault(execute, []).append({"output": output})
         if plan.refuses == "checks":
-            checks = (name for one in self._every for name, is_check in function_names(one).items() if is_check)
-            functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
-        return {
-            "name": plan.name,
-            **({"context": dict(plan.context)} if plan.context else {}),
-            **({} if begins else {"state": plan.state}),
-            **({"greet": True} if plan.greet else {}),
-            **({} if plan.input is None else {"input": plan.input}),
-            **({"functions": functions} if functions else {}),
-            "steps": [_step(act) for act in plan.acts],
-        }
+            for one in self._every:
+                for name, is_check in function_names(one).items():
+                    if is_check:
+                        functions[name] = [{"passed": False, "reason": "no"}]
+        case: dict[str, Any] = {"name": plan.name}
+        if plan.context:
+            case["context"] = dict(plan.context)
+        if not begins:
+            case["state"] = plan.state
+        if plan.greet:
+            case["greet"] = True
+        if plan.input is not None:
+            case["input"] = plan.input
+        if functions:
+            case["functions"] = functions
+        case["steps"] = [_step(act) for act in plan.acts]
+        return case
 
 
 def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -229,7 +265,9 @@ def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, A
 def _step(act: Act) -> dict[str, Any]:
     if act.kind == "answer":
         return {"answer": act.answer}
-    return {"wait": act.wait} if act.kind == "wait" else {"say": SAID}
+    if act.kind == "wait":
+        return {"wait": act.wait}
+    return {"say": SAID}
 
 
 def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -246,7 +284,8 @@ def _numbered(cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 class _Improviser(Scripted):
     """The model of a plan: it tries the plan's replies, and answers simply to everything else.
 
-    `tasks`: the states that work, and of these `spoken` whose outputs the model writes. `told`: the replies of a step.
+    `tasks`: the states that work, and of these `spoken` whose outputs the model writes. `told`: the
+    replies of a step.
     """
 
     def __init__(self, tasks: Collection[str], spoken: Collection[str], plan: Plan) -> None:
@@ -256,9 +295,11 @@ class _Improviser(Scripted):
         self._plan = plan
         self._wanted: list[dict[str, Any]] = []
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
-        act = self._plan.acts[number - 1] if number else None
+        act = None
+        if number:
+            act = self._plan.acts[number - 1]
         wanted: list[dict[str, Any]] = []
         if act is not None and act.garbled:
             wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
@@ -284,7 +325,7 @@ class _Improviser(Scripted):
             judges = request.state in self._tasks and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)
-            self._replies = [*self._replies, CaseReply.model_validate(reply)]
+            self._replies = [*self._replies, Reply.model_validate(reply)]
         return await super().complete(request)
 
     def _plain(self, request: LLMRequest) -> dict[str, Any]:
@@ -293,7 +334,11 @@ class _Improviser(Scripted):
         if "verdicts" in members:
             names = members["verdicts"]["items"]["properties"]["name"].get("enum", [])
             passed = self._plan.refuses != "judge"
-            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": passed} for name in names]}}
+            return {
+                "raw": {
+                    "verdicts": [{"name": name, "reason": "", "passed": passed} for name in names]
+                }
+            }
         if schema and "transition" not in members:
             return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
         return {"message": _WORDS}
@@ -307,7 +352,11 @@ class _Note(NamedTuple):
     says: bool
 
     def given(self) -> dict[str, Any]:
-        one = {"reply": self.replies[0]} if len(self.replies) == 1 else {"replies": list(self.replies)}
+        one = (
+            {"reply": self.replies[0]}
+            if len(self.replies) == 1
+            else {"replies": list(self.replies)}
+        )
         return {**(one if self.replies else {}), "expect": self.expect}
 
 
@@ -339,48 +388,70 @@ class _WritingRunner(CaseRunner):
             case |= {**({} if greet else {"greet": False}), "start": start.given()}
         elif not rest:
             case["expect"] = start.expect
-        case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], rest, strict=False)]
+        case["steps"] = [
+            {**given, **note.given()} for given, note in zip(skeleton["steps"], rest, strict=False)
+        ]
         return case
 
     def expected(self, turn: Turn | None) -> dict[str, Any]:
-        """Return the results of a step as an expectation. Without a turn, time passed and nothing was due."""
+        """Return the results of a step as an expectation. Without a turn, time passed and nothing
+        was due.
+        """
         seen = self.seen(turn, None)
         entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
         events = [one for event in seen.events if (one := self.told(event)) is not None]
-        refused = any(isinstance(event, ev.MoveRefused) for event in seen.events)
-        absent = ["Reminded", "TimedOut"] if turn is None else [] if refused else ["MoveRefused"]
-        return {
+        absent: list[str] = []
+        if turn is None:
+            absent = ["Reminded", "TimedOut"]
+        elif not any(isinstance(event, ev.MoveRefused) for event in seen.events):
+            absent = ["MoveRefused"]
+        expected: dict[str, Any] = {
             "state": seen.state,
             "path": entered,
             "context_exact": dict(seen.context),
-            **({"text": {"equals": seen.text}} if turn is not None else {}),
-            **({"events": events} if events else {}),
-            **({"not": {"events": absent}} if absent else {}),
-            "ended": seen.ended,
-            "calls": seen.calls,
-            **({"outcome": seen.outcome} if turn is not None else {}),
-            "paused": False if seen.paused is None else {"what": seen.paused.what, "kind": seen.paused.kind},
         }
+        if turn is not None:
+            expected["text"] = {"equals": seen.text}
+        if events:
+            expected["events"] = events
+        if absent:
+            expected["not"] = {"events": absent}
+        expected["ended"] = seen.ended
+        expected["calls"] = seen.calls
+        if turn is not None:
+            expected["outcome"] = seen.outcome
+        expected["paused"] = False
+        if seen.paused is not None:
+            expected["paused"] = {"what": seen.paused.what, "kind": seen.paused.kind}
+        return expected
 
     def asked_next(self) -> dict[str, Any]:
         """Return the content of the next prompt, if the conversation still talks."""
         chat = self.chat
         if chat is None or chat.ended or chat.paused is not None or chat.kind != "converse":
             return {}
-        return {"open": list(chat.ahead.open), "missing": list(chat.ahead.missing), "shown": list(chat.ahead.shown)}
+        return {
+            "open": list(chat.ahead.open),
+            "missing": list(chat.ahead.missing),
+            "shown": list(chat.ahead.shown),
+        }
 
     def told(self, event: ev.Event) -> dict[str, Any] | None:
         """Return the expectation of an event; None for one that other expectations cover."""
         kind = type(event).__name__
         if isinstance(event, ev.StateEntered):
-            return {"type": kind, "transition": event.transition} if self.one_of_several(event) else None
+            if self.one_of_several(event):
+                return {"type": kind, "transition": event.transition}
+            return None
         fields = _EXPECTED.get(type(event))
         if fields is None:
             return None
         return {"type": kind, **{name: _plain(getattr(event, name)) for name in fields}}
 
     def one_of_several(self, event: ev.StateEntered) -> bool:
-        """Return true if other transitions lead to the same state, so that the path does not name the one taken."""
+        """Return true if other transitions lead to the same state, so that the path does not name
+        the one taken.
+        """
         definition = self.machine.definition
         source = definition.states.get(event.previous)
         if source is None or not event.transition:
@@ -390,11 +461,15 @@ class _WritingRunner(CaseRunner):
 
 
 def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value
 
 
 def _replies(step: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    replies: Sequence[Mapping[str, Any]] = step.get("replies", [step["reply"]] if "reply" in step else [])
+    replies: Sequence[Mapping[str, Any]] = step.get(
+        "replies", [step["reply"]] if "reply" in step else []
+    )
     return replies
 
 
@@ -409,7 +484,10 @@ def _step_of(step: Mapping[str, Any]) -> str:
 def _reply_of(reply: Mapping[str, Any]) -> str:
     if "raw" in reply or "tool_calls" in reply:
         return _json(reply.get("raw", reply.get("tool_calls")))
-    parts = [*([str(reply["to"])] if "to" in reply else []), *([_json(reply["set"])] if "set" in reply else [])]
+    parts = [
+        *([str(reply["to"])] if "to" in reply else []),
+        *([_json(reply["set"])] if "set" in reply else []),
+    ]
     return " ".join(parts) or "stays"
 
 

@@ -1,6 +1,7 @@
 """Find paths through a machine: transitions in order, as messages, answers and task outputs.
 
-Each value is set where it comes from: the model's values in its reply, all others in the context at the start.
+Each value is set where it comes from: the model's values in its reply, all others in the context at
+the start.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.document import Arc
+from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.lint.solver.solver import Reasoning
 from llm_fsm.testing.generate.solver import Solver
@@ -21,7 +22,8 @@ from llm_fsm.testing.generate.values import samples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One event from outside: a message and the model's reply to it, an answer, or seconds that pass.
+    """One event from outside: a message and the model's reply to it, an answer, or seconds that
+    pass.
 
     Args:
         kind: `say`, `answer` or `wait`.
@@ -42,7 +44,9 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """The context at the start, the events after it, and the outputs of tasks that begin at once."""
+    """The context at the start, the events after it, and the outputs of tasks that begin at
+    once.
+    """
 
     context: Mapping[str, Any] = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
@@ -50,17 +54,22 @@ class Path:
 
     def known(self) -> dict[str, Any]:
         """Return all values that are known at the end."""
-        said = {key: value for act in self.acts for key, value in act.update.items()}
-        return {**self.context, **said}
+        known = {**self.context}
+        for act in self.acts:
+            known.update(act.update)
+        return known
 
     def then(self, after: Path) -> Path:
         """Join two paths; the later value of a key wins."""
-        acts, begun = self.acts, self.outputs
+        acts = self.acts
+        begun = self.outputs
         if acts:
             acts = (*acts[:-1], replace(acts[-1], outputs=(*acts[-1].outputs, *after.outputs)))
         else:
             begun = (*begun, *after.outputs)
-        return Path(context={**self.context, **after.context}, acts=(*acts, *after.acts), outputs=begun)
+        return Path(
+            context={**self.context, **after.context}, acts=(*acts, *after.acts), outputs=begun
+        )
 
     def saying(self, update: Mapping[str, Any]) -> Path:
         """Add values to the last reply of the model."""
@@ -70,7 +79,9 @@ class Path:
 
 @dataclass(frozen=True)
 class MachinePaths:
-    """The paths through one machine. `called` maps a state to the paths of the machine that it calls."""
+    """The paths through one machine. `called` maps a state to the paths of the machine that it
+    calls.
+    """
 
     definition: Definition
     known: Reasoning
@@ -106,7 +117,9 @@ class MachinePaths:
         kind = self.definition.kind_of(arc.source)
         if kind == "converse":
             context, update = self.sorted_out(values)
-            return Path(context=context, acts=(Act(to=None if arc.auto else arc.target, update=update),))
+            return Path(
+                context=context, acts=(Act(to=None if arc.auto else arc.target, update=update),)
+            )
         if kind == "wait":
             return self._answered(arc, values)
         if kind == "task":
@@ -114,7 +127,9 @@ class MachinePaths:
         if kind == "subflow":
             child = self.called.get(arc.source)
             return Path(context=values, acts=() if child is None else next(child.ends(), ()))
-        return self._decided(arc, {}) if kind == "decide" else Path(context=values)
+        if kind == "decide":
+            return self._decided(arc, {})
+        return Path(context=values)
 
     def _decided(self, arc: Arc, known: Mapping[str, Any]) -> Path | None:
         values = self.solver.decided(arc, known)
@@ -122,11 +137,18 @@ class MachinePaths:
 
     def _answered(self, arc: Arc, values: Mapping[str, Any]) -> Path:
         state = self.known.document.states[arc.source].value
-        given, schema = state.get("output"), state.get("answer_schema")
+        given = state.get("output")
+        schema = state.get("answer_schema")
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
         made = answer_of(written, values)
-        whole = next(iter(answers(schema)), None) if isinstance(schema, dict) else True
-        answer = {**whole, **made} if isinstance(whole, dict) and isinstance(made, dict) else made or whole
+        whole: Any = True
+        if isinstance(schema, dict):
+            whole = next(iter(answers(schema)), None)
+        answer = (
+            {**whole, **made}
+            if isinstance(whole, dict) and isinstance(made, dict)
+            else made or whole
+        )
         context = {key: value for key, value in values.items() if key not in written}
         return Path(context=context, acts=(Act(kind="answer", answer=answer),))
 
@@ -151,7 +173,8 @@ class MachinePaths:
                 return None
             if decides and whole.acts and whole.acts[-1].kind == "say":
                 context, update = self.sorted_out(leg.context)
-                whole, leg = whole.saying(update), replace(leg, context=context)
+                whole = whole.saying(update)
+                leg = replace(leg, context=context)
             whole = whole.then(leg)
         return whole
 
@@ -163,7 +186,7 @@ class MachinePaths:
         queue = list(found)
         while queue:
             state = queue.pop(0)
-            for arc in self.known.document.arcs_from[state]:
+            for arc in arcs_from(self.known.document)[state]:
                 if arc.target not in found and self.leg(arc) is not None:
                     found[arc.target] = (*found[state], arc)
                     queue.append(arc.target)
@@ -172,7 +195,9 @@ class MachinePaths:
     def ends(self) -> Iterator[tuple[Act, ...]]:
         """Yield the events of a shortest path to each final state."""
         for state, arcs in self.shortest.items():
-            whole = self.along(arcs) if self.definition.kind_of(state) == "final" else None
+            whole = None
+            if self.definition.kind_of(state) == "final":
+                whole = self.along(arcs)
             if whole is not None:
                 yield whole.acts
 

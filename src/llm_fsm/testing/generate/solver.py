@@ -1,4 +1,6 @@
-"""Find values with which a condition is true, from the comparisons, expressions, lengths and members in the rules."""
+"""Find values with which a condition is true, from the comparisons, expressions, lengths and
+members in the rules.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product, takewhile
+from itertools import chain, islice, product, takewhile
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.lint.document import SYSTEM_NAMES, Arc
+from llm_fsm.lint.document import SYSTEM_NAMES
+from llm_fsm.lint.graph import Arc
+from llm_fsm.lint.logics import logics_of
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.comparisons import comparisons
-from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.outcomes import is_literal, operation, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names
 from llm_fsm.testing.generate.values import matching, samples
@@ -25,7 +29,13 @@ SAID = "Go on."
 COUNTED = ("_turn", "_turns_in_state", "_misses")
 """System names that grow with each message."""
 
-_DAYS = ("2030-05-17", "2030-05-18", "2029-12-30", "2029-12-31", *(f"2030-01-{day:02}" for day in range(1, 8)))
+_DAYS = (
+    "2030-05-17",
+    "2030-05-18",
+    "2029-12-30",
+    "2029-12-31",
+    *(f"2030-01-{day:02}" for day in range(1, 8)),
+)
 _MOST_VALUES = 12
 _TRIED = 400
 _ORDERED = frozenset({"==", "===", "!=", "!==", "<", "<=", ">", ">="})
@@ -37,7 +47,9 @@ _LONGEST = 3000
 
 @dataclass(frozen=True)
 class Solver:
-    """Finds values for the conditions of one definition. The schema of a key accepts each of its values."""
+    """Finds values for the conditions of one definition. The schema of a key accepts each of its
+    values.
+    """
 
     known: Reasoning
 
@@ -58,7 +70,11 @@ class Solver:
             for name, allowed in case.sets.items():
                 if name in SYSTEM_NAMES:
                     continue
-                fitting = [v for v in (*self.values(name), *allowed.samples()) if v is not None and allowed.has(v)]
+                fitting = [
+                    v
+                    for v in (*self.values(name), *allowed.samples())
+                    if v is not None and allowed.has(v)
+                ]
                 fitting = [value for value in fitting if self.known.keys.accepts(name, value)]
                 fitting = sorted(fitting, key=lambda value: value == "")[:4]
                 choices.append([(name, value) for value in fitting] or [(name, None)])
@@ -69,7 +85,9 @@ class Solver:
         return self._searched([guard], {}, {})
 
     def decided(self, arc: Arc, known: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return further values with which a deciding state takes this transition; None if none are found."""
+        """Return further values with which a deciding state takes this transition; None if none are
+        found.
+        """
         arcs = [*takewhile(lambda one: one is not arc, self.known.decided[arc.source]), arc]
         guards = [guard for one in arcs if (guard := self.known.guard(one.placed)) is not None]
         if len(guards) < len(arcs):
@@ -77,39 +95,51 @@ class Solver:
         return self._searched(guards, known, self.solution(arc) or {})
 
     def _searched(
-        self, guards: Sequence[Guard], known: Mapping[str, Any], first: Mapping[str, Any]
+        self, guards: Sequence[GuardCases], known: Mapping[str, Any], first: Mapping[str, Any]
     ) -> dict[str, Any] | None:
         """Try values, those of `first` first, until the last guard is the only one that is true."""
-        bounds = [one for found in self.literals.values() for one in found if is_number(one)] if first else []
+        bounds: list[Any] = []
+        if first:
+            bounds = [*filter(is_number, chain.from_iterable(self.literals.values()))]
         choices = []
         for name in [name for name in read_names(guards) if name not in SYSTEM_NAMES][:4]:
             fitting = [bound for bound in bounds if self.known.keys.accepts(name, bound)]
-            choices.append([(name, value) for value in (first.get(name), *self.values(name), *fitting, None)])
+            choices.append(
+                [(name, value) for value in (first.get(name), *self.values(name), *fitting, None)]
+            )
         *before, last = guards
         for chosen in ((), *islice(product(*choices), _TRIED)):
             values = placed(chosen)
             context = {**known, **values}
-            if self.opens(last, context) and not any(self.opens(guard, context) for guard in before):
+            if self.opens(last, context) and not any(
+                self.opens(guard, context) for guard in before
+            ):
                 return values
         return None
 
-    def opens(self, guard: Guard, context: Mapping[str, Any]) -> bool:
+    def opens(self, guard: GuardCases, context: Mapping[str, Any]) -> bool:
         """Return true if a guard is true in a test, after as many messages as it asks for."""
         system = {"_timestamp": BEGINNING, "_user_input": SAID}
-        return any(guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns)
+        return any(
+            guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns
+        )
 
     @cached_property
     def turns(self) -> list[int]:
         """List the numbers of messages at which a counting condition changes."""
-        found = {value for name in COUNTED for value in self.literals.get(name, ()) if isinstance(value, int)}
-        return sorted({1, *(value + shift for value in found for shift in (-1, 0, 1) if value + shift > 0)})
+        numbers = {1}
+        for name in COUNTED:
+            for value in self.literals.get(name, ()):
+                if isinstance(value, int):
+                    numbers |= {value - 1, value, value + 1}
+        return sorted(number for number in numbers if number > 0)
 
     @cached_property
     def literals(self) -> Mapping[str, list[Any]]:
         found: dict[str, list[Any]] = {}
         for comparison in comparisons(self.known.document):
             found.setdefault(comparison.key, []).append(comparison.literal)
-        for _, logic in self.known.document.logics:
+        for _, logic in logics_of(self.known.document):
             for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
         return found
@@ -118,11 +148,15 @@ class Solver:
     def _shaped(self) -> Mapping[str, list[Any]]:
         """Map each key to lists and texts with the lengths and members that conditions ask for."""
         found: dict[str, list[Any]] = {}
-        for _, logic in self.known.document.logics:
+        for _, logic in logics_of(self.known.document):
             for name, member in members(logic):
                 item = self._item(name)
-                whole = {**item, **member} if isinstance(item, dict) and isinstance(member, dict) else member
-                found.setdefault(name, []).extend([[whole], *([member] if isinstance(member, str) else [])])
+                whole = member
+                if isinstance(item, dict) and isinstance(member, dict):
+                    whole = {**item, **member}
+                found.setdefault(name, []).extend(
+                    [[whole], *([member] if isinstance(member, str) else [])]
+                )
             for name, size in sizes(logic):
                 found.setdefault(name, []).extend([[self._item(name)] * size, "a" * size])
         return found
@@ -130,7 +164,9 @@ class Solver:
     def _item(self, name: str) -> Any:
         """Return a member of a list, by the schema of its key."""
         items = (self.known.keys.schema(name) or {}).get("items")
-        return next(iter(samples(items, self.known.keys.definitions)), "a") if isinstance(items, dict) else "a"
+        if isinstance(items, dict):
+            return next(iter(samples(items, self.known.keys.definitions)), "a")
+        return "a"
 
     def values(self, name: str) -> list[Any]:
         """List values of a key at which conditions differ, then plain ones."""
@@ -152,10 +188,14 @@ class Solver:
                 found.append(literal)
         found += self._shaped.get(name, ())
         most = min(_MOST_VALUES + len(found) // 2, 3 * _MOST_VALUES)
-        plain = samples(schema, self.known.keys.definitions)[:8] if schema is not None else ["Ada", 1, True]
+        plain = (
+            samples(schema, self.known.keys.definitions)[:8]
+            if schema is not None
+            else ["Ada", 1, True]
+        )
         texts = [value for value in plain if isinstance(value, str)]
         begun = [value for value in found if isinstance(value, str)]
-        found += [begin + whole[len(begin) :] for begin in begun for whole in texts[:2]]
+        found += [begin + whole[len(begin) :] for begin, whole in product(begun, texts[:2])]
         found += plain
         if schema is not None and schema.get("format") == "date":
             found += _DAYS
@@ -164,22 +204,30 @@ class Solver:
 
 
 def patterns(rule: object) -> Iterator[tuple[str, str]]:
-    """Yield (name, expression) for keys that a rule matches against an expression; "" for members of a list."""
+    """Yield (name, expression) for keys that a rule matches against an expression; "" for members
+    of a list.
+    """
     for operator, arguments in _operations(rule):
         if operator == "matches" and len(arguments) == 2 and isinstance(arguments[1], str):
             yield variable(arguments[0]) or "", arguments[1]
 
 
 def sizes(rule: object) -> Iterator[tuple[str, int]]:
-    """Yield (name, size) for keys whose length a rule compares: the sizes at the bound and on both of its sides."""
+    """Yield (name, size) for keys whose length a rule compares: the sizes at the bound and on both
+    of its sides.
+    """
     for operator, arguments in _operations(rule):
         if operator not in _ORDERED:
             continue
         names = [name for part in arguments if (name := _measured(part))]
-        bounds = [part for part in arguments if isinstance(part, int) and not isinstance(part, bool)]
+        bounds = [
+            part for part in arguments if isinstance(part, int) and not isinstance(part, bool)
+        ]
         for name in names:
             for bound in bounds:
-                yield from ((name, size) for size in (bound, bound + 1, bound - 1) if 0 <= size <= _LONGEST)
+                yield from (
+                    (name, size) for size in (bound, bound + 1, bound - 1) if 0 <= size <= _LONGEST
+                )
 
 
 def members(rule: object) -> Iterator[tuple[str, Any]]:
@@ -189,10 +237,16 @@ def members(rule: object) -> Iterator[tuple[str, Any]]:
             continue
         whole, part = arguments[:2] if operator != "in" else arguments[1::-1]
         lowered = operation(whole)
-        name = variable(lowered[1][0] if lowered is not None and lowered[0] == "lower" and lowered[1] else whole)
+        name = variable(
+            lowered[1][0] if lowered is not None and lowered[0] == "lower" and lowered[1] else whole
+        )
         if name is None:
             continue
-        if operator in ("contains", "in") and is_literal(part) and not isinstance(part, list | dict):
+        if (
+            operator in ("contains", "in")
+            and is_literal(part)
+            and not isinstance(part, list | dict)
+        ):
             yield name, part
         elif operator in _OVER:
             yield from ((name, value) for value in _inner(part))
@@ -216,8 +270,16 @@ def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
     found = operation(rule)
     if found is not None:
         yield found
-    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
+    for part in inner_rules(rule):
         yield from _operations(part)
+
+
+def inner_rules(rule: object) -> list[Any]:
+    """Return the arguments of an operation, or the elements of a list; none for another value."""
+    found = operation(rule)
+    if found is not None:
+        return found[1]
+    return rule if isinstance(rule, list) else []
 
 
 def _measured(rule: object) -> str | None:
@@ -226,7 +288,9 @@ def _measured(rule: object) -> str | None:
     if found is None or found[0] not in _MEASURES or not found[1]:
         return None
     part = found[1][-1] if found[0] == "context_length" else found[1][0]
-    return part if isinstance(part, str) else variable(part)
+    if isinstance(part, str):
+        return part
+    return variable(part)
 
 
 def first(values: Sequence[Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
@@ -11,7 +11,7 @@ from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.lint.document import Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
-from llm_fsm.testing.generate.solver import patterns, sizes, text
+from llm_fsm.testing.generate.solver import inner_rules, patterns, sizes, text
 from llm_fsm.testing.generate.values import matching
 
 _TRIED = 400
@@ -21,10 +21,18 @@ _LONGEST = 50
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Yield outputs with which all rules of a state's key results are true, for each label."""
-    logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
+    logics = [
+        item.value["check"]
+        for item in state.items("key_results")
+        if _is_rule(item.value.get("check"))
+    ]
     rules = [compile_rule(logic) for logic in logics]
     for output in _tried(logics, rules, labels, context) if rules else ():
-        named = ({**output, "_transition": label} for label in labels) if isinstance(output, dict) else ()
+        named = (
+            ({**output, "_transition": label} for label in labels)
+            if isinstance(output, dict)
+            else ()
+        )
         for said in (*named, output):
             data = {"output": said, "context": context, "input": ["a"]}
             if all(test(rule, data).holds for rule in rules):
@@ -34,23 +42,30 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
 def _tried(
     logics: Sequence[Any], rules: Sequence[CompiledRule], labels: Sequence[str], context: Mapping[str, Any]
 ) -> Iterator[Any]:
-    reads = sorted({name for rule in rules for name in rule.reads})
+    reads = sorted(set[str]().union(*(rule.reads for rule in rules)))
     names = [name for name in reads if name.startswith("output.")]
-    literals = [part for logic in logics for part in _literals_in(logic)]
-    beside = [context.get(name.removeprefix("context.")) for name in reads if name.startswith("context.")]
-    near = [one + shift for one in beside if is_number(one) for shift in (0, 1)]
-    lengths = [size for logic in logics for _, size in sizes(logic)]
+    literals = [*chain.from_iterable(map(_literals_in, logics))]
+    beside = [
+        context.get(name.removeprefix("context.")) for name in reads if name.startswith("context.")
+    ]
+    near: list[Any] = []
+    for number in filter(is_number, beside):
+        near += (number, number + 1)
+    lengths = [size for _, size in chain.from_iterable(map(sizes, logics))]
     lists = [["a"] * size for size in lengths if size <= _LONGEST]
     if names:
         values: list[Any] = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
         unique = list({text(value): value for value in values}.values())[:_MOST_VALUES]
-        parts = product(*([(name, value) for value in unique] for name in names[2::-1]))
+        parts = product(*(product([name], unique) for name in names[2::-1]))
         yield from (placed(chosen).get("output", {}) for chosen in islice(parts, _TRIED))
         return
-    spoken = [made for logic in logics for _, pattern in patterns(logic) for made in matching(pattern)]
-    yield [{name: "a" for logic in logics for name in _members(logic)}]
+    spoken: list[str] = []
+    for _, pattern in chain.from_iterable(map(patterns, logics)):
+        spoken += matching(pattern)
+    yield [dict.fromkeys(chain.from_iterable(map(_members, logics)), "a")]
     yield from (*labels, 1, *literals, [], *lists, "done", *spoken)
-    yield from ([made] * count for made in (*dict.fromkeys(spoken[:2]), "a") for count in range(1, 7))
+    for text_of_member in (*dict.fromkeys(spoken[:2]), "a"):
+        yield from ([text_of_member] * count for count in range(1, 7))
     yield from ("a" * length for length in lengths)
 
 
@@ -59,8 +74,9 @@ def _members(rule: object) -> Iterator[str]:
     found = operation(rule)
     if found is not None and found[0] == "var" and found[1] and isinstance(found[1][0], str):
         name = found[1][0].split(".")[0]
-        yield from [name] if name and name not in ("output", "context", "input") else []
-    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
+        if name not in ("", "output", "context", "input"):
+            yield name
+    for part in inner_rules(rule):
         yield from _members(part)
 
 
@@ -70,8 +86,10 @@ def _is_rule(check: object) -> bool:
 
 def _literals_in(rule: object) -> Iterator[Any]:
     found = operation(rule)
-    parts = found[1] if found is not None else rule if isinstance(rule, list) else []
-    for part in parts if found is None or found[0] != "var" else ():
+    # The argument of `var` is the name of a key, and no value to try.
+    if found is not None and found[0] == "var":
+        return
+    for part in inner_rules(rule):
         if isinstance(part, str | int | float):
             yield part
         yield from _literals_in(part)

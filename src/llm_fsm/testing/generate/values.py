@@ -1,4 +1,6 @@
-"""Values that a JSON Schema accepts, and texts that a regular expression matches: few, simple, always the same."""
+"""Values that a JSON Schema accepts, and texts that a regular expression matches: few, simple,
+always the same.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,24 @@ _FORMATS: Mapping[str, str] = {
     "ipv6": "2001:db8::1",
     "regex": "a+",
 }
-_CLASSES: Mapping[str, str] = {"d": "7", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
+_CLASSES: Mapping[str, str] = {
+    "d": "7",
+    "w": "a",
+    "s": " ",
+    "D": "a",
+    "W": "-",
+    "S": "a",
+    "b": "",
+    "B": "",
+}
 _PLAIN = "aA1 -_.@/"
 _REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")
 
 
 def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[Any]:
-    """Return values that a schema probably accepts, listed and simple ones first. The caller checks them by the schema.
+    """Return values that a schema probably accepts, listed and simple ones first. The caller checks
+    them by the schema.
     """
     found: list[Any] = []
     listed = schema.get("enum")
@@ -57,20 +69,25 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = N
 
 def _items(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> list[Any]:
     items = schema.get("items")
-    return samples(items, definitions)[:2] if isinstance(items, dict) else ["a"]
+    if isinstance(items, dict):
+        return samples(items, definitions)[:2]
+    return ["a"]
 
 
 def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> dict[str, Any]:
     inner = schema.get("properties")
     members = inner if isinstance(inner, dict) else {}
     made = {
-        name: next(iter(samples(part, definitions)), None) for name, part in members.items() if isinstance(part, dict)
+        name: next(iter(samples(part, definitions)), None)
+        for name, part in members.items()
+        if isinstance(part, dict)
     }
     return {name: value for name, value in made.items() if value is not None}
 
 
 def matching(pattern: str) -> Iterator[str]:
-    """Yield texts that a common expression matches; none for an expression that is not understood here.
+    """Yield texts that a common expression matches; none for an expression that is not understood
+    here.
 
     They are the shortest and a longer one, of the first characters and alternatives that it names.
     """
@@ -136,12 +153,14 @@ class _Reading:
 
     def repeated(self, at: int) -> tuple[int, int]:
         """Return the number of repetitions of a part, and the end of the quantifier."""
-        pattern, extra = self.pattern, self.extra
+        pattern = self.pattern
+        extra = self.extra
         if at < len(pattern) and pattern[at] in "*+?":
             count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]
             at += 1
         elif found := _REPEATS.match(pattern, at):
-            least, most = int(found[1]), found[3] or (found[1] if not found[2] else "")
+            least = int(found[1])
+            most = found[3] or (found[1] if not found[2] else "")
             count = min(least + extra, int(most)) if most else least + extra
             at = found.end()
         else:

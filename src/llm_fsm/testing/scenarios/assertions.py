@@ -1,4 +1,6 @@
-"""Compare a step with its expectations. All misses are reported at once, each at its place in the file."""
+"""Compare a step with its expectations. All misses are reported at once, each at its place in the
+file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
-from llm_fsm.testing.scenarios.models import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
+from llm_fsm.testing.scenarios.models import (
+    CallExpected,
+    EventExpected,
+    Expect,
+    PauseExpected,
+    WordsExpected,
+)
 from llm_fsm.testing.scenarios.problems import quoted
 from llm_fsm.turn.available import Ahead
 
@@ -65,10 +73,14 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
     if expect.none_of is not None:
         found += _held(expect.none_of, seen, f"{pointer}/not")
     if expect.any_of:
-        tried = [misses(choice, seen, f"{pointer}/any_of/{number}") for number, choice in enumerate(expect.any_of)]
+        tried = [
+            misses(choice, seen, f"{pointer}/any_of/{number}")
+            for number, choice in enumerate(expect.any_of)
+        ]
         if all(tried):
             said = "; ".join(
-                f"({number}) {', '.join(miss.message for miss in missed)}" for number, missed in enumerate(tried, 1)
+                f"({number}) {', '.join(miss.message for miss in missed)}"
+                for number, missed in enumerate(tried, 1)
             )
             found.append(Miss(f"{pointer}/any_of", f"none of the alternatives holds: {said}"))
     return found
@@ -77,7 +89,10 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
 def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
     """Return every claim that must not be true but is, with its own negations and alternatives."""
     found = [
-        Miss(claim.pointer, f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is")
+        Miss(
+            claim.pointer,
+            f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is",
+        )
         for claim in claims(expect, seen, pointer)
         if claim.holds
     ]
@@ -96,11 +111,15 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
 
     def claim(name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
         so = same(wanted, found) if holds is None else holds
-        return Claim(f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
+        return Claim(
+            f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}"
+        )
 
     entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
     if "error" in given and expect.error is not None:
-        said = f"it is {quoted(seen.error)}" if seen.error is not None else "there was none"
+        said = "there was none"
+        if seen.error is not None:
+            said = f"it is {quoted(seen.error)}"
         holds = seen.error is not None and expect.error in seen.error
         yield Claim(f"{pointer}/error", holds, f"expected the error {quoted(expect.error)}", said)
     if expect.state is not None:
@@ -123,7 +142,9 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         yield claim("ended", expect.ended, seen.ended)
     if expect.outcome is not None:
         ends = {event.outcome for event in seen.events if isinstance(event, ev.Ended)}
-        yield claim("outcome", expect.outcome, seen.outcome, expect.outcome in {seen.outcome, *ends})
+        yield claim(
+            "outcome", expect.outcome, seen.outcome, expect.outcome in {seen.outcome, *ends}
+        )
     if "paused" in given:
         yield _pause(expect.paused, seen.paused, f"{pointer}/paused")
     if "output" in given:
@@ -132,18 +153,25 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
 
 def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     for key, wanted in expect.context.items():
-        place, name = f"{pointer}/context{step(key)}", f"expected {key} = {quoted(wanted)}"
+        place = f"{pointer}/context{step(key)}"
+        name = f"expected {key} = {quoted(wanted)}"
         if key not in seen.context:
             yield Claim(place, wanted is None, name, "it is not set")
         else:
-            yield Claim(place, same(seen.context[key], wanted), name, f"it is {quoted(seen.context[key])}")
+            yield Claim(
+                place, same(seen.context[key], wanted), name, f"it is {quoted(seen.context[key])}"
+            )
     if expect.context_exact is not None:
         exact = same(dict(seen.context), expect.context_exact)
         wanted = f"expected exactly the context {quoted(expect.context_exact)}"
-        yield Claim(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(dict(seen.context))}")
+        yield Claim(
+            f"{pointer}/context_exact", exact, wanted, f"it is {quoted(dict(seen.context))}"
+        )
     for number, key in enumerate(expect.absent):
         there = has(seen.context, key)
-        found = f"it is {quoted(seen.context.get(key))}" if there else "it is not set"
+        found = "it is not set"
+        if there:
+            found = f"it is {quoted(seen.context.get(key))}"
         yield Claim(f"{pointer}/absent/{number}", not there, f"expected {key} not to be set", found)
     if expect.logic is not None:
         wanted = f"expected {quoted(expect.logic)} to hold"
@@ -162,7 +190,12 @@ def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
             continue
         found = list(getattr(seen.ahead(), name))
         holds = sorted(wanted) == sorted(found) if name == "shown" else wanted == found
-        yield Claim(f"{pointer}/{name}", holds, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
+        yield Claim(
+            f"{pointer}/{name}",
+            holds,
+            f"expected {name} {quoted(wanted)}",
+            f"it is {quoted(found)}",
+        )
 
 
 def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
@@ -173,14 +206,28 @@ def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
         try:
             holds = truthy(compile_rule({"matches": [{"var": "text"}, pattern]})({"text": text}))
         except ConditionError as error:
-            yield Claim(f"{pointer}/matches", False, f"expected the words to match {quoted(pattern)}", str(error))
+            yield Claim(
+                f"{pointer}/matches",
+                False,
+                f"expected the words to match {quoted(pattern)}",
+                str(error),
+            )
         else:
-            yield Claim(f"{pointer}/matches", holds, f"expected the words to match {quoted(pattern)}", found)
+            yield Claim(
+                f"{pointer}/matches", holds, f"expected the words to match {quoted(pattern)}", found
+            )
     if expect.equals is not None:
-        yield Claim(f"{pointer}/equals", expect.equals == text, f"expected the words {quoted(expect.equals)}", found)
+        yield Claim(
+            f"{pointer}/equals",
+            expect.equals == text,
+            f"expected the words {quoted(expect.equals)}",
+            found,
+        )
 
 
-def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str) -> Iterator[Claim]:
+def _tools(
+    wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str
+) -> Iterator[Claim]:
     made = [event for event in events if isinstance(event, ev.ToolReturned | ev.ToolRefused)]
     names = [event.name for event in made]
     if [call.name for call in wanted] != names:
@@ -207,12 +254,19 @@ def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: 
         if call.error is not None:
             state = "it failed" if failed else "it did not fail"
             wanted_state = "to fail" if call.error else "not to fail"
-            yield Claim(f"{place}/error", call.error == failed, f"expected {call.name} {wanted_state}", state)
+            yield Claim(
+                f"{place}/error",
+                call.error == failed,
+                f"expected {call.name} {wanted_state}",
+                state,
+            )
         elif call.arguments is None:
             yield Claim(place, True, f"expected a call of {call.name}", "there is one")
 
 
-def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str) -> Iterator[Claim]:
+def _events(
+    wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str
+) -> Iterator[Claim]:
     """Yield a claim for each event, which must come after the ones before it."""
     start = 0
     for number, expected in enumerate(wanted):
@@ -222,7 +276,12 @@ def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer
         same = [plain(event) for event in events if type(event).__name__ == expected.type]
         types = list(dict.fromkeys(type(event).__name__ for event in events))
         found = f"there is {quoted(same[0])}" if same else f"there are {', '.join(types) or 'none'}"
-        yield Claim(f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found)
+        yield Claim(
+            f"{pointer}/{number}",
+            place is not None,
+            f"expected the event {quoted(shown)}{behind}",
+            found,
+        )
         start = start if place is None else place + 1
 
 
@@ -235,7 +294,9 @@ def _is(expected: EventExpected, event: ev.Event) -> bool:
 def same(found: Any, wanted: Any) -> bool:
     """Return true if two JSON values are equal. True is not 1, and tuples count as lists."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
+        return found.keys() == wanted.keys() and all(
+            same(found[key], wanted[key]) for key in wanted
+        )
     if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
         return len(found) == len(wanted) and all(map(same, found, wanted))
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
@@ -248,7 +309,13 @@ def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) ->
     if paused is None:
         return Claim(pointer, False, "expected it to wait for an answer", "it does not")
     tool = None if paused.call is None else paused.call.get("name")
-    holds = expect.what in (None, paused.what) and expect.kind in (None, paused.kind) and expect.tool in (None, tool)
+    holds = (
+        expect.what in (None, paused.what)
+        and expect.kind in (None, paused.kind)
+        and expect.tool in (None, tool)
+    )
     wanted = expect.model_dump(exclude_none=True) or "an answer"
     found = {"what": paused.what, "kind": paused.kind, **({"tool": tool} if tool else {})}
-    return Claim(pointer, holds, f"expected it to wait for {quoted(wanted)}", f"it waits for {quoted(found)}")
+    return Claim(
+        pointer, holds, f"expected it to wait for {quoted(wanted)}", f"it waits for {quoted(found)}"
+    )

@@ -1,12 +1,13 @@
-"""Recorded replies of the cases of one file: JSON Lines beside it, one reply a line, with a head and an end.
+"""Recorded replies of the cases of one file: JSON Lines beside it, one reply a line, with a head
+and an end.
 
-    {"cassette": 1, "definition": "order", "sha256": "…"}
-    {"case": "pickup", "step": 1, "state": "choose", "said": "…", "prompt": {"system": "…", "user": {…}}, "reply": {…}}
-    {"end": 1}
+    {"cassette": 1, "definition": "order", "sha256": "…"} {"case": "pickup", "step": 1, "state":
+    "choose", "said": "…", "prompt": {"system": "…", "user": {…}}, "reply": {…}} {"end": 1}
 
-`said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the prompt's sections.
-No message, key or header is written. If a reply repeats a secret value of the conversation, the line refers to the
-user's message in the test file (`⟦say 1 10 14⟧`). Otherwise it has other digits and letters in its place.
+`said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the
+prompt's sections. No message, key or header is written. If a reply repeats a secret value of the
+conversation, the line refers to the user's message in the test file (`⟦say 1 10 14⟧`). Otherwise it
+has other digits and letters in its place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read_replies
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
 from llm_fsm.testing.scenarios.loader import ENDING
-from llm_fsm.testing.scenarios.problems import Fault, SuiteError
+from llm_fsm.testing.scenarios.problems import FileFault, SuiteError
 from llm_fsm.testing.scenarios.redaction import disguised
 
 FORMAT = 1
@@ -72,7 +73,11 @@ class Cassette:
     def text(self) -> str:
         """Return the file."""
         head = {"cassette": FORMAT, "definition": self.definition, "sha256": self.sha256}
-        lines = [json.dumps(head), *(entry.to_json() for entry in self.entries), json.dumps({"end": len(self.entries)})]
+        lines = [
+            json.dumps(head),
+            *(entry.to_json() for entry in self.entries),
+            json.dumps({"end": len(self.entries)}),
+        ]
         return "\n".join(lines) + "\n"
 
 
@@ -87,12 +92,16 @@ def digest(text: str) -> str:
 
 
 def prompt_of(request: LLMRequest) -> Prompt:
-    """Return the sums of a prompt's sections, by the role of the message. The key "" is for text between sections."""
+    """Return the sums of a prompt's sections, by the role of the message. The key "" is for text
+    between sections.
+    """
     found: dict[str, dict[str, str]] = {}
     for number, message in enumerate(request.messages):
         name = message.role if message.role not in found else f"{message.role} {number}"
         sections = {part[1]: digest(part[2]) for part in _SECTION.finditer(message.content)}
-        rest = digest(_SECTION.sub("", message.content) + json.dumps(message.to_dict().get("tool_calls")))
+        rest = digest(
+            _SECTION.sub("", message.content) + json.dumps(message.to_dict().get("tool_calls"))
+        )
         found[name] = {**sections, "": rest}
     return found
 
@@ -101,19 +110,25 @@ def read_cassette(path: str, definition: Definition) -> Cassette | None:
     """Read the cassette of this path; None if there is no file.
 
     Raises:
-        SuiteError: The file is no cassette, is cut off, or was recorded with another definition. The error has the
-            line.
+        SuiteError: The file is no cassette, is cut off, or was recorded with another definition.
+            The error has the line.
     """
     try:
         lines = read_replies(path).decode().split("\n")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise _fault(path, 1, "this is no cassette: it is not UTF-8", "record again with --record") from error
+        raise _fault(
+            path, 1, "this is no cassette: it is not UTF-8", "record again with --record"
+        ) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise SuiteError([Fault(message=f"the cassette cannot be read: {reason}", file=path)]) from error
-    documents = [_document(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
+        raise SuiteError(
+            [FileFault(message=f"the cassette cannot be read: {reason}", file=path)]
+        ) from error
+    documents = [
+        _document(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()
+    ]
     again = "record again with --record"
     head = documents[0] if documents else {}
     if head.get("cassette") != FORMAT:
@@ -124,19 +139,25 @@ def read_cassette(path: str, definition: Definition) -> Cassette | None:
     last = documents[-1]
     if last.get("end") != len(documents) - 2:
         raise _fault(path, len(documents), "the recording was cut off: its end is missing", again)
-    entries = tuple(_entry(item, number, path) for number, item in enumerate(documents[1:-1], start=2))
-    return Cassette(definition=definition.name, sha256=str(head.get("sha256")), entries=entries, file=path)
+    entries = tuple(
+        _entry(item, number, path) for number, item in enumerate(documents[1:-1], start=2)
+    )
+    return Cassette(
+        definition=definition.name, sha256=str(head.get("sha256")), entries=entries, file=path
+    )
 
 
 def _fault(path: str, line: int, message: str, hint: str | None = None) -> SuiteError:
-    return SuiteError([Fault(message=message, hint=hint, file=path, line=line, column=1)])
+    return SuiteError([FileFault(message=message, hint=hint, file=path, line=line, column=1)])
 
 
 def _document(line: str, number: int, path: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _fault(path, number, "the recording was cut off or is damaged: this line is not JSON") from error
+        raise _fault(
+            path, number, "the recording was cut off or is damaged: this line is not JSON"
+        ) from error
     if not isinstance(found, dict):
         raise _fault(path, number, "each line of a cassette is one JSON object")
     return found
@@ -146,7 +167,9 @@ def _entry(item: Mapping[str, Any], number: int, path: str) -> CassetteEntry:
     try:
         return convert(item, CassetteEntry)
     except ValidationError as error:
-        raise _fault(path, number, "this line is no recorded reply", "record again with --record") from error
+        raise _fault(
+            path, number, "this line is no recorded reply", "record again with --record"
+        ) from error
 
 
 def write_cassette(path: str, cassette: Cassette) -> None:
@@ -162,17 +185,27 @@ def write_cassette(path: str, cassette: Cassette) -> None:
 
 
 def without(secrets: Collection[str], said: Sequence[str], entry: CassetteEntry) -> CassetteEntry:
-    """Return the entry with references to the user's messages, or with other characters, in place of secrets."""
+    """Return the entry with references to the user's messages, or with other characters, in place
+    of secrets.
+    """
     reply = entry.reply
 
     def clean(text: str) -> str:
         for secret in sorted(secrets, key=len, reverse=True):
-            for written in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
+            for written in {
+                secret,
+                json.dumps(secret)[1:-1],
+                json.dumps(secret, ensure_ascii=False)[1:-1],
+            }:
                 text = text.replace(written, _reference(secret, said))
         return text
 
-    calls = tuple(structs.replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls)
-    return structs.replace(entry, reply=structs.replace(reply, text=clean(reply.text), tool_calls=calls))
+    calls = tuple(
+        structs.replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls
+    )
+    return structs.replace(
+        entry, reply=structs.replace(reply, text=clean(reply.text), tool_calls=calls)
+    )
 
 
 def _reference(secret: str, said: Iterable[str]) -> str:
@@ -189,11 +222,15 @@ def restored(reply: ModelReply, said: Sequence[str]) -> ModelReply:
     def whole(text: str) -> str:
         return _SAID.sub(lambda found: _quoted(said, found), text)
 
-    calls = tuple(structs.replace(call, arguments=whole(call.arguments)) for call in reply.tool_calls)
+    calls = tuple(
+        structs.replace(call, arguments=whole(call.arguments)) for call in reply.tool_calls
+    )
     return structs.replace(reply, text=whole(reply.text), tool_calls=calls)
 
 
 def _quoted(said: Sequence[str], found: re.Match[str]) -> str:
     step, start, end = (int(part) for part in found.groups())
-    text = said[step][start:end] if step < len(said) else ""
+    text = ""
+    if step < len(said):
+        text = said[step][start:end]
     return json.dumps(text, ensure_ascii=False)[1:-1]

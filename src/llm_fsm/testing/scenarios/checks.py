@@ -1,12 +1,13 @@
 """Find impossible things in a file of tests, before anything is played.
 
-There are three kinds: names that the definition does not have, values that no key can have, and cases that play or
-expect nothing. So a typo is reported as a typo.
+There are three kinds: names that the definition does not have, values that no key can have, and
+cases that play or expect nothing. So a typo is reported as a typo.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm._json import step
@@ -14,8 +15,8 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.testing.scenarios.models import Case, CaseStep, Expect, WordsExpected, script
-from llm_fsm.testing.scenarios.problems import CaseFileText, Fault, in_order, meant, quoted
+from llm_fsm.testing.scenarios.models import Case, Expect, Step, WordsExpected, script
+from llm_fsm.testing.scenarios.problems import CaseFileText, FileFault, in_order, meant, quoted
 
 _OWN_KEYS = ("_extra",)
 _NULL_SAYS = frozenset({"paused", "output"})
@@ -32,7 +33,9 @@ class Inconsistency(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """The names of a definition and of those that it calls. `written` None: any context key may be set."""
+    """The names of a definition and of those that it calls. `written` None: any context key may be
+    set.
+    """
 
     definition: Definition
     states: frozenset[str]
@@ -44,22 +47,40 @@ class Vocabulary(NamedTuple):
 
 
 def vocabulary_of(flows: Flows, cases: Iterable[Case]) -> Vocabulary:
-    """Return the names that conversations of these cases can have, on a definition and those that it calls."""
-    definition, every = flows.root.definition, definitions_of(flows)
-    declared = frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
-    outputs = {key for one in every for ref in one.tools.values() for key in ref.output}
-    outputs |= {key for one in every for state in one.states.values() for key in state.output}
+    """Return the names that conversations of these cases can have, on a definition and those that
+    it calls.
+    """
+    definition = flows.root.definition
+    states: set[str] = set()
+    patterns: set[str] = set()
+    tools: set[str] = set()
+    functions: set[str] = set()
+    declared: set[str] = set()
+    written: set[str] = set(_OWN_KEYS)
+    for one in definitions_of(flows):
+        states.update(one.states)
+        patterns.update(one.patterns)
+        tools.update(one.tools)
+        functions.update(function_names(one))
+        declared.update(one.key_schemas)
+        for tool in one.tools.values():
+            written.update(tool.output)
+        for state in one.states.values():
+            written.update(state.output)
     for setup in cases:
-        outputs |= set(setup.context) | {key for item in setup.handlers for key in item.set}
-        outputs |= {key for given in setup.functions.values() for item in given for key in item.set}
-    states = frozenset(state_id for one in every for state_id in one.states)
+        written.update(setup.context)
+        for handler in setup.handlers:
+            written.update(handler.set)
+        for result in chain.from_iterable(setup.functions.values()):
+            written.update(result.set)
     return Vocabulary(
         definition=definition,
-        states=states,
-        patterns=frozenset(name for one in every for name in one.patterns),
-        tools=frozenset(name for one in every for name in one.tools),
-        functions=frozenset(name for one in every for name in function_names(one)),
-        written=declared | outputs | frozenset(_OWN_KEYS) if declared else None,
+        states=frozenset(states),
+        patterns=frozenset(patterns),
+        tools=frozenset(tools),
+        functions=frozenset(functions),
+        # Without a schema of its own, a definition takes keys of any name.
+        written=frozenset(declared | written) if definition.key_schemas else None,
         keys=compile_keys(definition, ()),
     )
 
@@ -74,11 +95,10 @@ def tasks_of(flows: Flows) -> Mapping[str, str | None]:
 
     A state of the definition itself hides one of the same name.
     """
-    found = {
-        name: (one.kind_of(name), state.execute)
-        for one in reversed(definitions_of(flows))
-        for name, state in one.states.items()
-    }
+    found: dict[str, tuple[str, str | None]] = {}
+    for one in reversed(definitions_of(flows)):
+        for name, state in one.states.items():
+            found[name] = (one.kind_of(name), state.execute)
     return {name: execute for name, (kind, execute) in found.items() if kind == "task"}
 
 
@@ -107,7 +127,8 @@ def inconsistencies(
             yield _no_tool(vocabulary, name, f"{pointer}/tools{step(name)}", at_key=True)
     for name in setup.functions:
         if name not in vocabulary.functions:
-            message, hint = f"the definition names no function {name!r}", meant(name, sorted(vocabulary.functions))
+            message = f"the definition names no function {name!r}"
+            hint = meant(name, sorted(vocabulary.functions))
             yield Inconsistency(f"{pointer}/functions{step(name)}", message, hint, at_key=True)
     for number, handler in enumerate(setup.handlers):
         yield from _states(vocabulary, handler.state or (), f"{pointer}/handlers/{number}/state")
@@ -116,19 +137,26 @@ def inconsistencies(
         yield from _given(vocabulary, setup.context, f"{pointer}/context")
 
 
-def _no_tool(vocabulary: Vocabulary, name: str, pointer: str, *, at_key: bool = False) -> Inconsistency:
+def _no_tool(
+    vocabulary: Vocabulary, name: str, pointer: str, *, at_key: bool = False
+) -> Inconsistency:
     hint = meant(name, sorted(vocabulary.tools))
     return Inconsistency(pointer, f"the definition has no tool {name!r}", hint, at_key)
 
 
-def _given(vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str) -> Iterator[Inconsistency]:
+def _given(
+    vocabulary: Vocabulary, values: Mapping[str, Any], pointer: str
+) -> Iterator[Inconsistency]:
     """Yield the values that no conversation can begin with."""
     for key, value in values.items():
         if value is None or key not in vocabulary.definition.key_schemas:
             continue
         reason = vocabulary.keys.fault(key, value)
         if reason is not None:
-            yield Inconsistency(f"{pointer}{step(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
+            yield Inconsistency(
+                f"{pointer}{step(key)}",
+                f"no conversation begins with {key} {quoted(value)}: {reason}",
+            )
 
 
 def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsistency]:
@@ -141,13 +169,19 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
     yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 
-def _replies(vocabulary: Vocabulary, played: CaseStep, pointer: str) -> Iterator[Inconsistency]:
-    """Yield a lone reply that moves to an unknown state. If a second one follows, the test means it."""
+def _replies(vocabulary: Vocabulary, played: Step, pointer: str) -> Iterator[Inconsistency]:
+    """Yield a lone reply that moves to an unknown state. If a second one follows, the test means
+    it.
+    """
     replies = script(played)
-    to = replies[0].to if len(replies) == 1 else None
+    to = None
+    if len(replies) == 1:
+        to = replies[0].to
     if to is not None and to not in vocabulary.patterns:
         place = f"{pointer}/reply/to" if played.reply is not None else f"{pointer}/replies/0/to"
-        yield from _states(vocabulary, [to], place, "the reply moves to {}, which is no state of the definition")
+        yield from _states(
+            vocabulary, [to], place, "the reply moves to {}, which is no state of the definition"
+        )
 
 
 def _states(
@@ -172,7 +206,9 @@ def _expect(
     yield from _states(vocabulary, expect.path or (), f"{pointer}/path")
     yield from _states(vocabulary, expect.open or (), f"{pointer}/open", known=vocabulary.patterns)
     yield from _values(vocabulary, expect.context, f"{pointer}/context", denied=denied)
-    yield from _values(vocabulary, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied)
+    yield from _values(
+        vocabulary, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied
+    )
     for number, key in enumerate(expect.absent):
         yield from _key(vocabulary, key, f"{pointer}/absent/{number}", at_key=False)
     for number, call in enumerate(expect.tools or ()):
@@ -196,11 +232,16 @@ def _values(
             yield Inconsistency(place, f"{key} can never be {quoted(value)}: {reason}")
 
 
-def _key(vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool) -> Iterator[Inconsistency]:
+def _key(
+    vocabulary: Vocabulary, key: str, pointer: str, *, at_key: bool
+) -> Iterator[Inconsistency]:
     written = vocabulary.written
     if written is not None and written.isdisjoint((key, key.partition(".")[0])):
         known = sorted(written - set(_OWN_KEYS))
-        message = f"nothing can set the context key {key!r}: the definition's context_schema has no such key"
+        message = (
+            f"nothing can set the context key {key!r}: the definition's context_schema has"
+            " no such key"
+        )
         yield Inconsistency(pointer, message, meant(key, known), at_key)
 
 
@@ -228,12 +269,20 @@ def _claims(name: str, value: object) -> bool:
         return value.equals is not None or any((*value.contains, *value.matches))
     if name == "any_of" and isinstance(value, list):  # an empty alternative is always met
         return all(map(_says, value))
-    return name in _NULL_SAYS if value is None else bool(value) or name not in _EMPTY_SAYS_NOT
+    if value is None:
+        return name in _NULL_SAYS
+    return bool(value) or name not in _EMPTY_SAYS_NOT
 
 
-def warnings(text: CaseFileText, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]:
-    """Return a warning for each case that expects nothing, with its pointer, and one for all rows of a table."""
+def warnings(text: CaseFileText, cases: Iterable[tuple[str, Case]]) -> tuple[FileFault, ...]:
+    """Return a warning for each case that expects nothing, with its pointer, and one for all rows
+    of a table.
+    """
     said = "this case expects nothing, so it passes wherever the conversation goes"
     hint = 'give a step an "expect"'
-    found = (text.fault(said, pointer, hint=hint, level="warning") for pointer, case in cases if expects_nothing(case))
+    found = (
+        text.fault(said, pointer, hint=hint, level="warning")
+        for pointer, case in cases
+        if expects_nothing(case)
+    )
     return tuple(in_order(found))

@@ -34,7 +34,9 @@ class FixtureError(Exception):
 
 
 class Stage:
-    """The host of the case that is played. `now`: the time; `misses`: calls that the case does not know."""
+    """The host of the case that is played. `now`: the time; `misses`: calls that the case does not
+    know.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -63,17 +65,26 @@ class Stage:
     # -- tools
 
     def bound(
-        self, definitions: Sequence[Definition], own: ToolRegistry, played: Mapping[str, ToolFixture]
+        self,
+        definitions: Sequence[Definition],
+        own: ToolRegistry,
+        played: Mapping[str, ToolFixture],
     ) -> ToolRegistry:
-        """Return the tools of these definitions: the host's `own` if no case of the file simulates them."""
+        """Return the tools of these definitions: the host's `own` if no case of the file simulates
+        them.
+        """
         registry = ToolRegistry()
         for definition in definitions:
             for name, ref in definition.tools.items():
                 bound = ref.registered or name
                 if bound in registry:
                     continue
-                found = own.get(bound) if name not in played else None
-                registry.add(played_tool(self, name, bound, played.get(name)) if found is None else found)
+                found = None
+                if name not in played:
+                    found = own.get(bound)
+                registry.add(
+                    played_tool(self, name, bound, played.get(name)) if found is None else found
+                )
         return registry
 
     async def call(self, name: str, **arguments: Any) -> Any:
@@ -88,9 +99,13 @@ class Stage:
         fault = self.unfit(name, arguments)
         if fault is not None:
             raise CallFault(fault, refused=True)
-        fitting = [number for number, result in enumerate(fixture.calls) if _fits(result, arguments)]
+        fitting = [
+            number for number, result in enumerate(fixture.calls) if _fits(result, arguments)
+        ]
         if not fitting:
-            raise self._missed(f"no result of the tool {name!r} is for the arguments {quoted(arguments)}")
+            raise self._missed(
+                f"no result of the tool {name!r} is for the arguments {quoted(arguments)}"
+            )
         same = fixture.calls[fitting[0]].when
         place = fitting[min(self._next((name, quoted(same))), len(fitting) - 1)]
         result = fixture.calls[place]
@@ -99,7 +114,9 @@ class Stage:
         return result.result
 
     def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return the reason why the tool of this case does not take these arguments; None if it does."""
+        """Return the reason why the tool of this case does not take these arguments; None if it
+        does.
+        """
         fixture = self._tools.get(name)
         if fixture is None or fixture.parameters is None:
             return None
@@ -118,7 +135,9 @@ class Stage:
             ctx.set_context(**said.set)
         if said.error is not None:
             raise FixtureError(said.error)
-        return said.output if said.ask is None else ctx.ask(said.ask)
+        if said.ask is None:
+            return said.output
+        return ctx.ask(said.ask)
 
     async def check(self, name: str, **_: Any) -> tuple[bool, str]:
         """Return the verdict of a check, and its reason."""
@@ -176,8 +195,12 @@ def _meant(fixture: HandlerFixture, occasion: Occasion) -> bool:
 
 
 def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture | None) -> Tool:
-    """Return a simulation of the tool `name` of a definition, under the name by which it is bound."""
-    schema = {"type": "object", "additionalProperties": True} if fixture is None else fixture.parameters
+    """Return a simulation of the tool `name` of a definition, under the name by which it is
+    bound.
+    """
+    schema = (
+        {"type": "object", "additionalProperties": True} if fixture is None else fixture.parameters
+    )
     parameters = any_parameters(schema or {"type": "object", "additionalProperties": True})
     spec = ToolSpec(
         name=registered,

@@ -1,4 +1,6 @@
-"""Load a `*.test.json` file: to cases that can be played, or to everything that is wrong with it, with lines."""
+"""Load a `*.test.json` file: to cases that can be played, or to everything that is wrong with it,
+with lines.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.scenarios.checks import inconsistencies, plays_nothing, vocabulary_of
 from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
 from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
-from llm_fsm.testing.scenarios.problems import CaseFileText, Fault, SuiteError, in_order, meant, quoted
+from llm_fsm.testing.scenarios.problems import (
+    CaseFileText,
+    FileFault,
+    SuiteError,
+    in_order,
+    meant,
+    quoted,
+)
 
 ENDING = ".test.json"
 """End of the names of files of tests."""
@@ -43,7 +52,9 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """One case to be played. `pointer`: its place; `setup`: its settings before the first message."""
+    """One case to be played. `pointer`: its place; `setup`: its settings before the first
+    message.
+    """
 
     name: str
     case: Case
@@ -53,7 +64,9 @@ class Play:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedCases:
-    """A loaded file of tests. `shared`: settings for all its cases; `definition_file`: None for an inline one."""
+    """A loaded file of tests. `shared`: settings for all its cases; `definition_file`: None for an
+    inline one.
+    """
 
     text: CaseFileText
     shared: Case
@@ -86,7 +99,7 @@ def read_suite(path: FilePath) -> LoadedCases:
         text = read(name)
     except DefinitionError as error:
         [found] = error.findings
-        raise SuiteError([Fault(message=found.message, hint=found.hint, file=name)]) from error
+        raise SuiteError([FileFault(message=found.message, hint=found.hint, file=name)]) from error
     return suite_of(text, file=name)
 
 
@@ -101,7 +114,10 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> LoadedCases:
     whole = CaseFileText(file=file, text=text)
     document = _document(whole)
     if "states" in document and "definition" not in document:
-        said = "this is a definition, not a file of tests, which names its definition and ends in .test.json"
+        said = (
+            "this is a definition, not a file of tests, which names its definition and ends in"
+            " .test.json"
+        )
         hint = "to make tests of it: llm-fsm test --generate"
         raise SuiteError([whole.fault(said, hint=hint)])
     reader = _CaseReader(whole, document)
@@ -135,20 +151,28 @@ def _document(text: CaseFileText) -> dict[str, Any]:
     try:
         found = text.places
     except source.SourceError as error:
-        place = Fault(message=error.message, hint=error.hint, file=text.file, line=error.line, column=error.column)
+        place = FileFault(
+            message=error.message,
+            hint=error.hint,
+            file=text.file,
+            line=error.line,
+            column=error.column,
+        )
         raise SuiteError([place]) from error
     if found.duplicates:
         raise SuiteError([_twice(duplicate, text.file) for duplicate in found.duplicates])
     if not isinstance(found.value, dict):
-        raise SuiteError([text.fault(f"a file of tests is one JSON object, not {describe(found.value)}")])
+        raise SuiteError(
+            [text.fault(f"a file of tests is one JSON object, not {describe(found.value)}")]
+        )
     return found.value
 
 
-def _twice(found: source.Duplicate, file: str) -> Fault:
+def _twice(found: source.Duplicate, file: str) -> FileFault:
     """Make the fault of a key that one object has twice."""
     said = f"the key {quoted(found.key)} is repeated here, first in line {found.first.line}"
     line, column = found.position
-    return Fault(message=said, hint="keep one of them", file=file, line=line, column=column)
+    return FileFault(message=said, hint="keep one of them", file=file, line=line, column=column)
 
 
 class _CaseReader:
@@ -157,15 +181,19 @@ class _CaseReader:
     def __init__(self, text: CaseFileText, document: dict[str, Any]) -> None:
         self.text = text
         self.document = document
-        self.faults: list[Fault] = []
+        self.faults: list[FileFault] = []
 
-    def fault(self, message: str, pointer: str, *, hint: str | None = None, at_key: bool = False) -> None:
+    def fault(
+        self, message: str, pointer: str, *, hint: str | None = None, at_key: bool = False
+    ) -> None:
         self.faults.append(self.text.fault(message, pointer, hint=hint, at_key=at_key))
 
     # -- the form
 
     def suite(self) -> tuple[Suite | None, Case | None]:
-        """Return the file without its cases, which may be tables, and its settings for all of them."""
+        """Return the file without its cases, which may be tables, and its settings for all of
+        them.
+        """
         outer = dict(self.document)
         if isinstance(outer.get("cases"), list):
             outer["cases"] = []
@@ -178,7 +206,10 @@ class _CaseReader:
     def plays(self, shared: Case, *, with_users: bool) -> Sequence[Play]:
         """Return every case of the file, and each row of a table as a case."""
         raw = self.document.get("cases")
-        listed = [(f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])]
+        listed = [
+            (f"/cases/{number}", case)
+            for number, case in enumerate(raw if isinstance(raw, list) else [])
+        ]
         if shared.model_fields_set & {"steps", "start", "expect", "table"}:
             if listed:
                 self.fault("a file has steps of its own or cases, not both", "/cases", at_key=True)
@@ -186,9 +217,18 @@ class _CaseReader:
             listed = [("", own)]
         plays: list[Play] = []
         for number, (pointer, case) in enumerate(listed, start=1):
-            plays += self.rows(shared, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file)))
+            plays += self.rows(
+                shared,
+                case,
+                pointer,
+                f"case {number}" if pointer else stem_of(stem_of(self.text.file)),
+            )
         if not plays and not with_users and not self.faults:
-            self.fault("there is no case in this file", "", hint='write "steps": [{"say": "…", "expect": "…"}]')
+            self.fault(
+                "there is no case in this file",
+                "",
+                hint='write "steps": [{"say": "…", "expect": "…"}]',
+            )
         self.same_names(plays)
         return plays
 
@@ -196,11 +236,14 @@ class _CaseReader:
         """Note cases with nothing to play."""
         for play in plays:
             if plays_nothing(play.case):
-                said, hint = "this case plays nothing", 'write "steps": [{"say": "…", "expect": "…"}]'
+                said = "this case plays nothing"
+                hint = 'write "steps": [{"say": "…", "expect": "…"}]'
                 self.fault(said, f"{play.pointer}/steps", hint=hint)
 
     def rows(self, shared: Case, case: Any, pointer: str, default: str) -> Iterator[Play]:
-        rows = case.get("table") if isinstance(case, dict) else None
+        rows = None
+        if isinstance(case, dict):
+            rows = case.get("table")
         if rows == []:
             self.fault("the table has no rows", f"{pointer}/table")
             return
@@ -218,7 +261,9 @@ class _CaseReader:
         made = [self.valid(Case, expanded(template, row), pointer) for row in rows]
         cases = [one for one in made if one is not None]
         names = named_apart([one.name or default for one in cases])
-        yield from (self.play(shared, one, pointer, name) for one, name in zip(cases, names, strict=True))
+        yield from (
+            self.play(shared, one, pointer, name) for one, name in zip(cases, names, strict=True)
+        )
 
     def play(self, shared: Case, case: Case, pointer: str, name: str) -> Play:
         return Play(name=name, case=case, pointer=pointer, setup=merged(shared, case))
@@ -229,7 +274,9 @@ class _CaseReader:
             if play.name in seen:
                 first = self.text.position(seen[play.name]).line
                 self.fault(
-                    f"a case {play.name!r} stands in line {first} already", f"{play.pointer}/name", hint="rename one"
+                    f"a case {play.name!r} stands in line {first} already",
+                    f"{play.pointer}/name",
+                    hint="rename one",
                 )
             seen[play.name] = play.pointer
 
@@ -245,17 +292,24 @@ class _CaseReader:
     def note(self, detail: ErrorDetails, pointer: str) -> None:
         place = pointer + "".join(map(step, detail["loc"]))
         context = detail.get("ctx", {})
-        kind, name = detail["type"], _named(detail["loc"], "a case" if pointer else "the file")
+        kind = detail["type"]
+        name = _named(detail["loc"], "a case" if pointer else "the file")
         if kind == "unknown_key":
             key = context["key"]
             self.fault(
                 f'unknown key "{key[:60]}"',
                 f"{place}/{context['pointer']}",
-                hint=meant(key, [*context["known"], *(() if place else sorted(Suite.known_keys()))]),
+                hint=meant(
+                    key, [*context["known"], *(() if place else sorted(Suite.known_keys()))]
+                ),
                 at_key=True,
             )
         elif kind == "choice":
-            self.fault(f'there is no event "{context["value"]}"', place, hint=meant(context["value"], context["known"]))
+            self.fault(
+                f'there is no event "{context["value"]}"',
+                place,
+                hint=meant(context["value"], context["known"]),
+            )
         elif kind == "missing":
             self.fault(f'the key "{name}" is missing', place.rpartition("/")[0])
         elif kind == "literal_error" and context["expected"] == "True":
@@ -263,11 +317,16 @@ class _CaseReader:
         elif kind == "too_short":
             self.fault(f"{name}: there must be at least one", place)
         elif kind == "literal_error":
-            self.fault(f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}", place)
+            self.fault(
+                f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}",
+                place,
+            )
         elif kind == "value":
             self.fault(str(context["reason"]), place)
         elif kind in _EXPECTED:
-            self.fault(f"{name}: expected {_EXPECTED[kind]}, found {describe(detail['input'])}", place)
+            self.fault(
+                f"{name}: expected {_EXPECTED[kind]}, found {describe(detail['input'])}", place
+            )
         else:
             self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
 
@@ -309,11 +368,21 @@ class _CaseReader:
                 continue
             if found.line is not None and isinstance(given, str):
                 self.faults.append(
-                    Fault(message=found.message, hint=found.hint, file=found.file, line=found.line, column=found.column)
+                    FileFault(
+                        message=found.message,
+                        hint=found.hint,
+                        file=found.file,
+                        line=found.line,
+                        column=found.column,
+                    )
                 )
             else:
-                inner = f"/definition{found.pointer}" if isinstance(given, dict) else "/definition"
-                self.fault(f"the definition cannot be used: {found.message}", inner, hint=found.hint)
+                inner = "/definition"
+                if isinstance(given, dict):
+                    inner = f"/definition{found.pointer}"
+                self.fault(
+                    f"the definition cannot be used: {found.message}", inner, hint=found.hint
+                )
 
     def from_file(self, given: str) -> tuple[Definition | None, str | None]:
         path = beside(self.text.file, given)
@@ -321,7 +390,9 @@ class _CaseReader:
             shipped = definition_paths()
             if given not in shipped:
                 self.fault(
-                    f"there is no definition {given!r} beside this file", "/definition", hint=_near(path, shipped)
+                    f"there is no definition {given!r} beside this file",
+                    "/definition",
+                    hint=_near(path, shipped),
                 )
                 return None, None
             path = os.fspath(shipped[given])
@@ -332,19 +403,26 @@ def _named(loc: tuple[int | str, ...], whole: str) -> str:
     """Name a place in a message."""
     if not loc:
         return whole
-    return f"item {loc[-1] + 1} of {_named(loc[:-1], whole)}" if isinstance(loc[-1], int) else loc[-1]
+    if isinstance(loc[-1], int):
+        return f"item {loc[-1] + 1} of {_named(loc[:-1], whole)}"
+    return loc[-1]
 
 
 def _first(outer: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
     """Return the outer object with the values of its first row."""
-    return expanded(outer, rows[0]) if rows and isinstance(rows[0], dict) else outer
+    if not rows or not isinstance(rows[0], dict):
+        return outer
+    inner: dict[str, Any] = expanded(outer, rows[0])
+    return inner
 
 
 def _near(path: str, shipped: Mapping[str, Any]) -> str:
     folder = os.path.dirname(path) or "."
     try:
         beside_it = [
-            name for name in sorted(os.listdir(folder)) if name.endswith(".json") and not name.endswith(ENDING)
+            name
+            for name in sorted(os.listdir(folder))
+            if name.endswith(".json") and not name.endswith(ENDING)
         ]
     except OSError:
         beside_it = []

@@ -1,9 +1,10 @@
 """The models of a `*.test.json` file: what an author may write, key by key.
 
-The loader validates with these models, and the published JSON Schema is generated from them. A model replaces a short
-form by the long one before it validates: `"expect": "done"` becomes `"expect": {"state": "done"}`. `Suite` is the file,
-`Case` a conversation, and `Step` one message or answer in it. `Reply` is the model's reply, and `Expect` its expected
-result. The keys of a `Case` may stand in a file, too: they are for all its cases.
+The loader validates with these models, and the published JSON Schema is generated from them. A
+model replaces a short form by the long one before it validates: `"expect": "done"` becomes
+`"expect": {"state": "done"}`. `Suite` is the file, `Case` a conversation, and `Step` one message or
+answer in it. `Reply` is the model's reply, and `Expect` its expected result. The keys of a `Case`
+may stand in a file, too: they are for all its cases.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from llm_fsm._json import escape
@@ -28,7 +37,9 @@ BEGINNING = 1893456000.0
 
 def _listed(value: object) -> object:
     """Read a single item as a list of one."""
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _rule(value: object) -> object:
@@ -104,7 +115,9 @@ class ToolResultFixture(Written):
 
 
 class ToolFixture(Written):
-    """A simulated tool: {"result": …}, {"error": …}, a list of these for successive calls, or an object."""
+    """A simulated tool: {"result": …}, {"error": …}, a list of these for successive calls, or an
+    object.
+    """
 
     calls: Annotated[list[ToolResultFixture], Field(min_length=1)]
     """The results of successive calls; the last one repeats."""
@@ -119,7 +132,9 @@ class ToolFixture(Written):
         """Read the short forms: one result, or a list of results."""
         if isinstance(value, dict) and value.keys() <= {"result", "error", "when"}:
             return {"calls": [value]}
-        return {"calls": value} if isinstance(value, list) else value
+        if isinstance(value, list):
+            return {"calls": value}
+        return value
 
 
 class FunctionResultFixture(Written):
@@ -142,7 +157,9 @@ class FunctionResultFixture(Written):
 FunctionFixture = Annotated[
     list[FunctionResultFixture],
     Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=FunctionResultFixture | list[FunctionResultFixture]),
+    BeforeValidator(
+        _listed, json_schema_input_type=FunctionResultFixture | list[FunctionResultFixture]
+    ),
 ]
 
 
@@ -182,8 +199,9 @@ class CallScripted(Written):
     """Its arguments: an object, or a text that is sent unchanged."""
 
 
-class CaseReply(Written):
-    """One reply of the model. A text is sent unchanged, an object without any of these keys as its JSON.
+class Reply(Written):
+    """One reply of the model. A text is sent unchanged, an object without any of these keys as its
+    JSON.
 
     A key that is one of these but for a typo is an error; with `raw` it can be sent.
     """
@@ -214,17 +232,25 @@ class CaseReply(Written):
             return value
         if "calls" in value and "tool_calls" not in value:
             value = {"tool_calls" if key == "calls" else key: item for key, item in value.items()}
-        if cls._is_whole(value) or not (value.keys() & cls.known_keys() or any(map(cls._misspelt, value))):
+        if cls._is_whole(value) or not (
+            value.keys() & cls.known_keys() or any(map(cls._misspelt, value))
+        ):
             return {"raw": value}
         return value
 
     @staticmethod
     def _is_whole(value: Mapping[str, Any]) -> bool:
-        """Return true for a reply as models write it, or a message in OpenAI's form, which is sent unchanged."""
+        """Return true for a reply as models write it, or a message in OpenAI's form, which is sent
+        unchanged.
+        """
         calls = value.get("tool_calls")
         listed = calls if isinstance(calls, list) else []
         of_openai = any(isinstance(call, dict) and "function" in call for call in listed)
-        return "transition" in value or of_openai or (calls is not None and not value.keys().isdisjoint(_OPENAI))
+        return (
+            "transition" in value
+            or of_openai
+            or (calls is not None and not value.keys().isdisjoint(_OPENAI))
+        )
 
     @classmethod
     def _misspelt(cls, key: str) -> bool:
@@ -232,7 +258,7 @@ class CaseReply(Written):
         return nearest(key, cls.known_keys()) is not None
 
 
-_EVENT_FIELDS = frozenset({"type", *(item for kind in EVENTS.values() for item in kind.__struct_fields__)})
+_EVENT_FIELDS = frozenset({"type"}).union(*(kind.__struct_fields__ for kind in EVENTS.values()))
 
 
 def _patterns(found: list[str]) -> list[str]:
@@ -303,13 +329,17 @@ class EventExpected(Written):
         kind = EVENTS.get(self.type)
         if kind is None:
             raise PydanticCustomError(
-                "choice", "unknown", {"value": self.type, "known": sorted(EVENTS), "pointer": "type"}
+                "choice",
+                "unknown",
+                {"value": self.type, "known": sorted(EVENTS), "pointer": "type"},
             )
         known = set(kind.__struct_fields__)
         for key in self.values:
             if key not in known:
                 raise PydanticCustomError(
-                    "unknown_key", "unknown key", {"key": key, "known": sorted(known), "pointer": key}
+                    "unknown_key",
+                    "unknown key",
+                    {"key": key, "known": sorted(known), "pointer": key},
                 )
         return self
 
@@ -321,7 +351,9 @@ class EventExpected(Written):
 
 def _paused(value: object) -> object:
     """Read true and false as waiting for anything and for nothing."""
-    return {} if value is True else None if value is False else value
+    if value is True:
+        return {}
+    return None if value is False else value
 
 
 class Expect(Written):
@@ -354,15 +386,20 @@ class Expect(Written):
     tools: list[CallExpected] | None = None
     """The tool calls of this step, all of them in order; [] when there must be none."""
     events: list[EventExpected] = Field(default_factory=list)
-    """Events that must have happened, in this order among others: a type, or an object with `type` and fields."""
+    """Events that must have happened, in this order among others: a type, or an object with `type`
+    and fields.
+    """
     calls: int | None = None
     """Number of model calls."""
     ended: bool | None = None
     """True if the conversation has ended."""
     outcome: str | None = None
-    """The outcome: passed, paused, exhausted, limited, failed, closed, or that of its end, such as final."""
+    """The outcome: passed, paused, exhausted, limited, failed, closed, or that of its end, such as
+    final.
+    """
     paused: Annotated[
-        PauseExpected | None, BeforeValidator(_paused, json_schema_input_type=bool | str | PauseExpected | None)
+        PauseExpected | None,
+        BeforeValidator(_paused, json_schema_input_type=bool | str | PauseExpected | None),
     ] = None
     """The pause: true, false, its name, or an object."""
     output: JsonValue = None
@@ -388,7 +425,9 @@ def _moment(value: object) -> object:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-Moment = Annotated[float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_schema_input_type=str | float)]
+Moment = Annotated[
+    float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_schema_input_type=str | float)
+]
 
 
 def _whole(value: object) -> object:
@@ -400,9 +439,9 @@ def _whole(value: object) -> object:
 class Start(Written):
     """The beginning of the conversation: the greeting, or a run until it first waits."""
 
-    reply: CaseReply | None = None
+    reply: Reply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[CaseReply] = Field(default_factory=list)
+    replies: list[Reply] = Field(default_factory=list)
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -411,12 +450,12 @@ class Start(Written):
 _HAPPENS = frozenset({"say", "answer", "wait", "end"})
 
 
-class CaseStep(Written):
+class Step(Written):
     """One event from outside: exactly one of `say`, `answer`, `wait` and `end`."""
 
-    reply: CaseReply | None = None
+    reply: Reply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[CaseReply] = Field(default_factory=list)
+    replies: list[Reply] = Field(default_factory=list)
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -435,16 +474,20 @@ class CaseStep(Written):
     def kind(self) -> Literal["say", "answer", "wait", "end"]:
         """Return the kind of event."""
         given = self.model_fields_set
-        return "say" if "say" in given else "wait" if "wait" in given else "end" if "end" in given else "answer"
+        if "say" in given:
+            return "say"
+        if "wait" in given:
+            return "wait"
+        return "end" if "end" in given else "answer"
 
     @model_validator(mode="after")
-    def _one(self) -> CaseStep:
+    def _one(self) -> Step:
         if len(_HAPPENS & self.model_fields_set) != 1:
             raise wrong("a step has one of say, answer, wait and end")
         return self
 
 
-def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
+def script(step: Start | Step) -> tuple[Reply, ...]:
     """List all replies of a step, or of the start."""
     return (*(() if step.reply is None else (step.reply,)), *step.replies)
 
@@ -459,7 +502,9 @@ class Case(Written):
     greet: bool | None = None
     """True to begin with a greeting; by default if there is a `start`."""
     time: Moment | None = None
-    """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by `wait`."""
+    """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by
+    `wait`.
+    """
     input: JsonValue = None
     """For a machine without a user: the input of the first task."""
     background: JsonObject = Field(default_factory=dict)
@@ -478,7 +523,7 @@ class Case(Written):
     """The purpose of the case."""
     start: Start | None = None
     """The greeting, or the run until it first waits."""
-    steps: list[CaseStep] = Field(default_factory=list)
+    steps: list[Step] = Field(default_factory=list)
     """The events from outside, in order."""
     expect: Expect | None = None
     """Expectations at the end; `tools`, `events` and `calls` count over the whole conversation."""
@@ -498,7 +543,9 @@ class User(Written):
     goal: str
     """The goal of the user."""
     success: Rule = None
-    """A JsonLogic rule over the context, the system names and `ended` that is truthy when the goal is reached."""
+    """A JsonLogic rule over the context, the system names and `ended` that is truthy when the goal
+    is reached.
+    """
     judge: str | None = None
     """A criterion that a model must find fulfilled, instead of `success` or besides."""
     max_turns: Annotated[int, Field(ge=1, le=200)] = 12
@@ -515,8 +562,12 @@ class Suite(Written):
     A file with `steps` of its own is one case.
     """
 
-    definition: Annotated[JsonValue, BeforeValidator(_whole, json_schema_input_type=str | JsonObject)]
-    """The definition: a path relative to this file, the name of a shipped one, or the definition itself."""
+    definition: Annotated[
+        JsonValue, BeforeValidator(_whole, json_schema_input_type=str | JsonObject)
+    ]
+    """The definition: a path relative to this file, the name of a shipped one, or the definition
+    itself.
+    """
     cases: list[Case] = Field(default_factory=list)
     """The conversations."""
     users: list[User] = Field(default_factory=list)
@@ -536,7 +587,8 @@ def merged(shared: Case, case: Case) -> Mapping[str, Any]:
     """Merge the settings of a case over those of its file: objects are merged, lists joined."""
     found: dict[str, Any] = {}
     for name in _SETTINGS:
-        own, given = getattr(case, name), getattr(shared, name)
+        own = getattr(case, name)
+        given = getattr(shared, name)
         if isinstance(given, dict) and isinstance(own, dict):
             found[name] = {**given, **own}
         elif isinstance(given, list) and isinstance(own, list):

@@ -8,17 +8,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from llm_fsm._json import step
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-_TEXTS = frozenset({"say", "name", "description", "message", "text", "contains", "matches", "equals"})
+_TEXTS = frozenset(
+    {"say", "name", "description", "message", "text", "contains", "matches", "equals"}
+)
 Row = Mapping[str, Any]
 
 
 def expanded(value: Any, row: Row, key: str = "") -> Any:
-    """Return the value with the row's values in its texts and keys. Columns that the row lacks stay as they are.
+    """Return the value with the row's values in its texts and keys. Columns that the row lacks stay
+    as they are.
 
     `key`: the key of the value; some keys hold texts only.
     """
@@ -26,16 +30,22 @@ def expanded(value: Any, row: Row, key: str = "") -> Any:
         whole = _COLUMN.fullmatch(value)
         if whole is not None and whole[1] in row and key not in _TEXTS:
             return row[whole[1]]
-        return _COLUMN.sub(lambda found: _text(row[found[1]]) if found[1] in row else found[0], value)
+        return _COLUMN.sub(
+            lambda found: _text(row[found[1]]) if found[1] in row else found[0], value
+        )
     if isinstance(value, list):
         return [expanded(item, row, key) for item in value]
     if isinstance(value, dict):
-        return {expanded(name, row, "name"): expanded(item, row, name) for name, item in value.items()}
+        return {
+            expanded(name, row, "name"): expanded(item, row, name) for name, item in value.items()
+        }
     return value
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
@@ -52,7 +62,7 @@ def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
 
 def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """Yield the faults between a case and its rows: the pointer inside the case, and a sentence."""
-    known = {name for row in rows for name in row}
+    known = set(chain.from_iterable(rows))
     template = {key: item for key, item in case.items() if key != "table"}
     named = list(columns(template))
     for name, pointer in named:

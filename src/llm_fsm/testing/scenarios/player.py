@@ -1,4 +1,6 @@
-"""Play cases: real conversations on a real machine in memory, with the clock and the host of each case."""
+"""Play cases: real conversations on a real machine in memory, with the clock and the host of each
+case.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
@@ -33,8 +36,8 @@ class CaseHost:
 class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
-    `choose` gives the model that answers in a case; without it, the file's replies answer. `timeout`: seconds for a
-    turn, for live models.
+    `choose` gives the model that answers in a case; without it, the file's replies answer.
+    `timeout`: seconds for a turn, for live models.
     """
 
     def __init__(
@@ -57,24 +60,32 @@ class Player:
         """The machine of all cases."""
         loaded = self.loaded
         setups = [merged(loaded.shared, Case()), *(play.setup for play in loaded.plays)]
-        played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
+        played: dict[str, Any] = {}
+        for setup in setups:
+            played.update(setup["tools"])
         definition = without_servers(loaded.definition)
         every = [definition, *definitions_of(loaded.flows)[1:]]
+        handlers = chain.from_iterable(setup["handlers"] for setup in setups)
         machine = AsyncMachine(
             definition,
             model=ScriptedLLM([]),
             store=MemoryStore(),
             tools=self.stage.bound(every, self._host.tools, played),
             file=loaded.file if loaded.definition_file is None else loaded.definition_file,
-            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"]),
+            handlers=self.stage.handlers(item.at for item in handlers),
             clock=self._time,
             timeout=self._timeout,
         )
-        functions = {name for setup in setups for name in setup["functions"]}
-        for name, checks in {name: checks for one in every for name, checks in function_names(one).items()}.items():
-            played_here = self.stage.check if checks else self.stage.execute
-            own = self._host.functions.get(name)
-            machine.function(partial(played_here, name) if name in functions or own is None else own, name=name)
+        simulated = set(chain.from_iterable(setup["functions"] for setup in setups))
+        named: dict[str, bool] = {}
+        for one in every:
+            named.update(function_names(one))
+        for name, is_check in named.items():
+            function = self._host.functions.get(name)
+            if function is None or name in simulated:
+                played_here = self.stage.check if is_check else self.stage.execute
+                function = partial(played_here, name)
+            machine.function(function, name=name)
         return machine
 
     def _time(self) -> float:
@@ -109,12 +120,18 @@ class Player:
         )
 
     def _placed(self, run: CaseRunner) -> list[CaseFailure]:
-        """Return the misses of a case with their lines, step by step in file order, with masked secrets."""
+        """Return the misses of a case with their lines, step by step in file order, with masked
+        secrets.
+        """
         found: list[CaseFailure] = []
         for step, miss in run.missed:
             message = masked(miss.message, run.secrets)
             line, column = self.loaded.text.position(miss.pointer)
-            found.append(CaseFailure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
+            found.append(
+                CaseFailure(
+                    step=step, message=message, pointer=miss.pointer, line=line, column=column
+                )
+            )
         steps = {failure.step: number for number, failure in enumerate(found)}
         return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
 

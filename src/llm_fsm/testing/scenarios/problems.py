@@ -1,4 +1,6 @@
-"""Faults of a file of conversation tests: one frozen value per fault, with its place in the file."""
+"""Faults of a file of conversation tests: one frozen value per fault, with its place in the
+file.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _QUOTED = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class FileFault:
     """One fault, or with `level` a warning.
 
     `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of the value.
@@ -35,13 +37,15 @@ class Fault:
         place = self.file or "<tests>"
         if self.line is not None:
             place += f":{self.line}:{self.column}"
-        return f"{place}: {self.level}: {self.message}" + ("" if self.hint is None else f"; {self.hint}")
+        return f"{place}: {self.level}: {self.message}" + (
+            "" if self.hint is None else f"; {self.hint}"
+        )
 
 
 class SuiteError(Exception):
     """A file of tests cannot be used; `faults` says everything that is wrong, in file order."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[FileFault]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
@@ -59,7 +63,9 @@ class CaseFileText:
         return scan(self.text)
 
     def position(self, pointer: str, *, at_key: bool = False) -> Position:
-        """Return the position of a value, or of its key. For a missing value, it is that of its nearest ancestor."""
+        """Return the position of a value, or of its key. For a missing value, it is that of its
+        nearest ancestor.
+        """
         return self.places.position(pointer, at_key=at_key)
 
     def fault(
@@ -70,11 +76,11 @@ class CaseFileText:
         hint: str | None = None,
         at_key: bool = False,
         level: Literal["error", "warning"] = "error",
-    ) -> Fault:
+    ) -> FileFault:
         """Return a fault of this file, or a warning."""
         line, column = self.position(pointer, at_key=at_key)
         place = {"file": self.file, "pointer": pointer}
-        return Fault(message=message, hint=hint, line=line, column=column, level=level, **place)
+        return FileFault(message=message, hint=hint, line=line, column=column, level=level, **place)
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -87,7 +93,7 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f"there are {shown}" if names else "there are none"
 
 
-def in_order(faults: Iterable[Fault]) -> list[Fault]:
+def in_order(faults: Iterable[FileFault]) -> list[FileFault]:
     """Return faults in file order, each once."""
     return sorted(dict.fromkeys(faults), key=lambda fault: (fault.line or 0, fault.column or 0))
 
@@ -100,4 +106,6 @@ def plural(number: int, one: str) -> str:
 def quoted(value: Any) -> str:
     """Return a value for a message, as short JSON."""
     text = _JSON.encode(value)
-    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+    if len(text) <= _QUOTED:
+        return text
+    return text[: _QUOTED - 1] + "…"

@@ -12,9 +12,16 @@ from msgspec import structs
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, form_of
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm
-from llm_fsm.testing.scenarios.cassette import Cassette, CassetteEntry, digest, prompt_of, restored, without
+from llm_fsm.testing.scenarios.cassette import (
+    Cassette,
+    CassetteEntry,
+    digest,
+    prompt_of,
+    restored,
+    without,
+)
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import CaseReply
+from llm_fsm.testing.scenarios.models import Reply
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -22,19 +29,27 @@ _SHORTEST_KEY = 8
 
 
 def said_in(play: Play) -> list[str]:
-    """Return the user's message of each step; empty for the start, at 0, and for steps of other kinds."""
+    """Return the user's message of each step; empty for the start, at 0, and for steps of other
+    kinds.
+    """
     return ["", *(step.say or "" for step in play.case.steps)]
 
 
 def keys_of(environ: Mapping[str, str]) -> set[str]:
     """Return the values of environment variables that are keys."""
-    return {value for name, value in environ.items() if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY}
+    return {
+        value
+        for name, value in environ.items()
+        if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY
+    }
 
 
 class Recorder:
-    """Asks a live model, and records its replies. `whole`: the cases that were recorded from beginning to end.
+    """Asks a live model, and records its replies. `whole`: the cases that were recorded from
+    beginning to end.
 
-    `sha256`: of the definition. If the model failed in a case or the case was interrupted, its old recording stays.
+    `sha256`: of the definition. If the model failed in a case or the case was interrupted, its old
+    recording stays.
     """
 
     reads_view = True
@@ -56,14 +71,15 @@ class Recorder:
         self._broken = False
         self._taken[play.name] = []
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step = number
 
     def done(self, secrets: Collection[str]) -> str | None:
         """Remove secrets from the recording."""
         assert self._play is not None
-        hidden, said = {*secrets, *keys_of(os.environ)}, said_in(self._play)
+        hidden = {*secrets, *keys_of(os.environ)}
+        said = said_in(self._play)
         kept = self._taken[self._play.name]
         kept[:] = [without(hidden, said, entry) for entry in kept]
         if self._step == len(self._play.case.steps) and not self._broken:
@@ -81,7 +97,11 @@ class Recorder:
             ModelError: The model failed.
         """
         assert self._play is not None
-        asked = request if getattr(self._llm, "reads_view", False) else structs.replace(request, view=None)
+        asked = (
+            request
+            if getattr(self._llm, "reads_view", False)
+            else structs.replace(request, view=None)
+        )
         try:
             reply = await self._llm.complete(asked)
         except BaseException:  # an interrupted call also leaves the old recording of its case
@@ -101,18 +121,25 @@ class Recorder:
 
     def cassette(self) -> Cassette:
         """Return the recording, together with the old recordings of other cases."""
-        before = self._old.sha256 if self._old.sha256 != self._sha256 else ""
+        before = ""
+        if self._old.sha256 != self._sha256:
+            before = self._old.sha256
         old = [
             structs.replace(entry, sha256=entry.sha256 or before)
             for entry in self._old.entries
             if entry.case not in self.whole
         ]
-        new = [entry for name, kept in self._taken.items() if name in self.whole for entry in kept]
+        new: list[CassetteEntry] = []
+        for name, kept in self._taken.items():
+            if name in self.whole:
+                new += kept
         return replace(self._old, sha256=self._sha256, entries=(*old, *new))
 
 
-class Replayed:
-    """Plays a cassette back, by the prompt, or by state and message, which survives changes of prompts."""
+class CassettePlayer:
+    """Plays a cassette back, by the prompt, or by state and message, which survives changes of
+    prompts.
+    """
 
     def __init__(self, cassette: Cassette, sha256: str, match: Match) -> None:
         self.llm: LLM = self
@@ -129,7 +156,7 @@ class Replayed:
         self._play = play
         self._entries = self._cassette.of(play.name)
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step, self._fault = number, None
 
@@ -140,13 +167,17 @@ class Replayed:
         if self._fault is not None:
             return self._fault
         if left:
-            count = "a recorded reply was" if len(left) == 1 else f"{len(left)} recorded replies were"
+            count = (
+                "a recorded reply was" if len(left) == 1 else f"{len(left)} recorded replies were"
+            )
             return f"{count} never asked for{self._since()}"
         return None
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
         """Return the recorded form."""
-        return "list" if any(entry.form == "list" for entry in self._entries) else "object"
+        if any(entry.form == "list" for entry in self._entries):
+            return "list"
+        return "object"
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Return the recorded reply.
@@ -186,14 +217,20 @@ class Replayed:
     def _since(self) -> str:
         assert self._play is not None
         own = next((entry.sha256 for entry in self._cassette.of(self._play.name)), "")
-        old, new = (own or self._cassette.sha256)[:8], self._sha256[:8]
-        return "" if old == new else f" (the definition has changed since: {old}, now {new})"
+        old = (own or self._cassette.sha256)[:8]
+        new = self._sha256[:8]
+        if old == new:
+            return ""
+        return f" (the definition has changed since: {old}, now {new})"
 
 
-def _changed(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def _changed(
+    old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
     """Yield the sections of a prompt that differ."""
     for role in dict.fromkeys((*old, *new)):
-        before, now = old.get(role, {}), new.get(role, {})
+        before = old.get(role, {})
+        now = new.get(role, {})
         for name in dict.fromkeys((*before, *now)):
             if before.get(name) != now.get(name):
                 yield f"<{name}>" if name else f"the {role} message"

@@ -23,11 +23,17 @@ def secret_samples(
     events = tuple(events)
     held = (*contexts, *(event.values for event in events if isinstance(event, ev.ContextSet)))
     named = (_named(event) for event in events if isinstance(event, ev.ModelReplied))
-    return {text for value in _secret(program, held) for text in _texts(value)}.union(texts_in(_secret(program, named)))
+    secrets: set[str] = set()
+    for value in _secret(program, held):
+        secrets.update(_texts(value))
+    return secrets.union(texts_in(_secret(program, named)))
 
 
 def _secret(program: CompiledMachine, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
-    return (value for context in contexts for key, value in context.items() if program.is_secret(key))
+    for context in contexts:
+        for key, value in context.items():
+            if program.is_secret(key):
+                yield value
 
 
 def _named(event: ev.ModelReplied) -> Mapping[str, Any]:
@@ -48,6 +54,13 @@ def _texts(value: object) -> Iterator[str]:
 def disguised(secret: str) -> str:
     """Replace letters and digits by others of the same kind, so that length and punctuation stay.
 
-    Digits become ones, because no number begins with a zero. In some scripts vowels are marks, and not letters.
+    Digits become ones, because no number begins with a zero. In some scripts vowels are marks, and
+    not letters.
     """
-    return "".join("1" if one.isdecimal() else "x" if category(one)[0] in "LMN" else one for one in secret)
+    return "".join(map(_disguised_character, secret))
+
+
+def _disguised_character(character: str) -> str:
+    if character.isdecimal():
+        return "1"
+    return "x" if category(character)[0] in "LMN" else character

@@ -9,7 +9,9 @@ from llm_fsm.engine.conversation import Turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFailure:
-    """One miss of a case. `step`: "start", "step 3" or "end"; `line` and `column` are those of the expectation."""
+    """One miss of a case. `step`: "start", "step 3" or "end"; `line` and `column` are those of the
+    expectation.
+    """
 
     step: str
     message: str
@@ -31,8 +33,9 @@ class StepReport:
 class Result:
     """The result of a case.
 
-    `line`: its line, 0 if nobody asked; `seconds`: its duration; `turns`: its turns, for coverage. With a live model,
-    `runs`: number of times that it was played; `passes`: number of these that passed; `threshold`: the share that must.
+    `line`: its line, 0 if nobody asked; `seconds`: its duration; `turns`: its turns, for coverage.
+    With a live model, `runs`: number of times that it was played; `passes`: number of these that
+    passed; `threshold`: the share that must.
     """
 
     name: str
@@ -50,4 +53,6 @@ class Result:
     @property
     def passed(self) -> bool:
         """True if nothing differs, or enough runs passed."""
-        return not self.failures if self.runs == 1 else self.passes >= self.threshold * self.runs
+        if self.runs == 1:
+            return not self.failures
+        return self.passes >= self.threshold * self.runs

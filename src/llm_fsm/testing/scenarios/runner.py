@@ -1,9 +1,11 @@
-"""One running case: its steps, and the differences from its expectations. A failed step does not stop the later ones.
+"""One running case: its steps, and the differences from its expectations. A failed step does not
+stop the later ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from llm_fsm.engine.conversation import AsyncConversation, Turn
@@ -12,7 +14,7 @@ from llm_fsm.errors import LLMFSMError
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import CaseStep, Expect, script
+from llm_fsm.testing.scenarios.models import Expect, Step, script
 from llm_fsm.testing.scenarios.redaction import secret_samples
 from llm_fsm.testing.scenarios.results import StepReport
 from llm_fsm.testing.scenarios.scripted_model import Model
@@ -56,7 +58,8 @@ class CaseRunner:
 
     async def start(self) -> None:
         """Play the greeting, or a run until it first waits."""
-        start, setup = self.play.case.start, self.play.setup
+        start = self.play.case.start
+        setup = self.play.setup
         pointer = f"{self.play.pointer}/start"
         self.model.step(0, () if start is None else script(start))
         greet = setup["greet"] if setup["greet"] is not None else start is not None
@@ -67,7 +70,11 @@ class CaseRunner:
         except (LLMFSMError, ValueError, OverflowError) as raised:
             error = f"{type(raised).__name__}: {raised}"
         expect = None if start is None else start.expect
-        self.close(_At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error)
+        self.close(
+            _At("start", pointer if start is not None else self.play.pointer, None, expect),
+            turn,
+            error,
+        )
 
     async def go_on_without_greeting(self) -> bool:
         """Continue with the later steps after a failed greeting."""
@@ -78,7 +85,8 @@ class CaseRunner:
         return True
 
     async def began(self, *, greet: bool) -> Turn | None:
-        setup, machine = self.play.setup, self.machine
+        setup = self.play.setup
+        machine = self.machine
         context = setup["context"] or None
         talks = setup["input"] is None and not machine.program.alone
         if talks or setup["state"] is not None:
@@ -89,7 +97,7 @@ class CaseRunner:
         begun, *_ = await self.chat.turns()  # a run is two records: its start, and its work
         return replace(turn, events=(*begun.events, *turn.events))
 
-    async def take(self, number: int, step: CaseStep) -> None:
+    async def take(self, number: int, step: Step) -> None:
         """Play one step, also after a failed one."""
         assert self.chat is not None
         self.model.step(number, script(step))
@@ -102,7 +110,7 @@ class CaseRunner:
         pointer = f"{self.play.pointer}/steps/{number - 1}"
         self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)
 
-    async def happen(self, chat: AsyncConversation, step: CaseStep) -> Turn | None:
+    async def happen(self, chat: AsyncConversation, step: Step) -> Turn | None:
         if step.kind == "say":
             return await chat.send(step.say or "")
         if step.kind == "answer":
@@ -123,7 +131,11 @@ class CaseRunner:
         if chat is not None:
             if self.has_secrets:
                 self.secrets |= self.secret_values(chat, turn)
-            self.said.append(StepReport(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state))
+            self.said.append(
+                StepReport(
+                    heard=at.heard, text=turn.text if turn is not None else "", state=chat.state
+                )
+            )
         wrong = self.model.done(self.secrets)
         unanswered = error is not None and wrong is not None and wrong in error
         expected = at.expect is not None and at.expect.error is not None
@@ -138,7 +150,9 @@ class CaseRunner:
 
     def secret_values(self, chat: AsyncConversation, turn: Turn | None) -> set[str]:
         """Return the values that no message may show."""
-        found = secret_samples(self.machine.program, [chat.context], () if turn is None else turn.events)
+        found = secret_samples(
+            self.machine.program, [chat.context], () if turn is None else turn.events
+        )
         return {text for text in found if len(text) > 1}
 
     def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:
@@ -169,6 +183,6 @@ class CaseRunner:
         return replace(
             self.seen(self.turns[-1] if self.turns else None, None),
             text="\n\n".join(turn.text for turn in self.turns if turn.text),
-            events=[event for turn in self.turns for event in turn.events],
+            events=[*chain.from_iterable(turn.events for turn in self.turns)],
             calls=sum(turn.usage.calls for turn in self.turns),
         )

@@ -14,7 +14,9 @@ ID = "urn:llm-fsm:tests"
 
 
 def suite_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a file of conversation tests. Keys that begin with `x-` are free."""
+    """Return the JSON Schema of a file of conversation tests. Keys that begin with `x-` are
+    free.
+    """
     schema = Suite.model_json_schema(by_alias=True, mode="validation")
     shapes = {"Suite": schema, **schema.pop("$defs")}
     for model in Written.__subclasses__():
@@ -38,7 +40,11 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
     properties = {}
     for name, field in model.model_fields.items():
         key = field.alias or name
-        inner = {word: value for word, value in shape["properties"][key].items() if word not in ("title", "default")}
+        inner = {
+            word: value
+            for word, value in shape["properties"][key].items()
+            if word not in ("title", "default")
+        }
         properties[key] = {"description": texts[name], **inner}
     shape["description"] = _line(model.__doc__)
     shape["properties"] = properties
@@ -48,15 +54,25 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
 def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     """Return a shape together with its short form."""
     model = {model.__name__: model for model in Written.__subclasses__()}.get(name)
-    if name == "CaseReply":
-        return {"description": shape["description"], "anyOf": [{"type": "string"}, shape, {"type": "object"}]}
+    if name == "Reply":
+        return {
+            "description": shape["description"],
+            "anyOf": [{"type": "string"}, shape, {"type": "object"}],
+        }
     if name == "ToolFixture":
         calls = shape["properties"]["calls"]
         result = calls["items"]
-        return {"description": shape["description"], "anyOf": [shape, result, {"type": "array", "items": result}]}
+        return {
+            "description": shape["description"],
+            "anyOf": [shape, result, {"type": "array", "items": result}],
+        }
     if model is None or not model.short:
         return shape
-    other = {key: value for key, value in shape["properties"][model.short].items() if key != "description"}
+    other = {
+        key: value
+        for key, value in shape["properties"][model.short].items()
+        if key != "description"
+    }
     return {"description": shape["description"], "anyOf": [other, shape]}
 
 

@@ -12,14 +12,18 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import CaseReply
+from llm_fsm.testing.scenarios.models import Reply
 
 _TOLD = 400
 """Characters of a prompt that a message shows."""
 _FAULTS: dict[str, Callable[[], ModelError]] = {
     "down": lambda: ModelError("the provider is down (scripted fault)", status=503),
-    "timeout": lambda: ModelError("the provider did not answer in time (scripted fault)", retryable=True),
-    "rate_limit": lambda: ModelError("too many requests (scripted fault)", retryable=True, status=429),
+    "timeout": lambda: ModelError(
+        "the provider did not answer in time (scripted fault)", retryable=True
+    ),
+    "rate_limit": lambda: ModelError(
+        "too many requests (scripted fault)", retryable=True, status=429
+    ),
     "refused": lambda: ModelError("the provider refuses the request (scripted fault)", status=400),
 }
 
@@ -32,15 +36,18 @@ class Model(Protocol):
     def begin(self, play: Play) -> None:
         """A case begins."""
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
         """A step begins; 0 is the start."""
 
     def done(self, secrets: Collection[str]) -> str | None:
-        """End a step, and return a fault of the model itself. `secrets`: values that must not be recorded."""
+        """End a step, and return a fault of the model itself. `secrets`: values that must not be
+        recorded.
+        """
 
 
 class Scripted:
-    """The replies of the file. `tasks`: states that work without a user, where a reply is plain text.
+    """The replies of the file. `tasks`: states that work without a user, where a reply is plain
+    text.
 
     `lacking`: a request without a scripted reply.
     """
@@ -49,14 +56,14 @@ class Scripted:
         self.llm: LLM = self
         self.lacking: str | None = None
         self._tasks = tasks
-        self._replies: Sequence[CaseReply] = ()
+        self._replies: Sequence[Reply] = ()
         self._used = 0
         self._calls = 0
 
     def begin(self, play: Play) -> None:
         """Do nothing."""
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
         """Prepare the replies of this step."""
         self._replies, self._used, self.lacking = replies, 0, None
 
@@ -65,7 +72,9 @@ class Scripted:
         if self.lacking is not None:
             return self.lacking
         left = len(self._replies) - self._used
-        return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for" if left else None
+        if not left:
+            return None
+        return f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for"
 
     def reply_form(self, model: str | None) -> ReplyForm:  # noqa: ARG002
         """Return the form that takes values as an object."""
@@ -79,9 +88,12 @@ class Scripted:
         """
         if self._used >= len(self._replies):
             given = len(self._replies)
-            told = "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
+            told = "none is scripted"
+            if given:
+                told = f"only {given} {'is' if given == 1 else 'are'} scripted"
             self.lacking = (
-                f"the model is asked for a reply in state {request.state!r}, and {told} for this step{_why(request)}"
+                f"the model is asked for a reply in state {request.state!r}, and"
+                f" {told} for this step{_why(request)}"
             )
             raise ModelError(self.lacking)
         reply = self._replies[self._used]
@@ -103,9 +115,11 @@ class Scripted:
             return _said(text[: len(text) // 2], finish_reason="length")
         return _said(text)
 
-    def _text(self, reply: CaseReply, request: LLMRequest) -> str:
+    def _text(self, reply: Reply, request: LLMRequest) -> str:
         if "raw" in reply.model_fields_set:
-            return reply.raw if isinstance(reply.raw, str) else json.dumps(reply.raw, ensure_ascii=False)
+            if isinstance(reply.raw, str):
+                return reply.raw
+            return json.dumps(reply.raw, ensure_ascii=False)
         if reply.to is None and not reply.set and request.state in self._tasks:
             return reply.message
         update: dict[str, Any] = dict(reply.set)
@@ -130,7 +144,7 @@ class Plain:
     def begin(self, play: Play) -> None:
         """Do nothing."""
 
-    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
         """Do nothing."""
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
@@ -147,5 +161,13 @@ def _why(request: LLMRequest) -> str:
     return f"; it is asked again, as it is told: {told[:_TOLD]}"
 
 
-def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
-    return ModelReply(text=text, model="scripted", mode="scripted", finish_reason=finish_reason, tool_calls=tool_calls)
+def _said(
+    text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()
+) -> ModelReply:
+    return ModelReply(
+        text=text,
+        model="scripted",
+        mode="scripted",
+        finish_reason=finish_reason,
+        tool_calls=tool_calls,
+    )

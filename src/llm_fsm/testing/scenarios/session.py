@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, Literal, Self
 
 from llm_fsm.definition.subflows import document_of
@@ -16,15 +17,15 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.session.events import Event
-from llm_fsm.testing.coverage import KINDS, Coverage, coverage_of, ways
+from llm_fsm.testing.coverage import Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.authors import Author, model_fault
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.testing.scenarios.checks import tasks_of
 from llm_fsm.testing.scenarios.loader import LoadedCases, Play, read_suite
 from llm_fsm.testing.scenarios.models import script
 from llm_fsm.testing.scenarios.player import CaseHost, Player
-from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural
-from llm_fsm.testing.scenarios.recording import Match, Recorder, Replayed
+from llm_fsm.testing.scenarios.problems import FileFault, SuiteError, in_order, plural
+from llm_fsm.testing.scenarios.recording import CassettePlayer, Match, Recorder
 from llm_fsm.testing.scenarios.results import Result
 from llm_fsm.testing.scenarios.scripted_model import Model, Plain, Scripted
 
@@ -36,8 +37,8 @@ class PlayOptions:
     """Choose the source of replies, and the measurements.
 
     Args:
-        mode: `scripted` uses the replies of the file, or the recording of a case without replies. `replay` uses
-            recordings only. `record` and `live` call the model.
+        mode: `scripted` uses the replies of the file, or the recording of a case without replies.
+            `replay` uses recordings only. `record` and `live` call the model.
         model: The live model, as `llm_fsm.llm.registry.resolve` takes it.
         base_url: The URL of an OpenAI-compatible server.
         match: `exact` compares a recording by its prompts, `words` by state and message.
@@ -68,8 +69,8 @@ class Covered:
 
     Args:
         file: The file of the definition, or the file of tests that holds it.
-        ways: For each element that was missed, the states of a shortest path there. Elements of called definitions
-            have none.
+        ways: For each element that was missed, the states of a shortest path there. Elements of
+            called definitions have none.
     """
 
     file: str
@@ -81,8 +82,12 @@ class Covered:
     def plus(self, other: Self) -> Self:
         """Add what other cases touched of the same definition."""
         coverage = self.coverage.plus(other.coverage)
-        left = {name for kind in KINDS for name in coverage.missing(kind)}
-        return replace(self, coverage=coverage, ways={name: way for name, way in self.ways.items() if name in left})
+        left = set(coverage.untouched())
+        return replace(
+            self,
+            coverage=coverage,
+            ways={name: way for name, way in self.ways.items() if name in left},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, in which a worker process sends it."""
@@ -98,11 +103,17 @@ class CaseSession:
     """Plays cases of one file, one after the other, in one event loop. Close it at the end.
 
     Raises:
-        SuiteError: The recording of the file cannot be used, or a case names a model that does not exist.
+        SuiteError: The recording of the file cannot be used, or a case names a model that does not
+            exist.
         ConfigurationError: The live model cannot be used.
     """
 
-    def __init__(self, loaded: LoadedCases, options: PlayOptions | None = None, host: CaseHost | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedCases,
+        options: PlayOptions | None = None,
+        host: CaseHost | None = None,
+    ) -> None:
         self.loaded = loaded
         self.recorded = ""
         """The number of recorded replies, as a sentence; empty before `close`."""
@@ -124,23 +135,29 @@ class CaseSession:
 
     async def play(self, play: Play) -> Result:
         """Play a case, several times if the options say so."""
-        times = self._options.times if self._options.mode == "live" else 1
+        times = 1
+        if self._options.mode == "live":
+            times = self._options.times
         runs = [await self._player.play(play) for _ in range(times)]
         self._played += runs[0].skipped is None
         if self._options.cover:
-            self._events += [[event for turn in one.turns for event in turn.events] for one in runs]
-        return runs[0] if len(runs) == 1 else _counted(runs, self._options.threshold)
+            for one in runs:
+                self._events.append([*chain.from_iterable(turn.events for turn in one.turns)])
+        if len(runs) == 1:
+            return runs[0]
+        return _counted(runs, self._options.threshold)
 
     def covered(self) -> Covered:
         """Return the coverage of the cases played so far."""
-        program, definition = self._player.machine.program, self.loaded.definition
+        program = self._player.machine.program
+        definition = self.loaded.definition
         coverage = coverage_of(program, self._events)
         return Covered(
             file=self.loaded.definition_file or self.loaded.file,
             name=definition.name,
             sha256=definition.sha256,
             coverage=coverage,
-            ways=ways(program, (name for kind in KINDS for name in coverage.missing(kind))),
+            ways=ways(program, coverage.untouched()),
         )
 
     async def close(self) -> None:
@@ -156,7 +173,8 @@ class CaseSession:
             self._write(self._recorder)
 
     def _write(self, recorder: Recorder) -> None:
-        path, whole = place_of(self.loaded.file), len(recorder.whole)
+        path = place_of(self.loaded.file)
+        whole = len(recorder.whole)
         if whole:
             write_cassette(path, recorder.cassette())
         if self._played:
@@ -166,14 +184,20 @@ class CaseSession:
 
 def _from_files(loaded: LoadedCases, options: PlayOptions) -> Callable[[Play], Model]:
     """Choose the replies of the file, its recording, or the model that a case names."""
-    path, replays = place_of(loaded.file), options.mode == "replay"
+    path = place_of(loaded.file)
+    replays = options.mode == "replay"
     lacks = not all(map(_is_scripted, loaded.plays))
-    cassette = read_cassette(path, loaded.definition) if replays or lacks else None
+    cassette = None
+    if replays or lacks:
+        cassette = read_cassette(path, loaded.definition)
     if cassette is None and replays:
         said = "there is no recording of this file"
-        raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
-    own, named = Scripted(tasks_of(loaded.flows)), _models(loaded, options.author)
-    recording = None if cassette is None else Replayed(cassette, _sha256(loaded), options.match)
+        raise SuiteError([FileFault(message=said, hint="record one with --record", file=path)])
+    own = Scripted(tasks_of(loaded.flows))
+    named = _models(loaded, options.author)
+    recording = None
+    if cassette is not None:
+        recording = CassettePlayer(cassette, _sha256(loaded), options.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
     def choose(play: Play) -> Model:
@@ -193,14 +217,14 @@ def _models(loaded: LoadedCases, author: Author) -> dict[str, Model]:
         SuiteError: A model does not exist, or the author may name none. In that case none is resolved.
     """
     found: dict[str, Model] = {}
-    refused: list[Fault] = []
+    refused: list[FileFault] = []
     for play, name in _naming(loaded):
         reason = model_fault(author, name)
         if reason is not None:
             refused.append(_model_fault(loaded, play, reason))
     if refused:
         raise SuiteError(in_order(refused))
-    faults: list[Fault] = []
+    faults: list[FileFault] = []
     for play, name in _naming(loaded):
         try:
             if name not in found:
@@ -217,7 +241,7 @@ def _naming(loaded: LoadedCases) -> Sequence[tuple[Play, str]]:
     return [(play, play.setup["model"]) for play in loaded.plays if play.setup["model"] is not None]
 
 
-def _model_fault(loaded: LoadedCases, play: Play, reason: str) -> Fault:
+def _model_fault(loaded: LoadedCases, play: Play, reason: str) -> FileFault:
     """Return the fault of the model that a case, or the file for it, names."""
     inner = f"{play.pointer}/model" if "model" in play.case.model_fields_set else "/model"
     return loaded.text.fault(reason, inner)
@@ -229,7 +253,9 @@ def _is_scripted(play: Play) -> bool:
 
 
 def _old_cassette(loaded: LoadedCases) -> Cassette:
-    """Read the recording to which a new one is added. A recording that cannot be used is replaced."""
+    """Read the recording to which a new one is added. A recording that cannot be used is
+    replaced.
+    """
     path = place_of(loaded.file)
     empty = Cassette(definition=loaded.definition.name, sha256=_sha256(loaded), file=path)
     try:
@@ -244,13 +270,15 @@ def _sha256(loaded: LoadedCases) -> str:
 
 
 def _counted(runs: Sequence[Result], threshold: float) -> Result:
-    """Join several runs of one case. The failures and messages are those of the last run that failed."""
+    """Join several runs of one case. The failures and messages are those of the last run that
+    failed.
+    """
     failed = [run for run in runs if run.failures]
     shown = failed[-1] if failed else runs[-1]
     return replace(
         shown,
         seconds=sum(run.seconds for run in runs),
-        turns=tuple(turn for run in runs for turn in run.turns),
+        turns=tuple(chain.from_iterable(run.turns for run in runs)),
         runs=len(runs),
         passes=len(runs) - len(failed),
         threshold=threshold,
@@ -280,12 +308,19 @@ def play_file(
         SuiteError: The file cannot be used. The error says everything that is wrong.
         ConfigurationError: The live model cannot be used.
     """
-    loaded, chosen = read_suite(path), options or PlayOptions()
+    loaded = read_suite(path)
+    chosen = options or PlayOptions()
     session = CaseSession(loaded, chosen)
 
     async def played() -> FileResult:
         try:
-            results = tuple([await session.play(play) for play in loaded.plays if names is None or play.name in names])
+            results = tuple(
+                [
+                    await session.play(play)
+                    for play in loaded.plays
+                    if names is None or play.name in names
+                ]
+            )
             covered = session.covered() if chosen.cover else None
         finally:
             await session.close()
@@ -307,7 +342,7 @@ def play_suite(path: FilePath) -> tuple[Result, ...]:
         SuiteError: The file cannot be used. The error says everything that is wrong.
 
     Example:
-        >>> [result.name for result in play_suite("order.test.json") if not result.passed]  # doctest: +SKIP
-        []
+        >>> [result.name for result in play_suite("order.test.json") if not result.passed]  #
+        doctest: +SKIP []
     """
     return play_file(path).results

@@ -15,17 +15,25 @@ Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
 """The form in which a reply is requested. `tools`: tools are offered, in any form."""
 
 _REFUSALS: Mapping[str, tuple[str, str]] = {
-    "schema": ("'response_format' of type 'json_schema' is not supported with this model.", "response_format"),
+    "schema": (
+        "'response_format' of type 'json_schema' is not supported with this model.",
+        "response_format",
+    ),
     "tool": ("'tools' is not supported with this model.", "tools"),
     "tools": ("This model does not support tools.", "tools"),
-    "json_object": ("'response_format' of type 'json_object' is not supported with this model.", "response_format"),
+    "json_object": (
+        "'response_format' of type 'json_object' is not supported with this model.",
+        "response_format",
+    ),
 }
 
 
 def reply_form(body: Mapping[str, Any]) -> Form:
     """Return the form in which the request wants its reply."""
     wanted = body.get("response_format")
-    kind = wanted.get("type") if isinstance(wanted, dict) else None
+    kind = None
+    if isinstance(wanted, dict):
+        kind = wanted.get("type")
     if kind == "json_schema":
         return "schema"
     if kind == "json_object":
@@ -46,16 +54,24 @@ def refusal(form: Form) -> dict[str, Any]:
 
 def failure(message: str, *, param: str | None = None) -> dict[str, Any]:
     """Return an error body."""
-    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
+    return {
+        "error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}
+    }
 
 
 def models(names: tuple[str, ...]) -> dict[str, Any]:
     """Return the body of `GET /models`."""
-    return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "llm-fsm"} for name in names]}
+    return {
+        "object": "list",
+        "data": [{"id": name, "object": "model", "owned_by": "llm-fsm"} for name in names],
+    }
 
 
-def completion(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()) -> dict[str, Any]:
-    """Return the answer to a request without streaming. If the request forces a tool, `text` is the call's arguments.
+def completion(
+    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()
+) -> dict[str, Any]:
+    """Return the answer to a request without streaming. If the request forces a tool, `text` is the
+    call's arguments.
     """
     text, calls = _said(text, body, number, calls)
     message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
@@ -92,15 +108,23 @@ def chunks(
     yield b"data: [DONE]\n\n"
 
 
-def _said(text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]) -> tuple[str, Sequence[ToolCall]]:
-    """Return the content and the calls of the answer. The text becomes a call's arguments if the form demands it."""
+def _said(
+    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]
+) -> tuple[str, Sequence[ToolCall]]:
+    """Return the content and the calls of the answer. The text becomes a call's arguments if the
+    form demands it.
+    """
     if calls or reply_form(body) != "tool":
         return text, calls
     return "", (ToolCall(id=f"call_{number}", name=_tool_name(body), arguments=text),)
 
 
 def _call_json(call: ToolCall, arguments: str) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
 
 
 def _parts(text: str, size: int) -> Iterator[str]:
@@ -112,7 +136,12 @@ def _spoken(text: str, calls: Sequence[ToolCall]) -> str:
 
 
 def _head(kind: str, body: Mapping[str, Any], number: int) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{number}", "object": kind, "created": 0, "model": body.get("model", "scripted")}
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": kind,
+        "created": 0,
+        "model": body.get("model", "scripted"),
+    }
 
 
 def _tool_name(body: Mapping[str, Any]) -> str:

@@ -43,7 +43,9 @@ class FaultyStream:
     @property
     def text(self) -> str:
         """The text as a model writes it."""
-        return self.words if isinstance(self.words, str) else json.dumps(self.words, ensure_ascii=False)
+        if isinstance(self.words, str):
+            return self.words
+        return json.dumps(self.words, ensure_ascii=False)
 
     def pieces(self, body: Mapping[str, Any], number: int) -> Iterator[bytes]:
         """Yield the bytes of an answer, up to the point where it breaks.
@@ -78,13 +80,23 @@ FAULTS: Mapping[str, HttpReply] = MappingProxyType(
     {
         "hangs": HttpReply(delay=math.inf),
         "one byte a second": HttpReply(body=_SOUND, pace=1.0),
-        **{f"status {status}": HttpReply(status=status, body=failure("no")) for status in range(400, 600)},
-        **{f"status {status}": HttpReply(status=status, headers={"location": "/"}) for status in (301, 302, 307, 308)},
+        **{
+            f"status {status}": HttpReply(status=status, body=failure("no"))
+            for status in range(400, 600)
+        },
+        **{
+            f"status {status}": HttpReply(status=status, headers={"location": "/"})
+            for status in (301, 302, 307, 308)
+        },
         "status 204": HttpReply(status=204),
-        "429 with Retry-After": HttpReply(status=429, body=failure("slow down"), headers={"retry-after": "1"}),
+        "429 with Retry-After": HttpReply(
+            status=429, body=failure("slow down"), headers={"retry-after": "1"}
+        ),
         "429 with a long Retry-After": HttpReply(status=429, headers={"retry-after": "86400"}),
         "empty": HttpReply(),
-        "HTML": HttpReply(body="<html><body>Welcome</body></html>", headers={"content-type": "text/html"}),
+        "HTML": HttpReply(
+            body="<html><body>Welcome</body></html>", headers={"content-type": "text/html"}
+        ),
         "half a JSON": HttpReply(body=json.dumps(_SOUND)[:60]),
         "two objects": HttpReply(body=json.dumps(_SOUND) * 2),
         "a list": HttpReply(body=[_SOUND]),
@@ -101,4 +113,6 @@ FAULTS: Mapping[str, HttpReply] = MappingProxyType(
         "NUL and half a surrogate": _said('\x00 \ud800 {"message"'),
     }
 )
-"""A name to one answer. The last ones are sound answers of the server, with text of the model that is no reply."""
+"""A name to one answer. The last ones are sound answers of the server, with text of the model that
+is no reply.
+"""

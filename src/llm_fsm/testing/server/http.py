@@ -34,11 +34,17 @@ class HttpReply:
 
 
 def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
-    """Return method, path without the query, and headers with lower-case names (RFC 9112, section 2)."""
+    """Return method, path without the query, and headers with lower-case names (RFC 9112, section
+    2).
+    """
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     method, target, _ = first.split(" ", 2)
     pairs = (line.partition(":") for line in lines)
-    return method, target.partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return (
+        method,
+        target.partition("?")[0],
+        {name.strip().lower(): value.strip() for name, _, value in pairs},
+    )
 
 
 async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
@@ -68,11 +74,16 @@ async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
 async def stream(
     writer: asyncio.StreamWriter, events: Iterator[bytes], *, pause: float = 0.0, cut: bool = False
 ) -> bool:
-    """Send server-sent events as they come, in chunked transfer coding. Return false if it was cut before its end.
+    """Send server-sent events as they come, in chunked transfer coding. Return false if it was cut
+    before its end.
 
     `pause`: seconds after each event.
     """
-    headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "cache-control": "no-cache"}
+    headers = {
+        "content-type": "text/event-stream",
+        "transfer-encoding": "chunked",
+        "cache-control": "no-cache",
+    }
     writer.write(_head(200, headers))
     for event in events:
         writer.write(b"%x\r\n%b\r\n" % (len(event), event))
@@ -86,5 +97,8 @@ async def stream(
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [
+        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

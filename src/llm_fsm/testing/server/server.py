@@ -1,12 +1,14 @@
-"""A real HTTP server on the loopback that answers like an OpenAI-compatible provider, from a script.
+"""A real HTTP server on the loopback that answers like an OpenAI-compatible provider, from a
+script.
 
     with serve_scripted(["Hello!", {"message": "…"}, HttpReply(status=429)]) as server:
         machine = Machine.from_file("flow.json", model="any", base_url=server.base_url)
         ...
     server.requests[0].body["messages"]
 
-It runs in a thread with its own event loop, so that it serves sync and async programs alike. Streaming
-(`"stream": true`), a forced tool call and `GET /v1/models` are answered in the form that was asked for.
+It runs in a thread with its own event loop, so that it serves sync and async programs alike.
+Streaming (`"stream": true`), a forced tool call and `GET /v1/models` are answered in the form that
+was asked for.
 """
 
 from __future__ import annotations
@@ -60,13 +62,15 @@ def serve_scripted(
 ) -> ScriptedServer:
     """Make a server that gives one reply for each request. Use it with `with` or `async with`.
 
-    A text or dict is the model's reply. A dict with `tool_calls`, as `calls` makes it, calls tools. An `HttpReply` or a
-    `FaultyStream` breaks the answer as it describes. A callable receives the request's JSON and returns one of these.
+    A text or dict is the model's reply. A dict with `tool_calls`, as `calls` makes it, calls tools.
+    An `HttpReply` or a `FaultyStream` breaks the answer as it describes. A callable receives the
+    request's JSON and returns one of these.
 
     Args:
         replies: The replies in order, or one callable that answers every request.
         loop: True starts again after the last reply. Otherwise, further requests get status 400.
-        refuse: Forms of the reply that get status 400, as from a provider without them. They use up no reply.
+        refuse: Forms of the reply that get status 400, as from a provider without them. They use up
+            no reply.
         delay: Seconds before every answer.
         port: The port; 0 takes any free one.
 
@@ -77,7 +81,9 @@ def serve_scripted(
 
 
 class ScriptedServer:
-    """The server that `serve_scripted` makes. `requests` lists all requests, also the refused ones."""
+    """The server that `serve_scripted` makes. `requests` lists all requests, also the refused
+    ones.
+    """
 
     def __init__(
         self,
@@ -121,7 +127,10 @@ class ScriptedServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._listening is not None:
             self._portal.stop(_closed(self._listening))
@@ -131,7 +140,10 @@ class ScriptedServer:
         return self.__enter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, trace)
 
@@ -141,7 +153,9 @@ class ScriptedServer:
                 method, path, headers = read_head(await reader.readuntil(b"\r\n\r\n"))
                 size = int(headers.get("content-length", "0"))
                 if size > MAX_BODY or "transfer-encoding" in headers:
-                    await send(writer, HttpReply(status=411, body=failure("a Content-Length is needed")))
+                    await send(
+                        writer, HttpReply(status=411, body=failure("a Content-Length is needed"))
+                    )
                     return
                 content = await reader.readexactly(size)
                 if not await self._answer(writer, method, path, headers, content):
@@ -154,13 +168,20 @@ class ScriptedServer:
             writer.close()
 
     async def _answer(
-        self, writer: asyncio.StreamWriter, method: str, path: str, headers: Mapping[str, str], content: bytes
+        self,
+        writer: asyncio.StreamWriter,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes,
     ) -> bool:
         """Send one answer. Return false if the connection must be closed."""
         if path.endswith("/models"):
             return await send(writer, HttpReply(body=models(("scripted",))))
         if method != "POST" or not path.endswith("/chat/completions"):
-            return await send(writer, HttpReply(status=404, body=failure(f"unknown address: {method} {path}")))
+            return await send(
+                writer, HttpReply(status=404, body=failure(f"unknown address: {method} {path}"))
+            )
         try:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -174,7 +195,8 @@ class ScriptedServer:
             return await send(writer, said)
         if isinstance(said, FaultyStream):
             if body.get("stream"):
-                pieces, cut = said.pieces(body, number), said.cut_after is not None
+                pieces = said.pieces(body, number)
+                cut = said.cut_after is not None
                 return await stream(writer, pieces, pause=said.pause, cut=cut)
             said = said.text
         try:
@@ -193,7 +215,9 @@ class ScriptedServer:
             return HttpReply(status=400, body=refusal("tools"))
         total = len(self._replies)
         if self._used >= total and not (self._loop and total):
-            return HttpReply(status=400, body=failure(f"the script has {total} replies, and all were given"))
+            return HttpReply(
+                status=400, body=failure(f"the script has {total} replies, and all were given")
+            )
         said = self._replies[self._used % total]
         self._used += 1
         if not callable(said):
@@ -214,7 +238,9 @@ def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall
     """
     if isinstance(said, dict) and "tool_calls" in said:
         return words_beside(said), scripted_calls(said, number)
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":")), ()
+    return said if isinstance(said, str) else json.dumps(
+        said, ensure_ascii=False, separators=(",", ":")
+    ), ()
 
 
 async def _closed(listening: asyncio.Server) -> None:

@@ -57,7 +57,9 @@ def expect(what: str, found: object, wanted: object) -> None:
 
 
 def turn(name: str, number: int, session: str = "{}", request_id: str | None = None) -> Commit:
-    """Return the commit of turn `number` of the conversation `name`, with a record that names both."""
+    """Return the commit of turn `number` of the conversation `name`, with a record that names
+    both.
+    """
     record = json.dumps({"of": name, "turn": number})
     return Commit(
         conversation_id=name,
@@ -102,7 +104,9 @@ async def a_saved_session_is_loaded_with_its_version(store: Store) -> None:
     for number in (1, 2, 3):
         session = json.dumps({"after": number})
         await store.save(turn("c", number, session))
-        expect(f"after save {number}", await store.load("c"), Loaded(session=session, version=number))
+        expect(
+            f"after save {number}", await store.load("c"), Loaded(session=session, version=number)
+        )
 
 
 async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
@@ -121,19 +125,27 @@ async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
 
 async def a_known_request_id_brings_its_record(store: Store) -> None:
     """The store finds the record that answered a request id, per conversation, for ever."""
-    first, second = turn("c", 1, request_id="r1"), turn("c", 2, request_id="r2")
+    first = turn("c", 1, request_id="r1")
+    second = turn("c", 2, request_id="r2")
     await store.save(first)
     await store.save(second)
     await store.save(turn("c", 3, '"now"'))
     await store.save(turn("other", 1))
-    for request_id, record in (("r1", first.record), ("r2", second.record), ("r3", None), (None, None)):
+    for request_id, record in (
+        ("r1", first.record),
+        ("r2", second.record),
+        ("r3", None),
+        (None, None),
+    ):
         wanted = Loaded(session='"now"', version=3, recorded=record)
         expect(f"load with {request_id}", await store.load("c", request_id), wanted)
     expect("another conversation", await store.load("other", "r1"), Loaded(session="{}", version=1))
 
 
 async def a_request_id_is_answered_once(store: Store) -> None:
-    """A second save under a known request id is refused as a whole. In other conversations, the id is free."""
+    """A second save under a known request id is refused as a whole. In other conversations, the id
+    is free.
+    """
     await store.save(turn("c", 1, '"first"', "r"))
     await store.journal("c", 1, '"kept"')
     await expect_conflict("the same request", store.save(turn("c", 2, '"second"', "r")))
@@ -215,7 +227,9 @@ async def conversations_are_listed_by_id(store: Store) -> None:
 
 
 async def deleting_removes_everything(store: Store) -> None:
-    """A new conversation with the id of a deleted one finds nothing of it. Other conversations stay."""
+    """A new conversation with the id of a deleted one finds nothing of it. Other conversations
+    stay.
+    """
     for name in ("c", "other"):
         await store.save(turn(name, 1, request_id="r"))
         await store.save(turn(name, 2))
@@ -241,7 +255,9 @@ async def due_rows_come_in_order_of_time(store: Store) -> None:
     expect("due at 9.9", list(await store.due(9.9)), [])
     expect("due at 100", list(await store.due(100.0)), [*wanted, later])
     expect("one of them", list(await store.due(100.0, limit=1)), wanted[:1])
-    expect("ever", [row.time for row in await store.due(math.inf, 2**31 - 1)], [10.0, 10.0, 30.5, 1e12])
+    expect(
+        "ever", [row.time for row in await store.due(math.inf, 2**31 - 1)], [10.0, 10.0, 30.5, 1e12]
+    )
     expect("of a definition", list(await store.due(100.0, definition="greeting")), [*wanted, later])
     expect("of another definition", list(await store.due(100.0, definition="other")), [])
     await store.save(due("b", 2, (20.0, "remind")))
@@ -262,7 +278,11 @@ async def hostile_ids_are_only_ids(store: Store) -> None:
         wanted = Loaded(session=json.dumps(name), version=1, recorded=turn(name, 1).record)
         expect(f"load {name!r}", await store.load(name, name), wanted)
         expect(f"journal of {name!r}", list(await store.journalled(name)), [json.dumps(name)])
-    expect("the listing", [line.conversation_id for line in await store.list(ListQuery())], sorted(HOSTILE))
+    expect(
+        "the listing",
+        [line.conversation_id for line in await store.list(ListQuery())],
+        sorted(HOSTILE),
+    )
     expect("delete", await store.delete(HOSTILE[0]), True)
     expect("the rest", len(await store.list(ListQuery())), len(HOSTILE) - 1)
 
@@ -272,14 +292,22 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
         expect(f"journal {number}", list(await store.journalled("c")), [text])
-        commit = Commit(conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}")
+        commit = Commit(
+            conversation_id="c",
+            expected=number - 1,
+            session=text,
+            record=text,
+            request_id=f"r{number}",
+        )
         await store.save(commit)
         expect(f"load {number}", await store.load("c", f"r{number}"), _loaded(text, number))
     expect("records", list(await store.records("c")), list(DOCUMENTS))
 
 
 async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> None:
-    """A second store reads at once what the first has saved, and the version check holds between them."""
+    """A second store reads at once what the first has saved, and the version check holds between
+    them.
+    """
     expect("before", await other.load("c"), None)
     await store.save(turn("c", 1, '"one"', "r"))
     found = Loaded(session='"one"', version=1, recorded=turn("c", 1).record)
@@ -331,7 +359,9 @@ def _line(name: str, turns: int) -> Listed:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 500 else f"{text[:500]}… ({len(text)} characters)"
+    if len(text) <= 500:
+        return text
+    return f"{text[:500]}… ({len(text)} characters)"
 
 
 DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (

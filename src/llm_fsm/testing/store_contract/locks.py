@@ -38,7 +38,8 @@ async def expect_free(what: str, store: Store, name: str) -> None:
 
 async def a_lock_has_one_holder(store: Store) -> None:
     """While one writer holds the lock, no other gets it."""
-    inside, most = 0, 0
+    inside = 0
+    most = 0
 
     async def enter() -> None:
         nonlocal inside, most
@@ -112,7 +113,9 @@ async def a_cancelled_holder_gives_the_lock_back(store: Store) -> None:
 
 
 async def a_cancelled_waiter_leaves_no_gap(store: Store) -> None:
-    """A writer that is cancelled while it waits neither gets the lock nor keeps the next one from it."""
+    """A writer that is cancelled while it waits neither gets the lock nor keeps the next one from
+    it.
+    """
     served: list[str] = []
 
     async def enter(name: str) -> None:
@@ -196,12 +199,15 @@ async def writers_in_two_stores_lose_nothing(store: Store, other: Store) -> None
         async with mine.lock("c", timeout=60):
             await _add_one(mine)
 
-    await asyncio.gather(*(add(mine) for _ in range(20) for mine in (store, other)))
+    mine_and_other = [store, other] * 20
+    await asyncio.gather(*map(add, mine_and_other))
     expect("the sum", await other.load("c"), Loaded(session="40", version=40))
 
 
 async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Loser) -> None:
-    """The next holder is not disturbed by the one before, neither in the session nor in the journal."""
+    """The next holder is not disturbed by the one before, neither in the session nor in the
+    journal.
+    """
     async with store.lock("c", timeout=30):
         await store.save(turn("c", 1))
         await lose(store, "c")
@@ -219,7 +225,9 @@ async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Los
 
 
 async def who_lost_another_lock_goes_on(store: Store, other: Store, lose: Loser) -> None:
-    """A writer whose lost lock nobody took may write or be refused. With a later lock, it must be able to write."""
+    """A writer whose lost lock nobody took may write or be refused. With a later lock, it must be
+    able to write.
+    """
     async with store.lock("c", timeout=30):
         await lose(store, "c")
     async with other.lock("c", timeout=30):

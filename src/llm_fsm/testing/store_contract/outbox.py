@@ -1,4 +1,6 @@
-"""The clauses about the outbox, definitions, filters and imported conversations, one function each."""
+"""The clauses about the outbox, definitions, filters and imported conversations, one function
+each.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from dataclasses import replace
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, ListQuery, Loaded, OutboxQuery, Outgoing, Posted, Store
-from llm_fsm.testing.store_contract.documents import DOCUMENTS, HOSTILE, expect, expect_conflict, turn
+from llm_fsm.testing.store_contract.documents import (
+    DOCUMENTS,
+    HOSTILE,
+    expect,
+    expect_conflict,
+    turn,
+)
 
 SHA = "a" * 64
 OTHER_SHA = "b" * 64
@@ -27,7 +35,8 @@ def pinned(name: str, number: int, sha: str | None, text: str | None = None) -> 
 
 async def keys(store: Store, sink: str, **narrowed: object) -> list[str]:
     """Return the keys of the events that a sink has not received."""
-    return [row.key for row in await store.outbox(OutboxQuery(sink=sink, **narrowed))]  # type: ignore[arg-type]
+    query = OutboxQuery(sink=sink, **narrowed)  # type: ignore[arg-type]
+    return [row.key for row in await store.outbox(query)]
 
 
 async def expect_refused(what: str, attempt: Awaitable[None]) -> None:
@@ -58,15 +67,25 @@ async def the_outbox_is_read_in_order(store: Store) -> None:
     expect("of the definition", len(await keys(store, "crm", definition="greeting")), 14)
     expect("of another definition", await keys(store, "crm", definition="order"), [])
     every = [("a1", "crm"), ("b1", "crm"), ("b1", "log"), ("b2", "crm")]
-    expect("all of all", [(row.key, row.sink) for row in await store.outbox(OutboxQuery(limit=4))], every)
-    expect("all of a", [row.sink for row in await store.outbox(OutboxQuery(conversation_id="a"))], ["crm"])
+    expect(
+        "all of all",
+        [(row.key, row.sink) for row in await store.outbox(OutboxQuery(limit=4))],
+        every,
+    )
+    expect(
+        "all of a",
+        [row.sink for row in await store.outbox(OutboxQuery(conversation_id="a"))],
+        ["crm"],
+    )
     rows = await store.outbox(OutboxQuery(sink="crm", conversation_id="b", limit=2))
     wanted_row = Posted(conversation_id="b", number=1, index=2, sink="crm", key="b2", text='"b2"')
     expect("a row", list(rows)[1], wanted_row)
 
 
 async def what_was_told_is_dropped(store: Store) -> None:
-    """Acknowledging a row drops it and the sink's rows before it in the conversation. Repeating changes nothing."""
+    """Acknowledging a row drops it and the sink's rows before it in the conversation. Repeating
+    changes nothing.
+    """
     await store.save(posting("a", 1, ("crm", "a1"), ("log", "a1"), ("crm", "a2"), ("crm", "a3")))
     await store.save(posting("a", 2, ("crm", "a4")))
     await store.save(posting("b", 1, ("crm", "b1")))
@@ -83,7 +102,9 @@ async def what_was_told_is_dropped(store: Store) -> None:
 
 
 async def a_refused_commit_posts_nothing(store: Store) -> None:
-    """The outbox belongs to the turn's transaction. A refused commit posts nothing and pins nothing."""
+    """The outbox belongs to the turn's transaction. A refused commit posts nothing and pins
+    nothing.
+    """
     await store.save(replace(turn("c", 1), request_id="r"))
     late = replace(posting("c", 1, ("crm", "late")), definition_sha=SHA, definition_text="{}")
     await expect_conflict("a version behind", store.save(late))
@@ -95,7 +116,9 @@ async def a_refused_commit_posts_nothing(store: Store) -> None:
 
 
 async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
-    """The store keeps one copy of each definition, from the first commit that is pinned to it to the last."""
+    """The store keeps one copy of each definition, from the first commit that is pinned to it to
+    the last.
+    """
     text = DOCUMENTS[0]
     await store.save(pinned("a", 1, SHA, text))
     await store.save(pinned("b", 1, SHA, "something else under the same name is not looked at"))
@@ -104,7 +127,11 @@ async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
     expect("an unknown one", await store.definition(OTHER_SHA), None)
     wanted = Loaded(session="{}", version=2, definition_sha=SHA)
     expect("the pin", await store.load("b"), wanted)
-    expect("the pin, listed", [line.definition_sha for line in await store.list(ListQuery())], [SHA, SHA])
+    expect(
+        "the pin, listed",
+        [line.definition_sha for line in await store.list(ListQuery())],
+        [SHA, SHA],
+    )
     await store.delete("a")
     expect("still used", await store.definition(SHA), text)
     await store.save(pinned("b", 3, OTHER_SHA, '{"new":1}'))
@@ -126,7 +153,8 @@ async def a_pin_needs_its_definition(store: Store) -> None:
 
 
 async def the_listing_can_be_narrowed(store: Store) -> None:
-    """The listing can be filtered by definition, state and end, as the last commit has them. Paging works on the rest.
+    """The listing can be filtered by definition, state and end, as the last commit has them. Paging
+    works on the rest.
     """
     for number in range(1, 8):
         for step in range(1, number % 4 + 2):
@@ -144,14 +172,19 @@ async def the_listing_can_be_narrowed(store: Store) -> None:
     )
     for narrowed, wanted in cases:
         found = await store.list(ListQuery(**narrowed))  # type: ignore[arg-type]
-        expect(f"list {narrowed}", [line.conversation_id for line in found], [f"c{n}" for n in wanted])
+        expect(
+            f"list {narrowed}", [line.conversation_id for line in found], [f"c{n}" for n in wanted]
+        )
 
 
 async def a_conversation_can_come_whole(store: Store) -> None:
-    """`earlier` records are written before the last one in the same commit, with their request ids, under one version.
+    """`earlier` records are written before the last one in the same commit, with their request ids,
+    under one version.
     """
     earlier = ((turn("c", 1).record, None), (turn("c", 2).record, "r2"))
-    whole = replace(turn("c", 1), record=turn("c", 3).record, earlier=earlier, created=5.5, request_id="r3")
+    whole = replace(
+        turn("c", 1), record=turn("c", 3).record, earlier=earlier, created=5.5, request_id="r3"
+    )
     await store.save(whole)
     records = [turn("c", number).record for number in (1, 2, 3)]
     expect("records", list(await store.records("c")), records)
@@ -166,7 +199,9 @@ async def a_conversation_can_come_whole(store: Store) -> None:
 
 
 async def nothing_outlives_its_conversation(store: Store) -> None:
-    """Deleting also removes outbox, due rows and the unused definition, and a journal without a conversation."""
+    """Deleting also removes outbox, due rows and the unused definition, and a journal without a
+    conversation.
+    """
     for name in ("c", "other"):
         commit = replace(posting(name, 1, ("crm", name)), due=((1.0, "expire"),))
         await store.save(replace(commit, definition_sha=name * 8, definition_text="{}"))
@@ -183,7 +218,9 @@ async def nothing_outlives_its_conversation(store: Store) -> None:
 
 
 async def hostile_words_are_only_words(store: Store) -> None:
-    """Names of sinks, keys, states and definitions are any text, and so are the outbox's documents."""
+    """Names of sinks, keys, states and definitions are any text, and so are the outbox's
+    documents.
+    """
     for number, word in enumerate(HOSTILE, start=1):
         event = Outgoing(sink=word, key=word, text=DOCUMENTS[number % len(DOCUMENTS)])
         commit = replace(turn(f"c{number:02}", 1), definition=word, state=word, outbox=(event,))
@@ -191,14 +228,18 @@ async def hostile_words_are_only_words(store: Store) -> None:
     for number, word in enumerate(HOSTILE, start=1):
         (row,) = await store.outbox(OutboxQuery(sink=word, definition=word))
         wanted = (f"c{number:02}", word, word, DOCUMENTS[number % len(DOCUMENTS)])
-        expect(f"the outbox of {word!r}", (row.conversation_id, row.sink, row.key, row.text), wanted)
+        expect(
+            f"the outbox of {word!r}", (row.conversation_id, row.sink, row.key, row.text), wanted
+        )
         (line,) = await store.list(ListQuery(definition=word, state=word))
         expect(f"the line of {word!r}", (line.definition, line.state), (word, word))
 
 
 async def the_outbox_outlives_its_store(store: Store, other: Store) -> None:
     """After `close`, another store finds the undelivered events and the definitions."""
-    await store.save(replace(posting("c", 1, ("crm", "c1")), definition_sha=SHA, definition_text="{}"))
+    await store.save(
+        replace(posting("c", 1, ("crm", "c1")), definition_sha=SHA, definition_text="{}")
+    )
     await store.close()
     expect("the outbox", await keys(other, "crm"), ["c1"])
     expect("the definition", await other.definition(SHA), "{}")
@@ -217,4 +258,6 @@ KEEPING_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     nothing_outlives_its_conversation,
     hostile_words_are_only_words,
 )
-SHARED_KEEPING_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (the_outbox_outlives_its_store,)
+SHARED_KEEPING_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
+    the_outbox_outlives_its_store,
+)

@@ -10,6 +10,7 @@ from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.logics import compiled_rules, logics_of
 from llm_fsm.lint.rule import lint_rule
 
 _LOOKS = ("invalid perl operator", "invalid escape sequence")
@@ -32,8 +33,8 @@ def bad_condition(document: Document) -> Iterator[Finding]:
     Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
     `matches`, `len`, `count`, `lower`, `now`, `date`.
     """
-    for pointer, logic in document.logics:
-        if pointer in document.rules:
+    for pointer, logic in logics_of(document):
+        if pointer in compiled_rules(document):
             continue
         for fault in collect_faults(logic):
             hint = _NOT_IN_RE2 if fault.reason.endswith(_LOOKS) else fault.hint
@@ -61,28 +62,36 @@ def bad_check(document: Document) -> Iterator[Finding]:
     """
     for state in document.states.values():
         for result in state.items("key_results"):
-            test, pointer = result.value.get("check"), result.pointer + "/check"
+            test = result.value.get("check")
+            pointer = result.pointer + "/check"
             if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
                 value = next(iter(test.values()))
                 if len(test) != 1 or not isinstance(value, str) or not value.strip():
                     yield bad_check.finding(
-                        "a check is JsonLogic, or one judge's criterion, or the name of one registered function",
+                        "a check is JsonLogic, or one judge's criterion, or the name of one"
+                        " registered function",
                         pointer=pointer,
                         hint='write {"judge": "criterion"} or {"registered": "name"}',
                     )
             elif test is not None:
                 faults = collect_faults(test)
                 for fault in faults:
-                    yield bad_check.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+                    yield bad_check.finding(
+                        fault.reason, pointer=pointer + fault.pointer, hint=fault.hint
+                    )
                 if not faults:
                     yield from _reads(document, test, pointer)
 
 
 def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
-    """Find faults in the names that a sound check reads. A check that reads nothing has the same outcome each time."""
+    """Find faults in the names that a sound check reads. A check that reads nothing has the same
+    outcome each time.
+    """
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
-        yield bad_check.finding("this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN)
+        yield bad_check.finding(
+            "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
+        )
     for name in sorted(rule.reads):
         root = name.split(".", 1)[0]
         if root and root not in _NAMES:
@@ -91,7 +100,9 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
                 f"this check reads {quoted(name)}, which is never set there",
                 pointer=pointer,
                 level="warning",
-                hint=_SEEN if meant is None else f"did you mean {quoted(meant + name[len(root) :])}?",
+                hint=_SEEN
+                if meant is None
+                else f"did you mean {quoted(meant + name[len(root) :])}?",
             )
         elif root == "context" and name != root:
             yield from _key(document, name.partition(".")[2], pointer)
@@ -99,10 +110,11 @@ def _reads(document: Document, test: Any, pointer: str) -> Iterator[Finding]:
 
 def _key(document: Document, name: str, pointer: str) -> Iterator[Finding]:
     """Find faults in a context key that a check reads."""
-    from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415 - seldom needed
+    from llm_fsm.lint.facts.data_flow import data_flow, is_system, root_of  # noqa: PLC0415
     from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
 
-    keys, flow = document.keys, data_flow(document)
+    keys = document.keys
+    flow = data_flow(document)
     if keys is None or is_system(name):
         return
     fault = member_fault(flow, name)

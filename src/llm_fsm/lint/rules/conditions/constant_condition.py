@@ -13,12 +13,14 @@ from typing import Any
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once
+from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed, once, texts_of_states
 from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.logics import compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.value_mismatch import unknown_state_in_condition
-from llm_fsm.lint.solver.comparisons import ORDERINGS, Part, parts
-from llm_fsm.lint.solver.guards import Guard, guard_of
+from llm_fsm.lint.solver.comparisons import ORDERINGS, ContextOperation, parts
+from llm_fsm.lint.solver.guards import GuardCases, guard_of
 from llm_fsm.lint.solver.mismatches import mismatches
 from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
@@ -46,10 +48,13 @@ def never_holds(document: Document) -> Iterator[Finding]:
     owners += [owner for owner, _, _ in constants(document)]
     owners += [
         found.pointer
-        for found in (*impossible_comparison.findings(document), *unknown_state_in_condition.findings(document))
+        for found in (
+            *impossible_comparison.findings(document),
+            *unknown_state_in_condition.findings(document),
+        )
     ]
     explained = {owner.partition("/conditions/")[0] for owner in owners}
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         guard = known.guard(transition)
         if guard is None or transition.pointer in explained:
             continue
@@ -59,8 +64,10 @@ def never_holds(document: Document) -> Iterator[Finding]:
                 yield _finding(known, transition)
 
 
-def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
-    """Return true if no case is left in which keys without a schema have only the values that conditions compare."""
+def _seems_never(known: Reasoning, guard: GuardCases, transition: Placed) -> bool:
+    """Return true if no case is left in which keys without a schema have only the values that
+    conditions compare.
+    """
     logics = [condition.value.get("logic") for condition in transition.items("conditions")]
     ruled = [logic for logic in logics if logic is not None]
     names = [name for name in read_names([guard]) if known.keys.domain(name) == EVERYTHING]
@@ -70,17 +77,22 @@ def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
     if not operators <= _USUAL or not any(_is_told_twice(name, guard, ruled) for name in usual):
         return False
     narrowed = guard_of(
-        guard.keys, ruled, lambda name: usual.get(name) or known.keys.domain(name), compiled=guard.rules
+        guard.keys,
+        ruled,
+        lambda name: usual.get(name) or known.keys.domain(name),
+        compiled=guard.rules,
     )
     return narrowed.never and not guard.test(dict.fromkeys(usual, _NO_NUMBER))
 
 
-def _is_told_twice(name: str, guard: Guard, logics: list[Any]) -> bool:
+def _is_told_twice(name: str, guard: GuardCases, logics: list[Any]) -> bool:
     return name in guard.keys or json.dumps(logics).count(json.dumps(name)) > 1
 
 
 def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> ValueSet | None:
-    """Return the compared values of a key without a schema, by type; None for other keys and types."""
+    """Return the compared values of a key without a schema, by type; None for other keys and
+    types.
+    """
     types = known.keys.compared.get(name, set())
     if not types or not types <= by_type.keys() or known.keys.domain(name) != EVERYTHING:
         return None
@@ -89,13 +101,19 @@ def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> Valu
 
 def _finding(known: Reasoning, transition: Placed) -> Finding:
     target = transition.value.get("target_state")
-    to = f" to {quoted(target)}" if isinstance(target, str) else ""
+    to = ""
+    if isinstance(target, str):
+        to = f" to {quoted(target)}"
     conditions = list(transition.items("conditions"))
     for condition in conditions:
         guard = known.guard_of([condition])
         if guard is not None and guard.never:
             shown = ", ".join(map(quoted, sorted(read_names([guard]))))
-            why = "it contradicts itself" if _is_absurd(condition) else f"no value that {shown} may have fits it"
+            why = (
+                "it contradicts itself"
+                if _is_absurd(condition)
+                else f"no value that {shown} may have fits it"
+            )
             place = "/logic" if "logic" in condition.value else ""
             return never_holds.finding(
                 f"the transition{to} can never be taken: this condition cannot hold, {why}",
@@ -104,7 +122,8 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
     return never_holds.finding(
         f"the transition{to} can never be taken: its conditions contradict each other",
         pointer=transition.pointer + "/conditions",
-        hint="all conditions of a transition must hold; write two transitions where one of them is enough",
+        hint="all conditions of a transition must hold; write two transitions where one of them"
+        " is enough",
     )
 
 
@@ -120,7 +139,10 @@ def _is_absurd(condition: Placed) -> bool:
 
 _NO_NUMBER = "text"
 _USUAL = frozenset(
-    {*("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"), *("==", "!=", "===", "!==", *ORDERINGS)}
+    {
+        *("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"),
+        *("==", "!=", "===", "!==", *ORDERINGS),
+    }
 )
 _NUMBERS = {"number": NUMBERS}
 _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
@@ -148,17 +170,21 @@ def always_holds(document: Document) -> Iterator[Finding]:
     explained |= {owner for owner, _, _ in constants(document)}
     explained |= {
         found.pointer.partition("/logic")[0]
-        for found in (*impossible_comparison.findings(document), *unknown_state_in_condition.findings(document))
+        for found in (
+            *impossible_comparison.findings(document),
+            *unknown_state_in_condition.findings(document),
+        )
     }
-    for condition in document.conditions:
-        rule = document.rules.get(condition.pointer + "/logic")
+    for condition in conditions_of(document):
+        rule = compiled_rules(document).get(condition.pointer + "/logic")
         if rule is None or condition.pointer in explained:
             continue
         guard = known.guard_of([condition])
         if guard is not None and guard.always and rule.reads:
             names = ", ".join(map(quoted, sorted(rule.reads)))
             yield always_holds.finding(
-                f"this is true in any case, with any value of {names}", pointer=condition.pointer + "/logic"
+                f"this is true in any case, with any value of {names}",
+                pointer=condition.pointer + "/logic",
             )
 
 
@@ -178,17 +204,21 @@ Constant = tuple[str, str, Any]
 
 @once
 def constants(document: Document) -> tuple[Constant, ...]:
-    """Return (pointer of the condition, pointer of the part, part) for each part that reads no key."""
-    return tuple(
-        (condition.pointer, pointer, rule)
-        for condition in document.conditions
-        if condition.pointer + "/logic" in document.rules
-        for pointer, rule in _constant_parts(condition, document)
-    )
+    """Return (pointer of the condition, pointer of the part, part) for each part that reads no
+    key.
+    """
+    rules = compiled_rules(document)
+    parts: list[Constant] = []
+    for condition in conditions_of(document):
+        if condition.pointer + "/logic" in rules:
+            for pointer, rule in _constant_parts(condition, document):
+                parts.append((condition.pointer, pointer, rule))
+    return tuple(parts)
 
 
 def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str, Any]]:
-    logic, pointer = condition.value["logic"], condition.pointer + "/logic"
+    logic = condition.value["logic"]
+    pointer = condition.pointer + "/logic"
     if operation(logic) is None or not _reads(logic):
         yield pointer, logic
         return
@@ -204,7 +234,12 @@ def _constant_parts(condition: Placed, document: Document) -> Iterator[tuple[str
 def _reads(rule: Any) -> bool:
     """Return true if any part of a rule reads a key. The common comparisons take a short cut."""
     for written in rule.values() if isinstance(rule, dict) and len(rule) == 1 else ():
-        if isinstance(written, list) and written and isinstance(written[0], dict) and [*written[0]] == ["var"]:
+        if (
+            isinstance(written, list)
+            and written
+            and isinstance(written[0], dict)
+            and [*written[0]] == ["var"]
+        ):
             return True
     return not _READING.isdisjoint(operators_in(rule))
 
@@ -225,7 +260,9 @@ def constant_expression(document: Document) -> Iterator[Finding]:
     Read the key by `{"var": "tier"}`, or take the condition out.
     """
     for _, pointer, rule in constants(document):
-        outcome = "holds" if test(compile_rule(rule), {}).holds else "never holds"
+        outcome = "never holds"
+        if test(compile_rule(rule), {}).holds:
+            outcome = "holds"
         message = f"this reads no key: it {outcome} in every case"
         yield constant_expression.finding(message, pointer=pointer, hint=_hint(document, rule))
 
@@ -244,7 +281,7 @@ def _hint(document: Document, rule: Any) -> str | None:
 def _forgotten(document: Document, rule: Any) -> str | None:
     """Return a text of the rule that is the name of a key."""
     found = operation(rule)
-    keys = {key for state in document.states.values() for _, key in state.texts("required_context_keys")}
+    keys = texts_of_states(document, "required_context_keys")
     keys |= set(document.keys or ()) | SYSTEM_NAMES
     texts = [rule] if found is None else found[1]
     return next((text for text in texts if isinstance(text, str) and text in keys), None)
@@ -283,7 +320,7 @@ def impossible_comparison(document: Document) -> Iterator[Finding]:
                 yield from _in_part(document, part)
 
 
-def _in_part(document: Document, part: Part) -> Iterator[Finding]:
+def _in_part(document: Document, part: ContextOperation) -> Iterator[Finding]:
     place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
@@ -304,7 +341,9 @@ def _in_part(document: Document, part: Part) -> Iterator[Finding]:
         if why is None and positive:
             why = _too_long(document, operator, computed, arguments, here)
         if why is not None:
-            yield impossible_comparison.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
+            yield impossible_comparison.finding(
+                why[0], pointer=f"{place}/{operator}/{there}", hint=why[1]
+            )
 
 
 def _odd(
@@ -318,13 +357,23 @@ def _odd(
         if len(outcomes) == 1:
             always = "holds in every case" if outcomes.pop() else "never holds"
             return f"{_COUNTING[computed]} is a whole number from 0 on: this {always}", None
-    if computed in _COUNTING and isinstance(other, str) and math.isnan(number_of(Meter(None), other)):
+    if (
+        computed in _COUNTING
+        and isinstance(other, str)
+        and math.isnan(number_of(Meter(None), other))
+    ):
         return f"{_COUNTING[computed]} is a number, and {shown} is none", None
     if computed in ("now", "date"):
         if is_number(other) and abs(other) >= _MILLISECONDS:
-            return (f'"{computed}" counts seconds, and {shown} looks like milliseconds', f"write {int(other) // 1000}")
+            return (
+                f'"{computed}" counts seconds, and {shown} looks like milliseconds',
+                f"write {int(other) // 1000}",
+            )
         if isinstance(other, str):
-            return f'"{computed}" gives seconds, and {shown} is text', f'write {{"date": [{shown}]}}'
+            return (
+                f'"{computed}" gives seconds, and {shown} is text',
+                f'write {{"date": [{shown}]}}',
+            )
         name = variable(other)
         if name is not None and _is_text(document, name):
             message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
@@ -336,22 +385,37 @@ def _odd(
 
 
 def _too_long(
-    document: Document, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
+    document: Document,
+    operator: str,
+    computed: tuple[str, list[Any]],
+    arguments: list[Any],
+    here: int,
 ) -> tuple[str, str | None] | None:
-    """Return (message, hint) if a key has no length, or would have to be longer than its schema allows."""
-    other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
+    """Return (message, hint) if a key has no length, or would have to be longer than its schema
+    allows.
+    """
+    other = arguments[1 - here]
+    name = variable(computed[1][0]) if len(computed[1]) == 1 else None
     schema = None if computed[0] != "len" or name is None else reasoning(document).keys.schema(name)
     kind = str((schema or {}).get("type"))
     if kind in ("integer", "number", "boolean"):
         return f'{as_json(name)} is of type "{kind}", which has no length: this never holds', None
     word = _LONGEST.get(kind)
     most = None if schema is None or word is None else schema.get(word)
-    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not is_number(other):
+    if (
+        not isinstance(most, int)
+        or isinstance(most, bool)
+        or not 0 <= most < 10**6
+        or not is_number(other)
+    ):
         return None
     lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
     if any(_outcome(operator, number, other, here) for number in lengths):
         return None
-    return f'"{word}" of {as_json(name)} is {most}: this never holds', f"compare with at most {most}"
+    return (
+        f'"{word}" of {as_json(name)} is {most}: this never holds',
+        f"compare with at most {most}",
+    )
 
 
 def _outcome(operator: str, number: int, other: Any, here: int) -> bool:
@@ -396,14 +460,16 @@ def left_at_once(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     for name, state in document.states.items():
         wanted = [key for _, key in state.texts("required_context_keys")]
-        if document.kind_of(name) != "converse" or not wanted:
+        if kind_of(document, name) != "converse" or not wanted:
             continue
         for arc in known.decided[name]:
             guard = known.guard(arc.placed)
             if guard is not None and guard.always and not arc.is_global:
                 yield left_at_once.finding(
-                    f"state {quoted(name)} is left at once, before the user is asked for {quoted(wanted[0])}",
+                    f"state {quoted(name)} is left at once, before the user is asked for"
+                    f" {quoted(wanted[0])}",
                     pointer=arc.placed.pointer + "/auto",
-                    hint=f'let it demand the key: "conditions": [{{"requires_context_keys": [{quoted(wanted[0])}]}}]',
+                    hint=f'let it demand the key: "conditions": [{{"requires_context_keys":'
+                    f" [{quoted(wanted[0])}]}}]",
                 )
                 break

@@ -6,11 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system, mapped
 from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.graph import (
+    Arc,
+    fallback_targets,
+    global_arcs,
+    kind_of,
+    own_arcs_from,
+    path_to,
+    reached_states,
+)
 from llm_fsm.lint.rule import lint_rule
-from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Context, Reasoning, described, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import SET
 from llm_fsm.turn.repair.questions import asks
@@ -37,13 +46,21 @@ def decide_gap(document: Document) -> Iterator[Finding]:
     Fix:
     Add a transition for the missing values, or a last one without conditions and with a high priority number.
     """
-    known, flow = reasoning(document), data_flow(document)
+    known = reasoning(document)
+    flow = data_flow(document)
     for state in document.states:
-        if document.kind_of(state) not in ("decide", "wait") or state not in document.reached:
+        if kind_of(document, state) not in ("decide", "wait") or state not in reached_states(
+            document
+        ):
             continue
         guards = [known.guard(arc.placed) for arc in known.decided[state]]
         found = [guard for guard in guards if guard is not None]
-        if not guards or _is_open(document, state) or len(found) < len(guards) or all(guard.never for guard in found):
+        if (
+            not guards
+            or _is_open(document, state)
+            or len(found) < len(guards)
+            or all(guard.never for guard in found)
+        ):
             continue
         names = read_names(found)
         answered = {key for key, _ in mapped(document.states[state])}
@@ -57,19 +74,20 @@ def decide_gap(document: Document) -> Iterator[Finding]:
 
 def _is_open(document: Document, state: str) -> bool:
     """Return true if nothing limits the answer."""
-    waits = document.kind_of(state) == "wait"
+    waits = kind_of(document, state) == "wait"
     return waits and document.keys is None and "answer_schema" not in document.states[state].value
 
 
-def _finding(flow: DataFlow, state: str, context: Context, guards: list[Guard]) -> Finding:
+def _finding(flow: DataFlow, state: str, context: Context, guards: list[GuardCases]) -> Finding:
     document = flow.document
     names = read_names(guards)
     return decide_gap.finding(
-        f"state {quoted(state)} has no transition when {described(context, names)}: the run ends there, stuck",
+        f"state {quoted(state)} has no transition when {described(context, names)}: the run ends"
+        " there, stuck",
         pointer=f"{document.states[state].pointer}/transitions",
         hint="add a last transition without conditions, with a high priority number",
         level=_level(flow, context, names),
-        path=document.path_to(state),
+        path=path_to(document, state),
     )
 
 
@@ -102,13 +120,14 @@ def stuck_decide(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     for name, state in document.states.items():
         arcs = known.decided[name]
-        if document.kind_of(name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
+        if kind_of(document, name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
             continue
         yield stuck_decide.finding(
-            f"none of the transitions of state {quoted(name)} can ever hold: every run that enters it is stuck",
+            f"none of the transitions of state {quoted(name)} can ever hold: every run that"
+            " enters it is stuck",
             pointer=state.pointer + "/transitions",
             hint="add a transition without conditions",
-            path=document.path_to(name),
+            path=path_to(document, name),
         )
 
 
@@ -132,38 +151,60 @@ def one_way_confirmation(document: Document) -> Iterator[Finding]:
     if any(name == "cancel" for _, name in document.root.texts("patterns")):
         return
     known = reasoning(document)
-    shared = [arc for arc in document.shared if arc.placed.value.get("return") is not True]
+    shared = [arc for arc in global_arcs(document) if arc.placed.value.get("return") is not True]
     for name, state in document.states.items():
-        ways = [arc for arc in document.own_from[name] if arc.target != name]
-        if document.kind_of(name) != "converse" or not ways or any(True for _ in document.left_for(name)):
+        ways = [arc for arc in own_arcs_from(document)[name] if arc.target != name]
+        if (
+            kind_of(document, name) != "converse"
+            or not ways
+            or any(True for _ in fallback_targets(document, name))
+        ):
             continue
         found = next(_shut(known, name, ways), None)
-        worded = found is None and len({arc.target for arc in ways}) == 1 and _reads_back(document, name)
+        worded = (
+            found is None and len({arc.target for arc in ways}) == 1 and _reads_back(document, name)
+        )
         if found is None and not worded:
             continue
         others = [arc for arc in shared if arc.target != name]
         if any(found is None or _opens(known, arc, *found) for arc in others):
             continue
         yield one_way_confirmation.finding(
-            f"the reply of state {quoted(name)} reads back what was said and asks, but one way alone leads on"
+            f"the reply of state {quoted(name)} reads back what was said and asks, but one way"
+            " alone leads on"
             if found is None
-            else f"state {quoted(name)} asks for {quoted(found[0])}, and no transition leads on when it is "
+            else f"state {quoted(name)} asks for {quoted(found[0])}, and no transition leads on"
+            " when it is "
             f"{as_json(found[1])}",
             pointer=state.pointer + "/transitions",
-            hint="add a transition for the other answer, or a global one with which users can leave",
+            hint="add a transition for the other answer, or a global one with which users can"
+            " leave",
         )
 
 
 def _shut(known: Reasoning, state: str, ways: list[Arc]) -> Iterator[tuple[str, Any]]:
-    """Yield (key, value) for each key with two values that a state asks for, if one value opens no transition."""
+    """Yield (key, value) for each key with two values that a state asks for, if one value opens no
+    transition.
+    """
     flow = data_flow(known.document)
-    asked = {flow.declared(key) or key for _, key in known.document.states[state].texts("required_context_keys")}
+    asked = {
+        flow.declared(key) or key
+        for _, key in known.document.states[state].texts("required_context_keys")
+    }
     if not asked:
-        tested = {key for arc in ways for key in flow.condition_names(arc.placed)}
-        asked = {key for key in tested if flow.setters(key) <= {state} and known.document.source_of(key) == "model"}
+        tested: set[str] = set()
+        for arc in ways:
+            tested.update(flow.condition_names(arc.placed))
+        asked = {
+            key
+            for key in tested
+            if flow.setters(key) <= {state} and known.document.source_of(key) == "model"
+        }
     for key in sorted(asked):
         values = (known.keys.domain(key) & SET).finite(2) or []
-        shut = [value for value in values if not any(_opens(known, arc, key, value) for arc in ways)]
+        shut = [
+            value for value in values if not any(_opens(known, arc, key, value) for arc in ways)
+        ]
         if len(values) == 2 and len(shut) == 1:
             yield key, shut[0]
 
@@ -176,8 +217,15 @@ def _opens(known: Reasoning, arc: Arc, key: str, value: Any) -> bool:
 
 
 def _reads_back(document: Document, name: str) -> bool:
-    """Return true for a state that collects nothing, asks by a fixed reply, and has only transitions in words."""
+    """Return true for a state that collects nothing, asks by a fixed reply, and has only
+    transitions in words.
+    """
     state = document.states[name]
     shown = any(mention.shown for mention in data_flow(document).replies.get(name, ()))
-    worded = not any(arc.auto or arc.conditions for arc in document.own_from[name])
-    return shown and worded and asks(state.text("reply")) and not state.value.get("required_context_keys")
+    worded = not any(arc.auto or arc.conditions for arc in own_arcs_from(document)[name])
+    return (
+        shown
+        and worded
+        and asks(state.text("reply"))
+        and not state.value.get("required_context_keys")
+    )

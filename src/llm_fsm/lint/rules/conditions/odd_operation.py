@@ -15,7 +15,10 @@ from llm_fsm.lint.solver.outcomes import variable
 
 _TAKEN: Mapping[str, int] = {
     **dict.fromkeys(("!", "!!", "lower", "len", "date"), 1),
-    **dict.fromkeys(("==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches", "-", "/", "%", "count"), 2),
+    **dict.fromkeys(
+        ("==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches", "-", "/", "%", "count"),
+        2,
+    ),
     **dict.fromkeys(("map", "filter", "all", "some", "none"), 2),
     **dict.fromkeys(("<", "<=", "substr", "reduce"), 3),
 }
@@ -23,7 +26,8 @@ _TAKEN: Mapping[str, int] = {
 _COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")
 _INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("==", "==="), 'for one of several values write {"in": [a, [b, c]]}'),
-    "!": 'for none of several write {"!": {"or": [a, b]}}, for not all of them {"!": {"and": [a, b]}}',
+    "!": 'for none of several write {"!": {"or": [a, b]}}, for not all of them {"!": {"and": [a,'
+    " b]}}",
 }
 _OF_NAMES = frozenset({"has_context", "context_length"})
 _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
@@ -63,7 +67,8 @@ def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
     for name in map(variable, arguments if named else ()):
         if name is not None:
             yield odd_operation.finding(
-                f'"{operator}" takes the name of a key: this looks for the key that the value of {quoted(name)} names',
+                f'"{operator}" takes the name of a key: this looks for the key that the value of'
+                f" {quoted(name)} names",
                 pointer=place + step(operator),
                 hint=f"write {quoted(name)} itself",
             )

@@ -7,9 +7,10 @@ from itertools import combinations
 
 from llm_fsm._json import steps
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import data_flow
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import Arc, global_arcs_to, kind_of, own_arcs_from, reached_states
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.words import unjudged_words
 from llm_fsm.lint.rules.format.duplicate_entry import repeated_transition
@@ -41,7 +42,7 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
     known = reasoning(document)
     for state in known.deciding:
         arcs = known.decided[state]
-        if state not in document.reached or len(arcs) > _MOST_ARCS:
+        if state not in reached_states(document) or len(arcs) > _MOST_ARCS:
             continue
         guards = [guard for arc in arcs if (guard := known.guard(arc.placed)) is not None]
         if known.exhausted and not any(guard.holds == (ANY,) for guard in guards):
@@ -51,21 +52,28 @@ def overlapping_transitions(document: Document) -> Iterator[Finding]:
                 yield from _compared(known, state, arcs, first, second)
 
 
-def _compared(known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc) -> Iterator[Finding]:
-    here, there = known.guard(first.placed), known.guard(second.placed)
+def _compared(
+    known: Reasoning, state: str, arcs: tuple[Arc, ...], first: Arc, second: Arc
+) -> Iterator[Finding]:
+    here = known.guard(first.placed)
+    there = known.guard(second.placed)
     if here is None or there is None or here.always or there.always:
         return
     common = known.both(here.holds, there.holds)
     if not common:
         return
     specific = known.both(here.holds, there.fails) == ()
-    earlier = [guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None]
+    earlier = [
+        guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None
+    ]
     cases = known.both(known.entries[state], common)
     needed = data_flow(known.document).must[state] & set(read_names([here, there]))
     cases = known.with_set(cases, needed)
     witness = None if not cases else known.witness(cases, [here, there], earlier)
     if witness is not None:
-        yield _finding(state, first, second, described(witness, read_names([here, there])), specific=specific)
+        yield _finding(
+            state, first, second, described(witness, read_names([here, there])), specific=specific
+        )
 
 
 def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Finding:
@@ -106,7 +114,7 @@ def shadowed_transition(document: Document) -> Iterator[Finding]:
             if not arc.is_global and state not in explained and arc.placed.pointer not in twice:
                 yield _dead(known, state, arc)
     for state in document.states:
-        if document.kind_of(state) == "converse":
+        if kind_of(document, state) == "converse":
             yield from (found for found in _idle(known, state) if found.pointer not in twice)
 
 
@@ -114,9 +122,13 @@ def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
     covering = _covering(known, arc, known.decided[state])
     what = f"state {quoted(state)}: the transition to {quoted(arc.target)} is never taken"
     if covering is None:
-        why, hint = "the transitions before it leave no case for it", None
+        why = "the transitions before it leave no case for it"
+        hint = None
     elif covering.auto and not arc.auto:
-        why = f"the auto transition to {quoted(covering.target)} holds whenever it does and comes first"
+        why = (
+            f"the auto transition to {quoted(covering.target)} holds whenever it does and comes"
+            " first"
+        )
         hint = "give the auto transition conditions that exclude it"
     else:
         first = f"{quoted(covering.target)} (priority {covering.priority})"
@@ -141,7 +153,9 @@ def _says_when(arc: Arc | None) -> bool:
     if arc is None:
         return False
     placed = arc.placed
-    return bool(placed.text("description") or any(item.text("description") for item in arc.conditions))
+    return bool(
+        placed.text("description") or any(item.text("description") for item in arc.conditions)
+    )
 
 
 def _order(arc: Arc) -> tuple[int, bool, int, str]:
@@ -150,25 +164,33 @@ def _order(arc: Arc) -> tuple[int, bool, int, str]:
 
 
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
-    """Find moves that the model picks and that demand more than an earlier one to the same target."""
+    """Find moves that the model picks and that demand more than an earlier one to the same
+    target.
+    """
     seen: dict[str, list[Arc]] = {}
-    own = known.document.own_from[state]
-    targets = {arc.target for arc in own} - {state}
-    shared = [arc for target in targets for arc in known.document.shared_to.get(target, ())]
+    own = own_arcs_from(known.document)[state]
+    shared: list[Arc] = []
+    for target in {arc.target for arc in own} - {state}:
+        shared += global_arcs_to(known.document).get(target, ())
     for arc in sorted((*own, *shared), key=_order):
+        # Auto transitions are no picks: they neither cover a pick nor are covered by one here.
+        if arc.auto:
+            continue
         earlier = seen.setdefault(arc.target, [])
         guard = known.guard(arc.placed)
-        if not arc.auto and guard is not None and not guard.judged and not guard.never and not arc.is_global:
+        decided = guard is not None and not guard.judged and not guard.never
+        if decided and not arc.is_global:
             covering = _covering(known, arc, tuple(earlier[:20]))
             free = None if covering is None else known.guard(covering.placed)
             worded = free is not None and free.judged and _says_when(covering)
             if covering is not None and not worded:
                 yield shadowed_transition.finding(
-                    f"state {quoted(state)}: the conditions of this transition to {quoted(arc.target)} demand "
-                    f"nothing: another one to it, with priority {covering.priority}, holds whenever they do",
+                    f"state {quoted(state)}: the conditions of this transition to"
+                    f" {quoted(arc.target)} demand "
+                    f"nothing: another one to it, with priority {covering.priority}, holds"
+                    " whenever they do",
                     pointer=arc.placed.pointer,
                     hint="take it out, or give the other one conditions as well",
                     level="info" if free is not None and free.judged else None,
                 )
-        if not arc.auto:
-            earlier.append(arc)
+        earlier.append(arc)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, is_system
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
+from llm_fsm.lint.graph import Arc
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
@@ -39,8 +40,14 @@ def ordering_on_missing_key(document: Document) -> Iterator[Finding]:
     risky: dict[str, list[Comparison]] = {}
     passed: dict[tuple[str, bool, str], bool] = {}
     for comparison in comparisons(document):
-        if comparison.ordering and _goes_through(comparison, passed) and not is_system(comparison.key):
-            risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
+        if (
+            comparison.ordering
+            and _goes_through(comparison, passed)
+            and not is_system(comparison.key)
+        ):
+            risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(
+                comparison
+            )
     if not risky:
         return
     seen: set[tuple[str, str]] = set()
@@ -59,15 +66,25 @@ def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bo
         return False
     literal = comparison.literal
     number = is_number(literal)
-    mark = (comparison.operator, variable(found[1][0]) is not None, repr(_stand_in(literal) if number else literal))
+    mark = (
+        comparison.operator,
+        variable(found[1][0]) is not None,
+        repr(_stand_in(literal) if number else literal),
+    )
     if mark not in passed:
         passed[mark] = test(compile_rule(comparison.rule), {}).holds
     return passed[mark] is comparison.positive
 
 
 def _stand_in(number: float) -> float:
-    """Return a number that compares like this one with null, booleans and lists (0, 1 or no number)."""
-    return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
+    """Return a number that compares like this one with null, booleans and lists (0, 1 or no
+    number).
+    """
+    if number in (0, 1):
+        return number
+    if number < 0:
+        return -1
+    return 2 if number > 1 else 0.5
 
 
 def _has_default(side: object) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.members import never
-from llm_fsm.lint.facts.schema_parts import Part, refusal
+from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal
 from llm_fsm.lint.facts.suggestions import Speller, as_json, quoted
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import comparisons, parts
 from llm_fsm.lint.solver.mismatches import Mismatch, mismatches, type_word
@@ -38,8 +39,10 @@ def type_mismatch(document: Document) -> Iterator[Finding]:
     for pointer, mismatch in mismatches(document).items():
         if mismatch.kind != "type":
             continue
-        key, literal = mismatch.comparison.key, mismatch.comparison.literal
-        known, given = type_word(reasoning(document).keys.domain(key)), type_word(points([literal]))
+        key = mismatch.comparison.key
+        literal = mismatch.comparison.literal
+        known = type_word(reasoning(document).keys.domain(key))
+        given = type_word(points([literal]))
         shown = as_json(literal)
         effect = "is converted first" if mismatch.harmless else "does not compare as it is meant"
         yield type_mismatch.finding(
@@ -72,14 +75,18 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
     """
     for pointer, mismatch in mismatches(document).items():
         if mismatch.kind == "value":
-            key, literal = mismatch.comparison.key, mismatch.comparison.literal
+            key = mismatch.comparison.key
+            literal = mismatch.comparison.literal
             shown = as_json(literal)
             if mismatch.why and mismatch.comparison.ordering:
                 yield value_outside_enum.finding(
-                    f"{quoted(key)} is compared with what it cannot be: {mismatch.why}", pointer=pointer
+                    f"{quoted(key)} is compared with what it cannot be: {mismatch.why}",
+                    pointer=pointer,
                 )
             elif mismatch.why:
-                yield value_outside_enum.finding(f"{quoted(key)} is never {shown}: {mismatch.why}", pointer=pointer)
+                yield value_outside_enum.finding(
+                    f"{quoted(key)} is never {shown}: {mismatch.why}", pointer=pointer
+                )
             else:
                 yield value_outside_enum.finding(
                     f"{quoted(key)} is never {shown}: its schema does not list it",
@@ -93,23 +100,36 @@ def value_outside_enum(document: Document) -> Iterator[Finding]:
 
 
 def _in_lists(document: Document) -> Iterator[Finding]:
-    """Find elements that a condition looks for in a list and that the schema of the list does not allow."""
+    """Find elements that a condition looks for in a list and that the schema of the list does not
+    allow.
+    """
     known = reasoning(document)
     for inner in parts(document).values() if document.keys is not None else ():
         for place, _, operator, arguments, _ in inner:
             if operator not in ("in", "contains", "count") or len(arguments) != 2:
                 continue
             here = 0 if operator == "in" else 1
-            key, literal = variable(arguments[1 - here]), arguments[here]
-            schema = known.keys.schema(key) if key is not None else None
-            items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
-            if key is None or not isinstance(items, dict) or not isinstance(literal, str | int | float):
+            key = variable(arguments[1 - here])
+            literal = arguments[here]
+            schema = None
+            if key is not None:
+                schema = known.keys.schema(key)
+            items = None
+            if schema is not None and schema.get("type") == "array":
+                items = schema.get("items")
+            if (
+                key is None
+                or not isinstance(items, dict)
+                or not isinstance(literal, str | int | float)
+            ):
                 continue
-            why = refusal(Part("", items, key, known.keys.definitions), literal)
+            why = refusal(SchemaPart("", items, key, known.keys.definitions), literal)
             if why is not None:
                 shown = as_json(literal)
                 message = f"the list {quoted(key)} never holds {shown}: {why}"
-                yield value_outside_enum.finding(message[:300], pointer=f"{place}/{operator}/{here}")
+                yield value_outside_enum.finding(
+                    message[:300], pointer=f"{place}/{operator}/{here}"
+                )
 
 
 def _in_replies(document: Document) -> Iterator[Finding]:
@@ -123,9 +143,12 @@ def _in_replies(document: Document) -> Iterator[Finding]:
                 texts = [value for value in listed if isinstance(value, str)]
                 meant = document.speller.meant(text, texts)
                 yield value_outside_enum.finding(
-                    f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does not list that",
+                    f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does"
+                    " not list that",
                     pointer=state.pointer + "/reply",
-                    hint=f"did you mean {quoted(meant)}?" if meant else f"the values are {', '.join(texts[:8])}",
+                    hint=f"did you mean {quoted(meant)}?"
+                    if meant
+                    else f"the values are {', '.join(texts[:8])}",
                 )
 
 
@@ -138,7 +161,9 @@ def _hint(speller: Speller, mismatch: Mismatch) -> str:
     literal = mismatch.comparison.literal
     meant = None
     if isinstance(literal, str) and not speller.spent:
-        meant = speller.meant(literal, [value for value in mismatch.values if isinstance(value, str)])
+        meant = speller.meant(
+            literal, [value for value in mismatch.values if isinstance(value, str)]
+        )
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in mismatch.values[:8])
@@ -164,9 +189,14 @@ def case_mismatch(document: Document) -> Iterator[Finding]:
     for pointer, mismatch in mismatches(document).items():
         if mismatch.kind == "case":
             literal = mismatch.comparison.literal
-            meant = [v for v in mismatch.values if isinstance(v, str) and v.casefold() == literal.casefold()]
+            meant = [
+                v
+                for v in mismatch.values
+                if isinstance(v, str) and v.casefold() == literal.casefold()
+            ]
             yield case_mismatch.finding(
-                f"{quoted(mismatch.comparison.key)} is never {quoted(literal)}: its schema writes {quoted(meant[0])}",
+                f"{quoted(mismatch.comparison.key)} is never {quoted(literal)}: its schema writes"
+                f" {quoted(meant[0])}",
                 pointer=pointer,
                 hint=f"write {quoted(meant[0])}",
             )
@@ -188,9 +218,11 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
     Write the id of a state. A transition of a state is only checked in that state, so `_current_state` needs no test
     there.
     """
-    owners = {placed.pointer: owner for owner, placed in document.transitions}
+    owners = {placed.pointer: owner for owner, placed in transitions_of(document)}
     for found in comparisons(document):
-        if found.key not in ("_current_state", "_previous_state") or not isinstance(found.literal, str):
+        if found.key not in ("_current_state", "_previous_state") or not isinstance(
+            found.literal, str
+        ):
             continue
         owner = owners.get(found.owner.pointer.rpartition("/conditions/")[0])
         if found.literal not in document.states:
@@ -202,7 +234,8 @@ def unknown_state_in_condition(document: Document) -> Iterator[Finding]:
                 )
         elif found.key == "_current_state" and owner is not None and found.literal != owner:
             yield unknown_state_in_condition.finding(
-                f'"_current_state" is always {quoted(owner)} here: the transition belongs to that state',
+                f'"_current_state" is always {quoted(owner)} here: the transition belongs to that'
+                " state",
                 pointer=found.at,
                 hint="write the transition in the state that is meant",
             )

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
+from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.logics import conditions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
@@ -24,9 +26,13 @@ def empty_condition(document: Document) -> Iterator[Finding]:
     Fix:
     Write the condition, or take it out.
     """
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         said = condition.text("description").strip()
-        if not said and not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
+        if (
+            not said
+            and not condition.value.get("requires_context_keys")
+            and condition.value.get("logic") is None
+        ):
             yield empty_condition.finding(
                 "this condition says nothing, so it always holds",
                 pointer=condition.pointer,
@@ -53,14 +59,23 @@ def unjudged_words(document: Document) -> Iterator[Finding]:
     """
     known = reasoning(document)
     for state in known.deciding:
-        decides = document.kind_of(state) != "converse"
+        decides = kind_of(document, state) != "converse"
         arcs = [arc for arc in known.decided[state] if not arc.is_global]
         for index, arc in enumerate(arcs):
             guard = known.guard(arc.placed)
-            worded = next((item for item in arc.conditions if item.text("description").strip()), None)
-            if guard is None or not guard.judged or worded is None or (decides and index == len(arcs) - 1):
+            worded = next(
+                (item for item in arc.conditions if item.text("description").strip()), None
+            )
+            if (
+                guard is None
+                or not guard.judged
+                or worded is None
+                or (decides and index == len(arcs) - 1)
+            ):
                 continue
-            who = f'a state of kind "{document.kind_of(state)}"' if decides else "an automatic transition"
+            who = "an automatic transition"
+            if decides:
+                who = f'a state of kind "{kind_of(document, state)}"'
             yield unjudged_words.finding(
                 f"nobody judges these words: {who} asks no model, so the condition always holds",
                 pointer=worded.pointer,

@@ -9,11 +9,13 @@ from typing import Any
 from llm_fsm._json import step
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Assigned, Document, Placed
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.schema_parts import answers, refusal, schema_parts
 from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.logics import Assigned, assignments_of, compiled_rules
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.mismatches import type_word
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
@@ -42,7 +44,7 @@ def mapping_never_fits(document: Document) -> Iterator[Finding]:
         return
     known = reasoning(document)
     for name, state in document.states.items():
-        if document.kind_of(name) == "wait":
+        if kind_of(document, name) == "wait":
             yield from _sources(document, state, "answer")
             yield from _answers(known, state)
     for tool in document.root.members("tools"):
@@ -58,7 +60,8 @@ def _sources(document: Document, placed: Placed, source: str) -> Iterator[Findin
         owner = document.source_of(key)
         if key in (document.keys or {}) and owner not in ("model", source):
             yield mapping_never_fits.finding(
-                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this comes from '
+                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this'
+                " comes from "
                 f"{'a tool' if source == 'tool' else 'an answer'}",
                 pointer=pointer,
                 hint=f'write "x-source": "{source}"',
@@ -68,7 +71,9 @@ def _sources(document: Document, placed: Placed, source: str) -> Iterator[Findin
 def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
     for key, brought in answers(state).items():
         if key in (known.document.keys or {}):
-            yield from _compared(brought, known.keys.domain(key), key, f"{state.pointer}/output{step(key)}")
+            yield from _compared(
+                brought, known.keys.domain(key), key, f"{state.pointer}/output{step(key)}"
+            )
 
 
 def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
@@ -76,18 +81,25 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
         for key, source_key in state.at(option).value.items():
             if isinstance(source_key, str) and taker.keys.schema(key) is not None:
                 pointer = f"{state.pointer}/{option}{step(key)}"
-                yield from _compared(giver.keys.domain(source_key), taker.keys.domain(key), key, pointer)
+                yield from _compared(
+                    giver.keys.domain(source_key), taker.keys.domain(key), key, pointer
+                )
 
 
 def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Finding]:
-    """Find keys that the model may not write, and that the called definition takes from its model."""
+    """Find keys that the model may not write, and that the called definition takes from its
+    model.
+    """
     for key, pointer in mapped(state):
         source_key = str(state.value["output"][key])
-        owner = document.source_of(key) if key in (document.keys or {}) else "model"
+        owner = "model"
+        if key in (document.keys or {}):
+            owner = document.source_of(key)
         theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
         if owner != "model" and theirs and source_key not in state.at("input").value:
             yield mapping_never_fits.finding(
-                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there the model writes '
+                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there'
+                " the model writes "
                 f"{quoted(source_key)}",
                 pointer=pointer,
                 hint='take "x-source" out, or name another key',
@@ -95,11 +107,15 @@ def _owned(document: Document, inner: Document, state: Placed) -> Iterator[Findi
 
 
 def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Iterator[Finding]:
-    brought, taken = brought & SET, taken & SET
+    brought = brought & SET
+    taken = taken & SET
     if brought.empty or taken.empty or not (brought & taken).empty:
         return
-    here, there = type_word(taken), type_word(brought)
-    why = f"it is {here}, and this is {there}" if here != there else "none of the values fits its schema"
+    here = type_word(taken)
+    there = type_word(brought)
+    why = "none of the values fits its schema"
+    if here != there:
+        why = f"it is {here}, and this is {there}"
     yield mapping_never_fits.finding(f"{quoted(key)} never takes this: {why}", pointer=pointer)
 
 
@@ -121,8 +137,8 @@ def bad_set(document: Document) -> Iterator[Finding]:
     """
     flow = data_flow(document)
     parts = {part.pointer: part for part in schema_parts(document)}
-    for given in document.assignments:
-        rule = document.rules.get(given.pointer)
+    for given in assignments_of(document):
+        rule = compiled_rules(document).get(given.pointer)
         part = parts.get("/context_schema/properties" + step(given.key))
         why = None if part is None or not _is_constant(given.logic) else refusal(part, given.logic)
         secrets = sorted(filter(flow.is_secret, rule.reads if rule is not None else ()))
@@ -135,7 +151,22 @@ def bad_set(document: Document) -> Iterator[Finding]:
 
 
 _TESTS = frozenset(
-    ("==", "===", "!=", "!==", "!", "!!", "<", "<=", ">", ">=", "in", "has_context", "matches", "contains")
+    (
+        "==",
+        "===",
+        "!=",
+        "!==",
+        "!",
+        "!!",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "in",
+        "has_context",
+        "matches",
+        "contains",
+    )
 )
 """Operators that give true or false."""
 
@@ -149,4 +180,6 @@ def _is_constant(logic: Any) -> bool:
 
 
 def _finding(given: Assigned, why: str) -> Finding:
-    return bad_set.finding(f"{quoted(given.key)} never gets this value: {why}", pointer=given.pointer)
+    return bad_set.finding(
+        f"{quoted(given.key)} never gets this value: {why}", pointer=given.pointer
+    )

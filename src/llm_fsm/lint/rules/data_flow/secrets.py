@@ -11,6 +11,7 @@ from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, DataFlow, dat
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 Text = tuple[str, str]
@@ -40,7 +41,8 @@ def secret_in_prompt(document: Document) -> Iterator[Finding]:
         for name in dict.fromkeys(placeholders(text)):
             if flow.is_secret(name):
                 yield secret_in_prompt.finding(
-                    f"this text goes into the prompt, where the value of the secret {quoted(name)} is never shown",
+                    "this text goes into the prompt, where the value of the secret"
+                    f" {quoted(name)} is never shown",
                     pointer=pointer,
                     hint="say it without the secret",
                 )
@@ -70,7 +72,7 @@ def _texts(document: Document) -> Iterator[Text]:
             judge = result.value.get("check")
             if isinstance(judge, dict) and isinstance(judge.get("judge"), str):
                 yield result.pointer + "/check/judge", judge["judge"]
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         for placed in (transition, *transition.items("conditions")):
             yield placed.pointer + "/description", placed.text("description")
 
@@ -96,7 +98,10 @@ def secret_in_reply(document: Document) -> Iterator[Finding]:
     if not any(flow.is_secret(key) for key in document.keys or ()):
         return
     for state, mentioned in flow.replies.items():
-        shown = {mention.name: mention.shown for mention in sorted(mentioned, key=lambda found: found.shown)}
+        shown = {
+            mention.name: mention.shown
+            for mention in sorted(mentioned, key=lambda found: found.shown)
+        }
         for name, is_shown in shown.items():
             if flow.is_secret(name):
                 verb = "shows" if is_shown else "tests"
@@ -109,14 +114,29 @@ def secret_in_reply(document: Document) -> Iterator[Finding]:
 
 
 _SECRET = re.compile(
-    r"\b(?:sk-(?:proj-|ant-|live-)?[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{30,}"
-    r"|github_pat_\w{22,}|glpat-[\w-]{20,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}|AIza[\w-]{35}|xox[abprs]-[\w-]{10,}"
+    r"\b(?:sk-(?:proj-|ant-|live-)?[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|gh[pousr]_[A-Za-z0-9]{30,}"
+    r"|github_pat_\w{22,}|glpat-[\w-]{20,}|AKIA[0-9A-Z]{16}|ASIA[0-9A-Z]{16}"
+    r"|AIza[\w-]{35}|xox[abprs]-[\w-]{10,}"
     r"|hf_[A-Za-z0-9]{30,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,})"
     r"|\b[Bb]earer\s+(?=[\w.~+/-]*\d)[\w.~+/-]{24,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|\b[a-z][a-z0-9+.-]{2,12}://[^\s/:@]{1,64}:[^\s/:@{}$<]{4,64}@[\w.-]+"
 )
 _SIGNS = (
-    *("sk-", "sk_live_", "sk_test_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA"),
+    *(
+        "sk-",
+        "sk_live_",
+        "sk_test_",
+        "rk_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "AKIA",
+    ),
     *("ASIA", "AIza", "xox", "hf_", "eyJ", "earer ", "PRIVATE KEY", "://"),
 )
 """Every known form of a secret contains one of these."""

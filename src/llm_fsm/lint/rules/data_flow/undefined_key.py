@@ -14,6 +14,8 @@ from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member, reads
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.logics import assignments_of, compiled_rules, conditions_of, transitions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 
@@ -39,11 +41,11 @@ def unknown_condition_key(document: Document) -> Iterator[Finding]:
     Correct the name, or declare the key (with `x-source` `host` if the program sets it).
     """
     flow = data_flow(document)
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         for pointer, name in _names(document, condition):
             yield from _undeclared(flow, name, pointer, "condition")
-    for given in document.assignments:
-        rule = document.rules.get(given.pointer)
+    for given in assignments_of(document):
+        rule = compiled_rules(document).get(given.pointer)
         for name in sorted(rule.reads) if rule is not None else ():
             yield from _undeclared(flow, name, given.pointer, "rule")
     for read in reads(document):
@@ -70,7 +72,9 @@ def _undeclared(flow: DataFlow, name: str, pointer: str, what: str) -> Iterator[
 
 
 def _hint(flow: DataFlow, name: str) -> str | None:
-    """Return the key that was meant. Conditions read the context itself, not an object that holds it."""
+    """Return the key that was meant. Conditions read the context itself, not an object that holds
+    it.
+    """
     inner = name.partition(".")[2]
     if root_of(name) in ("context", "ctx", "data", "state") and flow.declared(inner) is not None:
         return f"write {quoted(inner)}: the names of conditions are those of keys"
@@ -84,7 +88,7 @@ def _names(document: Document, condition: Placed) -> Iterator[tuple[str, str]]:
         if name not in seen:
             seen.add(name)
             yield pointer, name
-    rule = document.rules.get(condition.pointer + "/logic")
+    rule = compiled_rules(document).get(condition.pointer + "/logic")
     if rule is None:
         return
     wanted = set(rule.reads) - seen - {""}
@@ -107,7 +111,9 @@ def _system(name: str, pointer: str) -> Finding:
     return unknown_condition_key.finding(
         f"{quoted(name)} is none of the system's names",
         pointer=pointer,
-        hint=f"did you mean {quoted(meant)}?" if meant else f"they are {', '.join(sorted(SYSTEM_NAMES))}",
+        hint=f"did you mean {quoted(meant)}?"
+        if meant
+        else f"they are {', '.join(sorted(SYSTEM_NAMES))}",
     )
 
 
@@ -116,7 +122,9 @@ def _refused(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
     root, _, key = name.partition(".")
     keys = flow.document.keys
     if root == "_refusals" and key and keys is not None and key not in keys:
-        message = f'nothing is ever refused for {quoted(key)}, which "context_schema" does not declare'
+        message = (
+            f'nothing is ever refused for {quoted(key)}, which "context_schema" does not declare'
+        )
         hint = flow.document.speller.hint(key, keys, "declared keys")
         yield unknown_condition_key.finding(message, pointer=pointer, hint=hint)
 
@@ -141,7 +149,9 @@ def _close(name: str, known: Iterable[str]) -> str | None:
     if meant is None or SequenceMatcher(None, name, meant).ratio() < _NEAR:
         return None
     digits = [character for character in name if character.isdigit()]
-    return meant if digits == [character for character in meant if character.isdigit()] else None
+    if digits == [character for character in meant if character.isdigit()]:
+        return meant
+    return None
 
 
 @lint_rule("K302", "warning")
@@ -169,9 +179,15 @@ def undeclared_key(document: Document) -> Iterator[Finding]:
             fault = member_fault(flow, name)
             if fault is not None:
                 yield undeclared_key.finding(
-                    f"{quoted(name)} cannot be collected: {fault[0]}", pointer=pointer, hint=fault[1]
+                    f"{quoted(name)} cannot be collected: {fault[0]}",
+                    pointer=pointer,
+                    hint=fault[1],
                 )
-            if name in keys or name.split(".", 1)[0] in keys or re.fullmatch(KEY_PATTERN, name) is None:
+            if (
+                name in keys
+                or name.split(".", 1)[0] in keys
+                or re.fullmatch(KEY_PATTERN, name) is None
+            ):
                 continue
             yield undeclared_key.finding(
                 f'{quoted(name)} cannot be collected: "context_schema" does not declare it',
@@ -223,7 +239,9 @@ def _unknown(flow: DataFlow, name: str, pointer: str) -> Iterator[Finding]:
             yield unknown_key_in_reply.finding(message, pointer=pointer, hint=hint)
         elif (fault := member_fault(flow, name)) is not None:
             yield unknown_key_in_reply.finding(
-                f"the reply looks for {quoted(name)}, but {fault[0]}", pointer=pointer, hint=fault[1]
+                f"the reply looks for {quoted(name)}, but {fault[0]}",
+                pointer=pointer,
+                hint=fault[1],
             )
     else:
         known = [*flow.collected, *flow.outputs]
@@ -277,13 +295,14 @@ def unknown_key_in_mapping(document: Document) -> Iterator[Finding]:
 
 def _paths(document: Document) -> Iterator[Finding]:
     """Find paths in other notations, which never find anything."""
-    waits = (state for name, state in document.states.items() if document.kind_of(name) == "wait")
+    waits = (state for name, state in document.states.items() if kind_of(document, name) == "wait")
     for placed in (*document.root.members("tools"), *waits):
         for key, path in placed.at("output").value.items():
             if isinstance(path, str) and _FOREIGN.search(path):
                 names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
                 yield unknown_key_in_mapping.finding(
-                    f"nothing is found at {quoted(path)}: a path is names and positions divided by points",
+                    f"nothing is found at {quoted(path)}: a path is names and positions divided"
+                    " by points",
                     pointer=f"{placed.pointer}/output{step(key)}",
                     hint=f"write {quoted('.'.join(['$', *names]))}" if "*" not in path else None,
                 )
@@ -294,10 +313,18 @@ def _answers(document: Document) -> Iterator[Finding]:
     for state in document.states.values():
         members = object_at(state.at("answer_schema").value, "properties")
         for key, path in state.at("output").value.items() if members else ():
-            plain = path.removeprefix("$").removeprefix(".") if isinstance(path, str) else ""
-            if plain and not _FOREIGN.search(plain) and plain not in members and plain.split(".", 1)[0] not in members:
+            plain = ""
+            if isinstance(path, str):
+                plain = path.removeprefix("$").removeprefix(".")
+            if (
+                plain
+                and not _FOREIGN.search(plain)
+                and plain not in members
+                and plain.split(".", 1)[0] not in members
+            ):
                 yield unknown_key_in_mapping.finding(
-                    f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does not name it",
+                    f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does"
+                    " not name it",
                     pointer=f"{state.pointer}/output{step(key)}",
                     hint=document.speller.hint(plain, members, "members"),
                 )
@@ -309,9 +336,12 @@ def _mapped_names(flow: DataFlow) -> Iterator[tuple[str, str]]:
             yield pointer, key
     for use in inputs(flow.document):
         yield use.pointer, use.key
-    for given in flow.document.assignments:
+    for given in assignments_of(flow.document):
         yield given.pointer, given.key
-    for owner in (*flow.document.states.values(), *(placed for _, placed in flow.document.transitions)):
+    for owner in (
+        *flow.document.states.values(),
+        *(placed for _, placed in transitions_of(flow.document)),
+    ):
         yield from owner.texts("clear")
     for state in flow.document.states.values():
         yield from state.at("context_scope").texts("read")

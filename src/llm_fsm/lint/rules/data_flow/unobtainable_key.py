@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document, once
+from llm_fsm.lint.document import Document, once
 from llm_fsm.lint.facts.data_flow import DataFlow, data_flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
+from llm_fsm.lint.graph import Arc, global_arcs, kind_of, own_arcs, path_to, reached_states
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.outcomes import variable
 
@@ -38,7 +39,8 @@ def unwritable_key(document: Document) -> Iterator[Finding]:
             source = document.source_of(declared)
             if source in _OTHERS:
                 yield unwritable_key.finding(
-                    f'{quoted(name)} cannot be collected from the user: its "x-source" is "{source}"',
+                    f'{quoted(name)} cannot be collected from the user: its "x-source" is'
+                    f' "{source}"',
                     pointer=pointer,
                     hint="take it out, or let the model write it",
                 )
@@ -67,7 +69,10 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
         return
     flow = data_flow(document)
     seen: set[tuple[str, str]] = set()
-    produced = {arc.placed.pointer: list(_produced(flow, arc)) for arc in (*document.own, *document.shared)}
+    produced = {
+        arc.placed.pointer: list(_produced(flow, arc))
+        for arc in (*own_arcs(document), *global_arcs(document))
+    }
     needed = {place: keys for place, keys in produced.items() if keys}
     for state, arc in taken(document, needed):
         place = arc.placed.pointer
@@ -79,7 +84,9 @@ def unobtainable_key(document: Document) -> Iterator[Finding]:
 
 
 def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
-    """Yield (key, source) for keys that a transition needs and that nobody in the conversation can give."""
+    """Yield (key, source) for keys that a transition needs and that nobody in the conversation can
+    give.
+    """
     for name in sorted(flow.demands(arc)):
         key = flow.declared(name)
         source = None if key is None else flow.document.source_of(key)
@@ -89,12 +96,13 @@ def _produced(flow: DataFlow, arc: Arc) -> Iterator[tuple[str, str]]:
 
 def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
     producers = flow.outputs.get(key, frozenset())
-    if producers.isdisjoint(flow.document.reached):
+    if producers.isdisjoint(reached_states(flow.document)):
         return unobtainable_key.finding(
-            f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
+            f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can"
+            " never be taken",
             pointer=arc.placed.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
-            path=flow.document.path_to(state),
+            path=path_to(flow.document, state),
         )
     if arc.is_global or state in producers or flow.may_be_set(key, state):
         return None
@@ -103,7 +111,7 @@ def _finding(flow: DataFlow, state: str, arc: Arc, key: str, source: str) -> Fin
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
         level="warning",
-        path=flow.document.path_to(state),
+        path=path_to(flow.document, state),
     )
 
 
@@ -126,18 +134,23 @@ def never_asked_for(document: Document) -> Iterator[Finding]:
     """
     if document.keys is None:
         return
-    flow, late = data_flow(document), asked_late(document)
-    for arc in document.own:
-        if arc.auto or document.kind_of(arc.source) != "converse":
+    flow = data_flow(document)
+    late = asked_late(document)
+    for arc in own_arcs(document):
+        if arc.auto or kind_of(document, arc.source) != "converse":
             continue
         for name in sorted(flow.demands(arc)):
             key = flow.declared(name)
-            if key is None or document.source_of(key) != "model" or arc.source not in document.reached:
+            if (
+                key is None
+                or document.source_of(key) != "model"
+                or arc.source not in reached_states(document)
+            ):
                 continue
             if (arc.placed.pointer, name) in late:
                 continue
             asked = flow.asked_for(key, arc.source)
-            path = flow.path_unasked(arc.source, key) if asked else document.path_to(arc.source)
+            path = flow.path_unasked(arc.source, key) if asked else path_to(document, arc.source)
             where = "on this way here" if asked else "on the way here"
             if path or not asked:
                 yield never_asked_for.finding(
@@ -169,16 +182,20 @@ def asked_for_later(document: Document) -> Iterator[Finding]:
     """
     for (pointer, name), (state, asking) in asked_late(document).items():
         yield asked_for_later.finding(
-            f"this transition of state {quoted(state)} tests {quoted(name)}, which only later states ask for: "
+            f"this transition of state {quoted(state)} tests {quoted(name)}, which only later"
+            " states ask for: "
             f"{listed(map(quoted, sorted(asking)), 4)}",
             pointer=pointer,
-            hint=f'add it to the "required_context_keys" of state {quoted(state)}, or test it after it was asked for',
-            path=document.path_to(state),
+            hint=f'add it to the "required_context_keys" of state {quoted(state)}, or test it'
+            " after it was asked for",
+            path=path_to(document, state),
         )
 
 
 Late = Mapping[tuple[str, str], tuple[str, frozenset[str]]]
-"""Maps (pointer of a transition, name that it tests) to its state and the states that ask for the name."""
+"""Maps (pointer of a transition, name that it tests) to its state and the states that ask for the
+name.
+"""
 
 
 @once
@@ -186,18 +203,29 @@ def asked_late(document: Document) -> Late:
     """Return the names that transitions test before any state has asked for them."""
     flow = data_flow(document)
     found = {}
-    for arc in document.own:
-        state, pointer = arc.source, arc.placed.pointer
-        for name in dict.fromkeys(flow.condition_names(arc.placed)) if state in document.reached else ():
+    for arc in own_arcs(document):
+        state = arc.source
+        pointer = arc.placed.pointer
+        for name in (
+            dict.fromkeys(flow.condition_names(arc.placed))
+            if state in reached_states(document)
+            else ()
+        ):
             key = root_of(name) if document.keys is None else flow.declared(name)
-            if key is None or document.source_of(key) != "model" or not flow.is_asked_after(key, state):
+            if (
+                key is None
+                or document.source_of(key) != "model"
+                or not flow.is_asked_after(key, state)
+            ):
                 continue
             compared = _compares(arc, name)
             if not compared and name not in flow.demands(arc):
                 continue
             # A test of presence may be a short cut, if another path goes round.
             # So may any test in a state that is entered again.
-            if flow.leads_round(state, key, pointer) and (not compared or flow.asked_for(key, state)):
+            if flow.leads_round(state, key, pointer) and (
+                not compared or flow.asked_for(key, state)
+            ):
                 continue
             found[pointer, name] = (state, flow.setters(key))
     return found

@@ -8,6 +8,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.data_flow import DataFlow, Use, data_flow, inputs, mapped, root_of
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of, path_to, reached_states
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.data_flow.unobtainable_key import asked_late
 
@@ -33,16 +34,19 @@ def reply_key_may_be_missing(document: Document) -> Iterator[Finding]:
         return
     flow = data_flow(document)
     for state, mentioned in flow.replies.items():
-        if state not in document.reached:
+        if state not in reached_states(document):
             continue
-        for name in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
+        for name in dict.fromkeys(
+            mention.name for mention in mentioned if mention.shown and not mention.guarded
+        ):
             key = flow.declared(name)
             if key is None or document.source_of(key) != "model" or flow.is_secret(key):
                 continue
             path = flow.path_without(state, key) if flow.may_be_set(key, state) else ()
             if path and not {name, key} & flow.must[state]:
                 yield reply_key_may_be_missing.finding(
-                    f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be set on this way",
+                    f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be"
+                    " set on this way",
                     pointer=document.states[state].pointer + "/reply",
                     hint="demand it in the transitions that lead here, or test for it in the reply",
                     path=path,
@@ -71,38 +75,51 @@ def used_before_set(document: Document) -> Iterator[Finding]:
     for use in _uses(flow):
         key = flow.declared(use.key)
         state = use.state
-        if key is None or state is None or state not in document.reached or document.source_of(key) != "model":
+        if (
+            key is None
+            or state is None
+            or state not in reached_states(document)
+            or document.source_of(key) != "model"
+        ):
             continue
         if (use.pointer.removesuffix("/conditions"), use.key) in asked_late(document):
             continue
         if use.key in flow.must[state] or key in flow.must[state] or flow.may_be_set(key, state):
             continue
         yield used_before_set.finding(
-            f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",
+            f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there"
+            " collects or sets",
             pointer=use.pointer,
             hint=_hint(document, key),
-            path=document.path_to(state),
-            # a model may set any declared key in any state, so a flag that nobody asks for can still decide
-            level="info" if document.kind_of(state) == "decide" else None,
+            path=path_to(document, state),
+            # a model may set any declared key in any state, so a flag that nobody asks for can
+            # still decide
+            level="info" if kind_of(document, state) == "decide" else None,
         )
 
 
 def _hint(document: Document, key: str) -> str:
     hint = f'add {quoted(key)} to the "required_context_keys" of a state before'
-    return f'{hint}; its "default" is not filled in' if "default" in (document.keys or {})[key] else hint
+    if "default" in (document.keys or {})[key]:
+        return f'{hint}; its "default" is not filled in'
+    return hint
 
 
 def _uses(flow: DataFlow) -> Iterator[Use]:
     states = flow.document.states
     for name, mentioned in flow.replies.items():
-        for key in dict.fromkeys(mention.name for mention in mentioned if mention.shown and not mention.guarded):
+        for key in dict.fromkeys(
+            mention.name for mention in mentioned if mention.shown and not mention.guarded
+        ):
             yield Use(name, key, states[name].pointer + "/reply")
     for use in inputs(flow.document):
         state = states.get(use.state or "")
-        if state is None or use.key not in dict(mapped(state)):  # else the state asks for it, unless it is known
+        if state is None or use.key not in dict(
+            mapped(state)
+        ):  # else the state asks for it, unless it is known
             yield use
     for name, state in states.items():
-        if flow.document.kind_of(name) == "decide":
+        if kind_of(flow.document, name) == "decide":
             yield from _deciding(flow, name, state)
 
 
@@ -148,7 +165,8 @@ def scope_hides_required(document: Document) -> Iterator[Finding]:
         ]
         if hidden:
             yield scope_hides_required.finding(
-                f"state {quoted(name)} collects or decides by {', '.join(map(quoted, hidden[:6]))}, "
+                f"state {quoted(name)} collects or decides by"
+                f" {', '.join(map(quoted, hidden[:6]))}, "
                 "but its scope does not show it to the model",
                 pointer=state.pointer + "/context_scope/read",
                 hint="add it to the list",
@@ -175,9 +193,10 @@ def stale_reply(document: Document) -> Iterator[Finding]:
     Declare the keys that it is computed from. `"x-from": ["room"]` clears it when the room changes, and it is computed
     again. If it depends on no other key, write `"x-from": []`.
     """
-    keys, flow = document.keys or {}, data_flow(document)
+    keys = document.keys or {}
+    flow = data_flow(document)
     for state, mentioned in flow.replies.items():
-        if state not in document.reached or document.kind_of(state) != "converse":
+        if state not in reached_states(document) or kind_of(document, state) != "converse":
             continue
         shown = dict.fromkeys(flow.declared(mention.name) for mention in mentioned if mention.shown)
         names = [key for key in shown if key is not None and not flow.is_secret(key)]
@@ -185,7 +204,8 @@ def stale_reply(document: Document) -> Iterator[Finding]:
         for key in names if said else ():
             if document.source_of(key) == "host" and "x-from" not in keys[key]:
                 yield stale_reply.finding(
-                    f"the reply of state {quoted(state)} shows {quoted(key)} of the program beside {quoted(said[0])}, "
+                    f"the reply of state {quoted(state)} shows {quoted(key)} of the program"
+                    f" beside {quoted(said[0])}, "
                     "which can be corrected there",
                     pointer=document.states[state].pointer + "/reply",
                     hint=f'write "x-from" at {quoted(key)}: the keys that it is made of, or []',

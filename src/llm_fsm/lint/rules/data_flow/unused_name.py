@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm._text import listed, nearest
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Document
+from llm_fsm.lint.document import Document, texts_of_states
 from llm_fsm.lint.facts.data_flow import data_flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import texts
+from llm_fsm.lint.graph import reached_states
+from llm_fsm.lint.logics import assignments_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -36,7 +38,8 @@ def collected_never_read(document: Document) -> Iterator[Finding]:
     for key, places in flow.collected.items():
         if key in document.keys and key not in flow.read:
             yield collected_never_read.finding(
-                f"{quoted(key)} is collected, but no condition, reply, mapping or instruction reads it",
+                f"{quoted(key)} is collected, but no condition, reply, mapping or instruction"
+                " reads it",
                 pointer=places[0][1],
                 hint="demand it in a transition, unless the program reads it",
             )
@@ -58,12 +61,16 @@ def set_never_used(document: Document) -> Iterator[Finding]:
     Use the key in a condition or a reply, or take the mapping out.
     """
     flow = data_flow(document)
-    owners = (*document.states.values(), *document.root.members("tools"))
-    by_mapping = [written for placed in owners for written in mapped(placed)]
-    for key, pointer in (*by_mapping, *((given.key, given.pointer) for given in document.assignments)):
+    written: list[tuple[str, str]] = []
+    for placed in (*document.states.values(), *document.root.members("tools")):
+        written += mapped(placed)
+    written += [(assigned.key, assigned.pointer) for assigned in assignments_of(document)]
+    for key, pointer in written:
         if (document.keys is None or key in document.keys) and key not in flow.read:
             yield set_never_used.finding(
-                f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it", pointer=pointer
+                f"{quoted(key)} is set here, but no condition, reply, mapping or instruction"
+                " reads it",
+                pointer=pointer,
             )
 
 
@@ -91,9 +98,13 @@ def unused_key(document: Document) -> Iterator[Finding]:
     unused = [
         key
         for key, schema in keys.items()
-        if key not in used and document.source_of(key) != "host" and schema.get("x-secret") is not True
+        if key not in used
+        and document.source_of(key) != "host"
+        and schema.get("x-secret") is not True
     ]
-    words = " ".join(dict.fromkeys(text for _, text in texts(document))).casefold() if unused else ""
+    words = ""
+    if unused:
+        words = " ".join(dict.fromkeys(text for _, text in texts(document))).casefold()
     for key in unused:
         title = keys[key].get("title")
         names = [key, key.replace("_", " "), *([title] if isinstance(title, str) else [])]
@@ -121,7 +132,7 @@ def unused_tool(document: Document) -> Iterator[Finding]:
     Fix:
     List it in the states that need it, or remove it.
     """
-    used = {name for state in document.states.values() for _, name in state.texts("tools")}
+    used = texts_of_states(document, "tools")
     declared = [tool.name for tool in document.root.members("tools")]
     misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
     for tool in document.root.members("tools"):
@@ -153,7 +164,7 @@ def tool_never_reachable(document: Document) -> Iterator[Finding]:
             users.setdefault(name, []).append(state_id)
     for tool in document.root.members("tools"):
         states = users.get(tool.name)
-        if states and not document.reached.intersection(states):
+        if states and not reached_states(document).intersection(states):
             names = listed((quoted(state) for state in states), 4)
             yield tool_never_reachable.finding(
                 f"tool {quoted(tool.name)} is used only where no conversation comes: {names}",

@@ -10,6 +10,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.schema_parts import refusal, schema_parts
 from llm_fsm.lint.facts.suggestions import as_json, quoted
+from llm_fsm.lint.graph import arcs_from, kind_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -30,24 +31,33 @@ def bad_choice(document: Document) -> Iterator[Finding]:
     Write a value that the key accepts, or the id of a state that a transition leads to.
     """
     for name, state in document.states.items():
-        if document.kind_of(name) != "converse":
+        if kind_of(document, name) != "converse":
             continue
         for choice in state.items("choices"):
             if choice.value.get("label") == "":
-                yield bad_choice.finding("a choice without words is not shown", pointer=choice.pointer + "/label")
+                yield bad_choice.finding(
+                    "a choice without words is not shown", pointer=choice.pointer + "/label"
+                )
             value = choice.value.get("value")
             if value is not None and not _means_something(document, name, state, value):
-                known = [arc.target for arc in document.arcs_from[name]] if isinstance(value, str) else []
+                known = (
+                    [arc.target for arc in arcs_from(document)[name]]
+                    if isinstance(value, str)
+                    else []
+                )
                 yield bad_choice.finding(
-                    f"the choice {as_json(value)} is no value of a key that state {quoted(name)} asks for, "
+                    f"the choice {as_json(value)} is no value of a key that state {quoted(name)}"
+                    " asks for, "
                     "and no state that it leads to",
                     pointer=choice.pointer + "/value",
-                    hint=document.speller.hint(value, known, "states that it leads to") if known else None,
+                    hint=document.speller.hint(value, known, "states that it leads to")
+                    if known
+                    else None,
                 )
 
 
 def _means_something(document: Document, name: str, state: Placed, value: Any) -> bool:
-    if value in [arc.target for arc in document.arcs_from[name]]:
+    if value in [arc.target for arc in arcs_from(document)[name]]:
         return True
     parts = {part.pointer: part for part in schema_parts(document)}
     for _, key in state.texts("required_context_keys"):

@@ -15,7 +15,9 @@ from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, quoted
 from llm_fsm.lint.rule import lint_rule
 
-_ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
+_ALLOWED = (
+    "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
+)
 
 
 def _names(document: Document) -> Iterator[tuple[str, str]]:
@@ -83,7 +85,8 @@ def reserved_name(document: Document) -> Iterator[Finding]:
     """
     for name in [name for name in document.states if name in _OUTCOMES]:
         yield reserved_name.finding(
-            f'"on_exhausted" and "on_timeout" never lead to a state called {quoted(name)}: it is a word of theirs',
+            f'"on_exhausted" and "on_timeout" never lead to a state called {quoted(name)}: it is'
+            " a word of theirs",
             pointer=document.states[name].pointer,
             hint="choose a word for what the state is there for",
         )
@@ -142,7 +145,9 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Ite
         return
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         shown = json.dumps(names, ensure_ascii=False)[:40]
-        yield bad_key_setting.finding(f'"x-from": expected a list of key names, found {shown}', pointer=place)
+        yield bad_key_setting.finding(
+            f'"x-from": expected a list of key names, found {shown}', pointer=place
+        )
         return
     for number, name in enumerate(names):
         if (own := _declared(keys, name)) is None:
@@ -153,7 +158,9 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Ite
                 hint=None if meant is None else f'did you mean "{meant}"?',
             )
         elif key in _all_made_of(keys, own):
-            yield bad_key_setting.finding(f"{quoted(key)} is made of itself", pointer=f"{place}/{number}")
+            yield bad_key_setting.finding(
+                f"{quoted(key)} is made of itself", pointer=f"{place}/{number}"
+            )
 
 
 def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
@@ -162,30 +169,44 @@ def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
 
 def _all_made_of(keys: Mapping[str, Mapping[str, Any]], key: str) -> set[str]:
     """Return a key, and all keys that it is made of, directly or through others."""
-    found, open_ = set[str](), [key]
+    found = set[str]()
+    open_ = [key]
     while open_:
         if (name := open_.pop()) not in found:
             found.add(name)
             names = keys[name].get("x-from")
-            own = (_declared(keys, item) for item in names if isinstance(item, str)) if isinstance(names, list) else ()
+            own = (
+                (_declared(keys, item) for item in names if isinstance(item, str))
+                if isinstance(names, list)
+                else ()
+            )
             open_ += [item for item in own if item is not None]
     return found
 
 
 def _labels(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """Find labels that are no text, and labels of values that the key does not have."""
-    labels, values = schema.get("x-labels"), schema.get("enum")
+    labels = schema.get("x-labels")
+    values = schema.get("enum")
     if labels is None:
         return
     if not isinstance(labels, dict):
         shown = as_json(labels, 40)
-        yield bad_key_setting.finding(f'"x-labels": expected an object, found {shown}', pointer=place)
+        yield bad_key_setting.finding(
+            f'"x-labels": expected an object, found {shown}', pointer=place
+        )
         return
-    listed = values if isinstance(values, list) else [True, False] if schema.get("type") == "boolean" else []
+    listed: list[Any] = []
+    if isinstance(values, list):
+        listed = values
+    elif schema.get("type") == "boolean":
+        listed = [True, False]
     known = [value if isinstance(value, str) else json.dumps(value) for value in listed]
     for name, words in labels.items():
         if not isinstance(words, str) or not words:
-            yield bad_key_setting.finding(f"the label of {quoted(name)} is no text", pointer=place + step(name))
+            yield bad_key_setting.finding(
+                f"the label of {quoted(name)} is no text", pointer=place + step(name)
+            )
         elif known and name not in known:
             meant = nearest(name, known)
             yield bad_key_setting.finding(

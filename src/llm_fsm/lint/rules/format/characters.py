@@ -11,6 +11,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import as_written, every_text
+from llm_fsm.lint.logics import conditions_of
 from llm_fsm.lint.rule import lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
@@ -33,12 +34,14 @@ def _groups(document: Document) -> Iterator[tuple[str, Iterable[tuple[str, str]]
 
 
 def _keys(document: Document) -> list[tuple[str, str]]:
-    """Return declared keys, then those that states collect and transitions require, each with its first place."""
+    """Return declared keys, then those that states collect and transitions require, each with its
+    first place.
+    """
     places = {key: "/context_schema/properties" + step(key) for key in document.keys or ()}
     for state in document.states.values():
         for pointer, key in state.texts("required_context_keys"):
             places.setdefault(key, pointer)
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         for pointer, key in condition.texts("requires_context_keys"):
             places.setdefault(key, pointer)
     return list(places.items())
@@ -78,9 +81,11 @@ def confusable_ids(document: Document) -> Iterator[Finding]:
                 )
 
 
-# Joiners (200c, 200d) and direction marks (200e, 200f) belong to the writing of many languages and to emoji.
+# Joiners (200c, 200d) and direction marks (200e, 200f) belong to the writing of many languages and
+# to emoji.
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+    "\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _MAY_HIDE = re.compile(r"\\[ubf]|\x7f")
 """Escapes in JSON of all characters but the printable ones of ASCII, tabs and line breaks."""
@@ -112,7 +117,9 @@ def hidden_characters(document: Document) -> Iterator[Finding]:
     for pointer, text, is_key in every_text(document):
         if text.isascii() and text.isprintable():
             continue
-        plain = _TURNS.sub("", text) if _FROM_RIGHT.search(text) else text
+        plain = text
+        if _FROM_RIGHT.search(text):
+            plain = _TURNS.sub("", text)
         found = _HIDDEN.search(_FLAG.sub("", plain))
         if found is not None:
             what = "this name" if is_key else "this text"

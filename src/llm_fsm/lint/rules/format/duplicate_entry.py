@@ -9,6 +9,8 @@ from typing import Any
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of
+from llm_fsm.lint.logics import conditions_of, transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 _COMPARED = 50
@@ -33,11 +35,12 @@ def repeated_transition(document: Document) -> Iterator[Finding]:
     """
     # A missing setting counts as its default.
     seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
-    for owner, transition in document.transitions:
+    for owner, transition in transitions_of(document):
         target = transition.value.get("target_state")
         if not isinstance(target, str):
             continue
-        others, plain = seen.setdefault((owner, target), []), _plain(transition.value)
+        others = seen.setdefault((owner, target), [])
+        plain = _plain(transition.value)
         if plain in others[:_COMPARED]:
             yield repeated_transition.finding(
                 f"this transition to {quoted(target)} is repeated here",
@@ -48,7 +51,11 @@ def repeated_transition(document: Document) -> Iterator[Finding]:
 
 
 def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in transition.items() if key != "ui" and value not in ("", [], None)}
+    kept = {
+        key: value
+        for key, value in transition.items()
+        if key != "ui" and value not in ("", [], None)
+    }
     return {key: value for key, value in kept.items() if (key, value) not in _DEFAULTS}
 
 
@@ -85,7 +92,7 @@ def _lists(document: Document) -> Iterator[tuple[Placed, str]]:
         yield state, "required_context_keys"
         yield state, "tools"
         yield state.at("context_scope"), "read"
-    for condition in document.conditions:
+    for condition in conditions_of(document):
         yield condition, "requires_context_keys"
     for tool in document.root.members("tools"):
         yield tool, "scope"
@@ -118,7 +125,7 @@ def repeated_entry(document: Document) -> Iterator[Finding]:
 
 def _conditions(document: Document) -> Iterator[Finding]:
     """Find equal conditions in one transition."""
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         conditions = transition.value.get("conditions")
         if not isinstance(conditions, list) or len(conditions) < 2:
             continue
@@ -126,10 +133,14 @@ def _conditions(document: Document) -> Iterator[Finding]:
         for condition in transition.items("conditions"):
             keys = sorted(key for _, key in condition.texts("requires_context_keys"))
             asked = [keys, condition.value.get("logic")]
-            text = json.dumps(asked if asked != [[], None] else condition.text("description").casefold())
+            text = json.dumps(
+                asked if asked != [[], None] else condition.text("description").casefold()
+            )
             if text in said and text != '""':
                 message = "this condition is repeated in its transition"
-                yield repeated_entry.finding(message, pointer=condition.pointer, hint="was another one meant?")
+                yield repeated_entry.finding(
+                    message, pointer=condition.pointer, hint="was another one meant?"
+                )
             said.add(text)
 
 
@@ -150,7 +161,7 @@ def duplicate_label(document: Document) -> Iterator[Finding]:
     Give each its own label, and one the label `default`.
     """
     for name, state in document.states.items():
-        if document.kind_of(name) != "task":
+        if kind_of(document, name) != "task":
             continue
         seen: set[str] = set()
         plain: list[str] = []
@@ -171,7 +182,8 @@ def duplicate_label(document: Document) -> Iterator[Finding]:
             seen.add(label)
         for pointer in plain if caught else ():
             yield duplicate_label.finding(
-                f'a transition of task {quoted(name)} has no label, and "default" takes all that has none',
+                f'a transition of task {quoted(name)} has no label, and "default" takes all that'
+                " has none",
                 pointer=pointer,
                 hint='give it a label with "on", or take it out',
             )

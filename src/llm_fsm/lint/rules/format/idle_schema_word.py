@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Any
 
 from llm_fsm._json import step, steps
@@ -12,13 +13,21 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document, looks_like_key
-from llm_fsm.lint.facts.schema_parts import Part, schema_parts
+from llm_fsm.lint.facts.schema_parts import SchemaPart, schema_parts
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.turn.recognize import recogniser
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
-    "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+    "string": (
+        "minLength",
+        "maxLength",
+        "pattern",
+        "format",
+        "contentEncoding",
+        "contentMediaType",
+    ),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "array": (
         *("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains"),
@@ -26,20 +35,54 @@ _OF_TYPE: Mapping[str, tuple[str, ...]] = {
     ),
     "object": (
         *("properties", "required", "additionalProperties", "patternProperties", "propertyNames"),
-        *("minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+        *(
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+            "dependentSchemas",
+            "unevaluatedProperties",
+        ),
     ),
 }
 _WORDS = (
     *("$schema", "$ref", "$defs", "$comment", "$anchor", "definitions", "type", "enum", "const"),
-    *("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"),
-    *("allOf", "anyOf", "oneOf", *(word for words in _OF_TYPE.values() for word in words)),
+    *(
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    ),
+    *("allOf", "anyOf", "oneOf", *chain.from_iterable(_OF_TYPE.values())),
 )
 _SHORT = ("not", "if", "then", "else", "$id")
 """Keywords that are too short for suggestions."""
 _SETTINGS = ("x-source", "x-secret", "x-fast", "x-from", "x-labels")
 _FORMATS = (
-    *("date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4"),
-    *("ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer"),
+    *(
+        "date",
+        "time",
+        "date-time",
+        "duration",
+        "email",
+        "idn-email",
+        "hostname",
+        "idn-hostname",
+        "ipv4",
+    ),
+    *(
+        "ipv6",
+        "uri",
+        "uri-reference",
+        "iri",
+        "iri-reference",
+        "uuid",
+        "uri-template",
+        "json-pointer",
+    ),
     *("relative-json-pointer", "regex"),
 )
 _NEAR = 0.8
@@ -70,7 +113,7 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
         yield from _fast(document, part)
 
 
-def _fast(document: Document, part: Part) -> Iterator[Finding]:
+def _fast(document: Document, part: SchemaPart) -> Iterator[Finding]:
     """Find `x-fast` in states in which every message needs the model."""
     if part.schema.get("x-fast") is not True:
         return
@@ -78,7 +121,8 @@ def _fast(document: Document, part: Part) -> Iterator[Finding]:
     asking = [
         state
         for name, state in document.states.items()
-        if document.kind_of(name) == "converse" and key in (text for _, text in state.texts("required_context_keys"))
+        if kind_of(document, name) == "converse"
+        and key in (text for _, text in state.texts("required_context_keys"))
     ]
     schema = simplified(part.schema, part.definitions)
     if (
@@ -86,18 +130,24 @@ def _fast(document: Document, part: Part) -> Iterator[Finding]:
         or document.source_of(key) != "model"
         or recogniser(schema, document.root.text("language")) is None
     ):
-        why, hint = "no message is certainly its value", 'it is for an "enum", a boolean or a "format"'
+        why = "no message is certainly its value"
+        hint = 'it is for an "enum", a boolean or a "format"'
     elif not any(state.text("reply") for state in asking):
-        why, hint = "no state asks for it in fixed words", 'give the state that asks for it a "reply"'
+        why = "no state asks for it in fixed words"
+        hint = 'give the state that asks for it a "reply"'
     else:
         return
     message = f'"x-fast" does nothing in {part.name}: {why}'
     yield idle_schema_word.finding(message, pointer=part.pointer + "/x-fast", hint=hint)
 
 
-def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
+def _unknown(part: SchemaPart, word: str, value: Any) -> Iterator[Finding]:
     place = part.pointer + step(word)
-    if part.pointer == "/context_schema" and looks_like_key(word, value) and _like(word, ["properties"]) is None:
+    if (
+        part.pointer == "/context_schema"
+        and looks_like_key(word, value)
+        and _like(word, ["properties"]) is None
+    ):
         message = f'{quoted(word)} stands beside "properties" and declares no key'
         yield idle_schema_word.finding(message, pointer=place, hint='put it inside "properties"')
         return
@@ -108,7 +158,9 @@ def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
 
 
 def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
-    """Return the known keyword that differs from this one by a typo, or only by case and underscores."""
+    """Return the known keyword that differs from this one by a typo, or only by case and
+    underscores.
+    """
     plain = word.replace("_", "").casefold()
     meant = next((one for one in known if one.casefold() == plain), None) or nearest(word, known)
     if meant is None or SequenceMatcher(None, plain, meant.casefold()).ratio() < _NEAR:
@@ -116,7 +168,7 @@ def _like(word: str, known: tuple[str, ...] | list[str]) -> str | None:
     return meant
 
 
-def _of_other_types(part: Part) -> Iterator[Finding]:
+def _of_other_types(part: SchemaPart) -> Iterator[Finding]:
     """Find bounds of numbers in a schema of texts, and the like."""
     types = types_of(part.schema)
     known = {"number" if name == "integer" else name for name in types}
@@ -126,12 +178,13 @@ def _of_other_types(part: Part) -> Iterator[Finding]:
         for word in words if kind not in known else ():
             if word in part.schema and word != "format" and not isinstance(part.schema[word], bool):
                 yield idle_schema_word.finding(
-                    f'"{word}" does nothing in {part.name}, which is of type {" or ".join(sorted(types))}',
+                    f'"{word}" does nothing in {part.name}, which is of type'
+                    f" {' or '.join(sorted(types))}",
                     pointer=f"{part.pointer}/{word}",
                 )
 
 
-def _format(part: Part) -> Iterator[Finding]:
+def _format(part: SchemaPart) -> Iterator[Finding]:
     value = part.schema.get("format")
     if not isinstance(value, str) or value in _FORMATS:
         return
@@ -139,14 +192,21 @@ def _format(part: Part) -> Iterator[Finding]:
     yield idle_schema_word.finding(
         f"the format {quoted(value)} is unknown, so values of {part.name} are not checked for it",
         pointer=part.pointer + "/format",
-        hint='write a "pattern" to have it checked' if meant is None else f'did you mean "{meant}"?',
+        hint='write a "pattern" to have it checked'
+        if meant is None
+        else f'did you mean "{meant}"?',
         level="info" if meant is None else None,
     )
 
 
-def _required(part: Part) -> Iterator[Finding]:
-    names, members = part.schema.get("required"), part.schema.get("properties")
-    if not isinstance(names, list) or not isinstance(members, dict) or "patternProperties" in part.schema:
+def _required(part: SchemaPart) -> Iterator[Finding]:
+    names = part.schema.get("required")
+    members = part.schema.get("properties")
+    if (
+        not isinstance(names, list)
+        or not isinstance(members, dict)
+        or "patternProperties" in part.schema
+    ):
         return
     for index, name in enumerate(names):
         if isinstance(name, str) and name not in members:

@@ -10,7 +10,7 @@ from typing import Any
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
-from llm_fsm.lint.facts.schema_parts import Part, refusal, schema_parts
+from llm_fsm.lint.facts.schema_parts import SchemaPart, refusal, schema_parts
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.value_sets import domain
 
@@ -57,33 +57,41 @@ def impossible_schema(document: Document) -> Iterator[Finding]:
             yield found
 
 
-def _crossed(part: Part) -> Finding | None:
+def _crossed(part: SchemaPart) -> Finding | None:
     for low, high, apart in _BOUNDS:
-        least, most = part.schema.get(low), part.schema.get(high)
+        least = part.schema.get(low)
+        most = part.schema.get(high)
         if is_number(least) and is_number(most) and (least > most or (apart and least == most)):
             return impossible_schema.finding(
-                f'{part.name} can have no value: "{low}" {least:g} and "{high}" {most:g} exclude each other',
+                f'{part.name} can have no value: "{low}" {least:g} and "{high}" {most:g} exclude'
+                " each other",
                 pointer=f"{part.pointer}/{low}",
                 hint="are the two the wrong way round?" if least > most else None,
             )
     return None
 
 
-def _empty(part: Part) -> Finding | None:
+def _empty(part: SchemaPart) -> Finding | None:
     if part.schema.get("enum") == []:
         message = f'{part.name} can have no value: its "enum" is empty'
-        return impossible_schema.finding(message, pointer=part.pointer + "/enum", hint="list the values")
+        return impossible_schema.finding(
+            message, pointer=part.pointer + "/enum", hint="list the values"
+        )
     if not domain(part.schema, part.definitions).empty:
         return None
-    key = "enum" if "enum" in part.schema else "const" if "const" in part.schema else None
-    return impossible_schema.finding(
-        f"{part.name} can have no value: {_told(part.schema)}",
-        pointer=part.pointer if key is None else f"{part.pointer}/{key}",
-    )
+    pointer = part.pointer
+    for key in ("enum", "const"):
+        if key in part.schema:
+            pointer = f"{part.pointer}/{key}"
+            break
+    message = f"{part.name} can have no value: {_told(part.schema)}"
+    return impossible_schema.finding(message, pointer=pointer)
 
 
-def _unmatched(part: Part) -> Finding | None:
-    """Find a pattern with text after the end or before the beginning, or with a backslash instead of a class."""
+def _unmatched(part: SchemaPart) -> Finding | None:
+    """Find a pattern with text after the end or before the beginning, or with a backslash instead
+    of a class.
+    """
     pattern = part.schema.get("pattern")
     if not isinstance(pattern, str) or "(?" in pattern:
         return None
@@ -91,11 +99,15 @@ def _unmatched(part: Part) -> Finding | None:
     plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
     if "|" not in plain and _ENDS_EARLY.search(plain):
         return impossible_schema.finding(
-            f'{part.name} can have no value: its "pattern" wants something after "$", or before "^"',
+            f'{part.name} can have no value: its "pattern" wants something after "$", or before'
+            ' "^"',
             pointer=place,
             hint="a pattern reads ^…$",
         )
-    if any(found[0] == "\\\\" and _LETTER.match(pattern, found.end()) for found in _ESCAPED.finditer(pattern)):
+    if any(
+        found[0] == "\\\\" and _LETTER.match(pattern, found.end())
+        for found in _ESCAPED.finditer(pattern)
+    ):
         return impossible_schema.finding(
             f'the "pattern" of {part.name} wants a backslash: it is escaped twice',
             pointer=place,
@@ -106,10 +118,17 @@ def _unmatched(part: Part) -> Finding | None:
 
 
 def _told(schema: Mapping[str, Any]) -> str:
-    words = [key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema]
+    words = [
+        key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema
+    ]
     if "enum" not in words and "const" not in words:
-        words += dict.fromkeys(key for low, high, _ in _BOUNDS for key in (low, high) if key in schema)
-    return f"its {' and '.join(map(_quoted, words))} exclude each other" if words else "its words exclude each other"
+        bounds: dict[str, None] = {}
+        for low, high, _ in _BOUNDS:
+            bounds.update(dict.fromkeys(key for key in (low, high) if key in schema))
+        words += bounds
+    if not words:
+        return "its words exclude each other"
+    return f"its {' and '.join(map(_quoted, words))} exclude each other"
 
 
 def _quoted(word: str) -> str:
@@ -145,12 +164,13 @@ def refused_by_schema(document: Document) -> Iterator[Finding]:
             why = refusal(part, value)
             if why is not None:
                 yield refused_by_schema.finding(
-                    f"{_named(key)} {_shown(value)} of {part.name} is refused by its own schema: {why}"[:300],
+                    f"{_named(key)} {_shown(value)} of {part.name} is refused by its own schema:"
+                    f" {why}"[:300],
                     pointer=f"{part.pointer}/{key}",
                 )
 
 
-def _offered(part: Part) -> Iterator[tuple[str, Any]]:
+def _offered(part: SchemaPart) -> Iterator[tuple[str, Any]]:
     """Yield (place in the schema, value). A default of null means that there is none."""
     if part.schema.get("default") is not None:
         yield "default", part.schema["default"]
@@ -166,7 +186,7 @@ def _named(place: str) -> str:
     return names[place.partition("/")[0]]
 
 
-def _twice(part: Part, listed: list[Any]) -> Iterator[Finding]:
+def _twice(part: SchemaPart, listed: list[Any]) -> Iterator[Finding]:
     seen: set[str] = set()
     plain: dict[str, str] = {}
     for index, value in enumerate(listed):
@@ -180,14 +200,17 @@ def _twice(part: Part, listed: list[Any]) -> Iterator[Finding]:
         near = _plain(value)
         if text not in seen and near is not None and near in plain:
             yield refused_by_schema.finding(
-                f"{part.name} lists {_shown(value)} beside {_shown(plain[near])}: they differ by case or blanks alone",
+                f"{part.name} lists {_shown(value)} beside {_shown(plain[near])}: they differ by"
+                " case or blanks alone",
                 pointer=f"{part.pointer}/enum/{index}",
                 hint="keep one of them",
             )
         elif isinstance(value, str) and value != value.strip() and near:
             message = f"{part.name} lists {_shown(value)}, which begins or ends with a blank"
             yield refused_by_schema.finding(
-                message, pointer=f"{part.pointer}/enum/{index}", hint=f"write {_shown(value.strip())}"
+                message,
+                pointer=f"{part.pointer}/enum/{index}",
+                hint=f"write {_shown(value.strip())}",
             )
         seen.add(text)
         if near is not None:
@@ -195,9 +218,13 @@ def _twice(part: Part, listed: list[Any]) -> Iterator[Finding]:
 
 
 def _plain(value: Any) -> str | None:
-    return " ".join(value.casefold().split()) if isinstance(value, str) else None
+    if isinstance(value, str):
+        return " ".join(value.casefold().split())
+    return None
 
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:60] + "…"
+    if len(text) <= 60:
+        return text
+    return text[:60] + "…"

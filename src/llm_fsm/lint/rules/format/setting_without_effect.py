@@ -12,6 +12,8 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of, own_arcs
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -53,7 +55,7 @@ def return_without_effect(document: Document) -> Iterator[Finding]:
     Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression returns
     in a state without transitions, so let it reach one.
     """
-    for name, transition in document.transitions:
+    for name, transition in transitions_of(document):
         if name is not None and transition.value.get("return") is True:
             yield return_without_effect.finding(
                 '"return" has no effect on a transition of a state',
@@ -67,7 +69,7 @@ def _endless(document: Document) -> Iterator[Finding]:
     """Find digressions from which no path leads to a state without transitions."""
     last = ends(document)
     graph: dict[str, list[str]] = {name: [] for name in document.states}
-    for arc in document.own:
+    for arc in own_arcs(document):
         if arc.target in graph:
             graph[arc.source].append(arc.target)
     for name, state in document.states.items():
@@ -103,7 +105,7 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
     """
     for name, state in document.states.items():
         keys = [quoted(key) for _, key in state.texts("required_context_keys")]
-        if keys and document.kind_of(name) == "final":
+        if keys and kind_of(document, name) == "final":
             stated = state.value.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
             yield collects_at_the_end.finding(
@@ -178,7 +180,7 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
     Write the `kind` that the key belongs to, or remove the key.
     """
     for name, state in document.states.items():
-        kind = document.kind_of(name)
+        kind = kind_of(document, name)
         if kind not in KINDS:
             continue
         for key, kinds in _KINDS.items():
@@ -190,8 +192,8 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
                 pointer=f"{state.pointer}/{key}",
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
-    for owner, transition in document.transitions:
-        if transition.value.get("on") is not None and (owner is None or document.kind_of(owner) not in _LABELLED):
+    for owner, transition in transitions_of(document):
+        if transition.value.get("on") is not None and (owner is None or kind_of(document, owner) not in _LABELLED):
             yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",

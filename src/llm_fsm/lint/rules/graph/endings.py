@@ -10,6 +10,15 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.endings import ends, graph_without_returns, unsure
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import (
+    first_reached,
+    global_arcs,
+    graph_of,
+    offers_globals,
+    own_arcs_from,
+    path_to,
+    reached_states,
+)
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -58,7 +67,8 @@ def no_way_to_an_end(document: Document) -> Iterator[Finding]:
         return
     names = listed((quoted(name) for name in document.states if name in last), 4)
     yield no_way_to_an_end.finding(
-        f"no way leads from {quoted(document.initial)} to a state that ends the conversation ({names})",
+        f"no way leads from {quoted(document.initial)} to a state that ends the conversation"
+        f" ({names})",
         pointer="/initial_state",
         hint="add a transition that leads there",
     )
@@ -80,24 +90,26 @@ def trap(document: Document) -> Iterator[Finding]:
     Fix:
     Add a transition that leads out of the group.
     """
-    last, graph, unknown = ends(document), graph_without_returns(document), unsure(document)
+    last = ends(document)
+    graph = graph_without_returns(document)
+    unknown = unsure(document)
     if document.initial is None or not reachable(graph, [document.initial]) & last:
         return
-    for members in components({name: graph[name] for name in document.states if name in document.reached}):
+    reached = reached_states(document)
+    inner = {name: graph[name] for name in document.states if name in reached}
+    for members in components(inner):
         group = frozenset(members)
-        if (
-            len(members) < 2
-            or group & (last | unknown)
-            or any(after not in group for one in members for after in graph[one])
-        ):
+        if len(members) < 2 or group & (last | unknown):
             continue
-        entry = document.first_reached(members)
+        if not all(group.issuperset(graph[one]) for one in members):
+            continue
+        entry = first_reached(document, members)
         names = listed((quoted(name) for name in document.states if name in group), 6)
         yield trap.finding(
             f"no way leads out of the states {names}, and none of them ends the conversation",
             pointer=document.states[entry].pointer,
             hint="add a transition that leads out",
-            path=document.path_to(entry) + shortest_round(graph, entry)[1:],
+            path=path_to(document, entry) + shortest_round(graph, entry)[1:],
         )
 
 
@@ -118,14 +130,16 @@ def self_only_state(document: Document) -> Iterator[Finding]:
     # A time-out that leads away is a way out. A single state may run on.
     if len(document.states) == 1:
         return
-    for name, own in document.own_from.items():
-        arcs = (*own, *document.shared) if document.offers(name) else own
-        leaves = any(target != name for target in document.graph[name])
+    for name, own in own_arcs_from(document).items():
+        arcs = own
+        if offers_globals(document, name):
+            arcs = (*own, *global_arcs(document))
+        leaves = any(target != name for target in graph_of(document)[name])
         if not own or leaves or any(arc.target != name for arc in arcs):
             continue
         yield self_only_state.finding(
             f"state {quoted(name)} leads only to itself and is never left",
             pointer=document.states[name].pointer,
             hint="add a transition to another state, or remove them all if this is the end",
-            path=document.path_to(name),
+            path=path_to(document, name),
         )

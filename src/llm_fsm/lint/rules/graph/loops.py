@@ -1,4 +1,6 @@
-"""Loops that the machine runs through without asking anybody, and transitions to the state itself."""
+"""Loops that the machine runs through without asking anybody, and transitions to the state
+itself.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ from llm_fsm.definition.graph import components
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.graph import first_reached, graph_of, kind_of, path_to, reached_states
+from llm_fsm.lint.logics import assigned_keys, transitions_of
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
-from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.guards import GuardCases
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
 
 _MOST_WAYS = 200
@@ -21,7 +25,7 @@ _MOST_WAYS = 200
 
 def _forced(document: Document, name: str) -> str | None:
     """Return the state that follows at once in any case; None if something is asked or tested."""
-    if document.kind_of(name) not in ("converse", "decide"):
+    if kind_of(document, name) not in ("converse", "decide"):
         return None
     arcs = reasoning(document).decided[name]
     if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in document.states:
@@ -54,12 +58,12 @@ def _for_some(known: Reasoning) -> Iterator[Finding]:
     """Find loops of deciding states that read only keys which no program changes."""
     document = known.document
     graph = {
-        name: tuple(target for target in targets if document.kind_of(target) == "decide")
-        for name, targets in document.graph.items()
-        if document.kind_of(name) == "decide" and name in document.reached
+        name: tuple(target for target in targets if kind_of(document, target) == "decide")
+        for name, targets in graph_of(document).items()
+        if kind_of(document, name) == "decide" and name in reached_states(document)
     }
     for members in components(graph):
-        first = document.first_reached(members)
+        first = first_reached(document, members)
         if len(members) > 1 or first in graph[first]:
             found = _circle(known, first, frozenset(members))
             if found is not None:
@@ -69,11 +73,13 @@ def _for_some(known: Reasoning) -> Iterator[Finding]:
                     pointer=document.states[first].pointer,
                     hint="lead to a state that waits for the user, or test for what ends it",
                     level=level,
-                    path=(*document.path_to(first)[:-1], *circle),
+                    path=(*path_to(document, first)[:-1], *circle),
                 )
 
 
-def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list[str], str, Level] | None:
+def _circle(
+    known: Reasoning, first: str, members: frozenset[str]
+) -> tuple[list[str], str, Level] | None:
     """Find a path from a state back to it, and values for which every step of it is taken.
 
     The program may end a loop by its own key.
@@ -89,22 +95,27 @@ def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list
     return None
 
 
-def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
-    """Return true if a guard reads a key that only the program writes, or that the definition sets or clears."""
+def _is_counted(known: Reasoning, guards: list[GuardCases]) -> bool:
+    """Return true if a guard reads a key that only the program writes, or that the definition sets
+    or clears.
+    """
     document = known.document
     return any(
-        document.source_of(name) == "host" or name in document.assigned
+        document.source_of(name) == "host" or name in assigned_keys(document)
         for name in (name.split(".", 1)[0] for name in read_names(guards))
     )
 
 
 def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Iterator[_Way]:
-    """Yield paths through deciding states, each step with the cases in which it is taken, breadth first."""
+    """Yield paths through deciding states, each step with the cases in which it is taken, breadth
+    first.
+    """
     for way in waiting:
         yield way
         if way.states[-1] in way.states[:-1]:
             continue
-        left, before = way.cases, way.refused
+        left = way.cases
+        before = way.refused
         for arc in known.decided[way.states[-1]]:
             guard = known.guard(arc.placed)
             if guard is None or not left:
@@ -112,16 +123,19 @@ def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Ite
             taken = known.both(left, guard.holds)
             if taken and arc.target in members and arc.target not in way.states[1:]:
                 waiting.append(_Way([*way.states, arc.target], taken, [*way.kept, guard], before))
-            left, before = known.both(left, guard.fails), [*before, guard]
+            left = known.both(left, guard.fails)
+            before = [*before, guard]
 
 
 class _Way(NamedTuple):
-    """A path of states, the cases in which it is taken, and the guards that are then true or false."""
+    """A path of states, the cases in which it is taken, and the guards that are then true or
+    false.
+    """
 
     states: list[str]
     cases: Cases | None
-    kept: list[Guard]
-    refused: list[Guard]
+    kept: list[GuardCases]
+    refused: list[GuardCases]
 
 
 def _always(document: Document) -> Iterator[Finding]:
@@ -129,12 +143,13 @@ def _always(document: Document) -> Iterator[Finding]:
     forced: dict[str, tuple[str, ...]] = {}
     for name in document.states:
         after = _forced(document, name)
-        forced[name] = () if after is None or name not in document.reached else (after,)
+        forced[name] = () if after is None or name not in reached_states(document) else (after,)
     for members in components(forced):
         if len(members) == 1 and members[0] not in forced[members[0]]:
             continue
-        first = document.first_reached(members)
-        circle, after = [first], forced[first][0]
+        first = first_reached(document, members)
+        circle = [first]
+        after = forced[first][0]
         while after != circle[0]:
             circle.append(after)
             after = forced[after][0]
@@ -143,7 +158,7 @@ def _always(document: Document) -> Iterator[Finding]:
             f"nothing stops the machine from going round: {route(circle)}",
             pointer=document.states[first].pointer,
             hint="give a transition of the circle a condition",
-            path=(*document.path_to(first)[:-1], *circle),
+            path=(*path_to(document, first)[:-1], *circle),
         )
 
 
@@ -162,7 +177,10 @@ def retry_loop(document: Document) -> Iterator[Finding]:
     Raise `max_retries`, and name another state, `continue` or `raise`.
     """
     for name, state in document.states.items():
-        for key, event in (("on_exhausted", "attempts are used up"), ("on_timeout", "time is over")):
+        for key, event in (
+            ("on_exhausted", "attempts are used up"),
+            ("on_timeout", "time is over"),
+        ):
             if state.value.get(key) == name:
                 yield retry_loop.finding(
                     f"when its {event}, state {quoted(name)} starts again, for ever",
@@ -189,10 +207,10 @@ def self_transition(document: Document) -> Iterator[Finding]:
     Remove it, and say in the instructions when to stay.
     """
     # A task may repeat itself by a label.
-    for name, transition in document.transitions:
+    for name, transition in transitions_of(document):
         if name is None or transition.value.get("target_state") != name:
             continue
-        if document.kind_of(name) in ("task", "wait", "subflow"):
+        if kind_of(document, name) in ("task", "wait", "subflow"):
             continue
         yield self_transition.finding(
             f"transition of state {quoted(name)} to itself",

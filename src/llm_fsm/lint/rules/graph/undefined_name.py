@@ -8,12 +8,13 @@ from llm_fsm._json import steps
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 
 def _targets(document: Document) -> Iterator[tuple[str, object]]:
     """Yield (pointer, value) for everything that names a target state."""
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         yield transition.pointer + "/target_state", transition.value.get("target_state")
     for state in document.states.values():
         yield state.pointer + "/on_timeout", state.value.get("on_timeout")
@@ -40,7 +41,9 @@ def unknown_target(document: Document) -> Iterator[Finding]:
         if isinstance(target, str) and target not in document.ids:
             way = "transition" if pointer.endswith("/target_state") else quoted(steps(pointer)[-1])
             hint = document.speller.hint(target, document.ids, "states")
-            yield unknown_target.finding(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
+            yield unknown_target.finding(
+                f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint
+            )
 
 
 @lint_rule("F102", "error")

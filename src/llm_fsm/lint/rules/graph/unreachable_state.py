@@ -8,9 +8,20 @@ from collections.abc import Iterator
 from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document
+from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.paths import routes
 from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.graph import (
+    Arc,
+    calls_definition,
+    digressions_of,
+    global_arcs,
+    graph_of,
+    offers_globals,
+    own_arcs,
+    path_to,
+    reached_states,
+)
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import read_names, reasoning
 
@@ -36,18 +47,25 @@ def unreachable_by_guards(document: Document) -> Iterator[Finding]:
     if initial is None:
         return
     alive = routes(document).alive
-    lost = [state for state in document.states if state in document.reached and state not in alive]
+    lost = [
+        state
+        for state in document.states
+        if state in reached_states(document) and state not in alive
+    ]
     if not lost:
         return
-    first = {target for state in alive for target in document.graph[state]}
+    first: set[str] = set()
+    for state in alive:
+        first.update(graph_of(document)[state])
     for state in lost:
         if state not in first:
             continue
-        path = shortest_path(document.graph, initial, [state])
-        behind = len(reachable(document.graph, [state]) - alive) - 1
+        path = shortest_path(graph_of(document), initial, [state])
+        behind = len(reachable(graph_of(document), [state]) - alive) - 1
         more = f", and so can {behind} more behind it" if behind else ""
         yield unreachable_by_guards.finding(
-            f"state {quoted(state)} can be reached only by transitions that are never taken{more}: {route(path)}",
+            f"state {quoted(state)} can be reached only by transitions that are never"
+            f" taken{more}: {route(path)}",
             pointer=document.states[state].pointer,
             path=path,
         )
@@ -82,7 +100,7 @@ def closed_on_every_way(document: Document) -> Iterator[Finding]:
             f"{what}: {_why(document, arc)}",
             pointer=arc.placed.pointer,
             hint="nobody may write the key in between; correct one of the conditions",
-            path=document.path_to(arc.source),
+            path=path_to(document, arc.source),
         )
 
 
@@ -91,7 +109,9 @@ def _why(document: Document, arc: Arc) -> str:
     guard = reasoning(document).guard(arc.placed)
     for name in read_names([] if guard is None else [guard]):
         there = routes(document).there(arc.source, name)
-        wanted = [case.sets[name] for case in (guard.holds if guard else None) or () if name in case.sets]
+        wanted = [
+            case.sets[name] for case in (guard.holds if guard else None) or () if name in case.sets
+        ]
         values = there.finite(_MOST_VALUES)
         if values and wanted and all((there & demanded).empty for demanded in wanted):
             listed = " or ".join(map(_shown, values))
@@ -109,13 +129,13 @@ _GUESSED = 20
 def _misspelt(document: Document) -> set[str | None]:
     """Return the states that unknown targets probably mean. Correcting those targets is enough."""
     own: dict[str, list[str]] = {}
-    for arc in document.own:
+    for arc in own_arcs(document):
         own.setdefault(arc.source, []).append(arc.target)
-    shared = [arc.target for arc in document.shared]
+    shared = [arc.target for arc in global_arcs(document)]
     named: dict[str, None] = {}
     for name in document.states:
         named.update(dict.fromkeys(own.get(name, ())))
-        if document.offers(name):
+        if offers_globals(document, name):
             named.update(dict.fromkeys(shared))
             shared = []
     unknown = [target for target in named if target not in document.states]
@@ -137,17 +157,21 @@ def unreachable_state(document: Document) -> Iterator[Finding]:
     Fix:
     Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
     """
-    lost = [name for name in document.states if name not in document.reached]
+    lost = [name for name in document.states if name not in reached_states(document)]
     first = document.initial
-    if not lost or (first is not None and f"{document.states[first].pointer}/transitions" in document.unread):
+    if not lost or (
+        first is not None and f"{document.states[first].pointer}/transitions" in document.unread
+    ):
         return
-    before = reversed_graph(document.graph)
+    before = reversed_graph(graph_of(document))
     misspelt = _misspelt(document)
     for name in lost:
         if name in misspelt:
             continue
         others = [quoted(other) for other in before[name] if other != name]
-        why = f"only {listed(others, 4)} would lead there, unreachable too" if others else "no transition leads there"
+        why = "no transition leads there"
+        if others:
+            why = f"only {listed(others, 4)} would lead there, unreachable too"
         yield unreachable_state.finding(
             f"state {quoted(name)} is never reached: {why}",
             pointer=document.states[name].pointer,
@@ -171,13 +195,16 @@ def unreachable_global(document: Document) -> Iterator[Finding]:
     Fix:
     Remove it, or let a conversation reach a state that offers it.
     """
-    offering = {name for name in document.reached if document.offers(name)}
-    calling = {name for name in document.reached if document.calls(name)}
-    for arc in document.shared:
-        offered = offering | calling if arc.target in document.digressions else offering
+    offering = {name for name in reached_states(document) if offers_globals(document, name)}
+    calling = {name for name in reached_states(document) if calls_definition(document, name)}
+    for arc in global_arcs(document):
+        offered = offering
+        if arc.target in digressions_of(document):
+            offered = offering | calling
         if arc.target in document.states and not (len(offered) > 1 or offered - {arc.target}):
             yield unreachable_global.finding(
                 f"no state offers the global transition to {quoted(arc.target)}",
                 pointer=arc.placed.pointer,
-                hint="it is offered in converse states other than its target; this machine reaches none",
+                hint="it is offered in converse states other than its target; this machine"
+                " reaches none",
             )

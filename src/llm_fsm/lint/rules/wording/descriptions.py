@@ -7,9 +7,18 @@ from collections.abc import Iterable, Iterator, Set
 
 from llm_fsm._text import listed
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Document, GlobalTransitions, Placed
+from llm_fsm.lint.document import Document, Placed
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import has_words
+from llm_fsm.lint.graph import (
+    Arc,
+    GlobalTransitions,
+    global_arcs,
+    kind_of,
+    offers_globals,
+    own_arcs_from,
+)
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -22,16 +31,22 @@ def _tested(arc: Arc) -> bool:
 
 
 def _said(arc: Arc) -> str:
-    """Return the words that say when to take a transition; "" if there are none, or no model is asked."""
+    """Return the words that say when to take a transition; "" if there are none, or no model is
+    asked.
+    """
     if arc.auto or not arc.placed.text("description").strip():
         return ""
     judged = [c.text("description") for c in arc.conditions]
-    return " ".join(" ".join([arc.placed.text("description"), *judged]).casefold().split()).rstrip(".")
+    return " ".join(" ".join([arc.placed.text("description"), *judged]).casefold().split()).rstrip(
+        "."
+    )
 
 
 def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> GlobalTransitions[tuple[str, Arc]]:
     """Return the global transitions with such words."""
-    return GlobalTransitions((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
+    return GlobalTransitions(
+        (arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike
+    )
 
 
 @lint_rule("W403", "warning")
@@ -51,23 +66,26 @@ def identical_descriptions(document: Document) -> Iterator[Finding]:
     Write for each transition when to take it.
     """
     told: set[str] = set()
-    shared = [(_said(arc), arc) for arc in document.shared]
+    shared = [(_said(arc), arc) for arc in global_arcs(document)]
     counted = Counter(words for words, _ in shared if words)
     twice = {words for words, count in counted.items() if count > 1}
     among_themselves = _menu(shared, twice)
-    for name, own in document.own_from.items():
-        if not document.offers(name):
+    for name, own in own_arcs_from(document).items():
+        if not offers_globals(document, name):
             continue
         mine = [(arc.priority, (words, arc)) for arc in own if (words := _said(arc))]
         alike = {words for _, (words, _) in mine if words in counted}
-        menu = _menu(shared, twice | alike) if alike else among_themselves
+        menu = among_themselves
+        if alike:
+            menu = _menu(shared, twice | alike)
         first: dict[str, Arc] = {}
         for words, arc in menu.beside(name, mine):
             other = first.setdefault(words, arc)
             if other.target != arc.target and arc.placed.pointer not in told:
                 told.add(arc.placed.pointer)
                 yield identical_descriptions.finding(
-                    f"the transitions of state {quoted(name)} to {quoted(other.target)} and {quoted(arc.target)}"
+                    f"the transitions of state {quoted(name)} to {quoted(other.target)} and"
+                    f" {quoted(arc.target)}"
                     " have the same description",
                     pointer=arc.placed.pointer + "/description",
                     hint="say of each when it is to be taken",
@@ -75,7 +93,13 @@ def identical_descriptions(document: Document) -> Iterator[Finding]:
                 )
 
 
-_OTHER = ("description", "instructions", "extraction_instructions", "response_instructions", "reply")
+_OTHER = (
+    "description",
+    "instructions",
+    "extraction_instructions",
+    "response_instructions",
+    "reply",
+)
 
 
 @lint_rule("W413", "warning")
@@ -96,7 +120,7 @@ def copied_purpose(document: Document) -> Iterator[Finding]:
     seen: dict[tuple[str, str], list[str]] = {}
     for name, state in document.states.items():
         purpose = " ".join(state.text("purpose").casefold().split()).rstrip(".")
-        kind = document.kind_of(name)
+        kind = kind_of(document, name)
         if len(purpose) < 12 or kind not in ("converse", "task"):
             continue
         first = next(iter(seen.get((kind, purpose), ())), None)
@@ -132,7 +156,7 @@ def missing_purpose(document: Document) -> Iterator[Finding]:
     Write a `purpose` in one sentence, or a fixed `reply`.
     """
     # If no state has words, the machine may be a bare table, and one note is enough.
-    served = [name for name in document.states if document.kind_of(name) in ("converse", "final")]
+    served = [name for name in document.states if kind_of(document, name) in ("converse", "final")]
     silent = [name for name in served if not has_words(document.states[name])]
     if len(silent) == len(document.states) and silent:
         yield missing_purpose.finding(
@@ -147,7 +171,7 @@ def missing_purpose(document: Document) -> Iterator[Finding]:
             f"state {quoted(name)} says neither what it is for nor how to go about it",
             pointer=document.states[name].pointer,
             hint='write a "purpose"',
-            level="info" if document.kind_of(name) == "final" else "warning",
+            level="info" if kind_of(document, name) == "final" else "warning",
         )
 
 
@@ -173,34 +197,49 @@ def missing_description(document: Document) -> Iterator[Finding]:
     # `missing-purpose` already reports a bare table of states.
     if not any(has_words(state) for state in document.states.values()):
         return
-    wordless = {placed.pointer for _, placed in document.transitions if not _says_when(placed)}
-    shared = [arc for arc in document.shared if not arc.auto]
+    wordless = {placed.pointer for _, placed in transitions_of(document) if not _says_when(placed)}
+    shared = [arc for arc in global_arcs(document) if not arc.auto]
     far = {arc.target for arc in shared}
-    untold = [arc for arc in shared if arc.placed.pointer in wordless and arc.target in document.states]
-    for name, arcs in document.own_from.items():
+    untold = [
+        arc for arc in shared if arc.placed.pointer in wordless and arc.target in document.states
+    ]
+    for name, arcs in own_arcs_from(document).items():
         choices = [arc for arc in arcs if not arc.auto]
         targets = {arc.target for arc in choices}
-        if not document.offers(name) or (len(far) < 3 and len((targets | far) - {name}) < 2):
+        if not offers_globals(document, name) or (
+            len(far) < 3 and len((targets | far) - {name}) < 2
+        ):
             continue
-        silent = [arc for arc in choices if arc.placed.pointer in wordless and arc.target in document.states]
+        silent = [
+            arc
+            for arc in choices
+            if arc.placed.pointer in wordless and arc.target in document.states
+        ]
         others = [arc for arc in untold if arc.target != name]
         untold = [arc for arc in untold if arc.target == name]
         if any(arc.placed.text("description").strip() for arc in choices):
             silent += others
         else:
-            own, silent = silent, others
+            own = silent
+            silent = others
             if own:
                 names = listed((quoted(arc.target) for arc in own), 4)
-                what = "transition" if len(own) == 1 else "transitions"
+                if len(own) == 1:
+                    fault = f"the transition to {names} does not say when it is to be taken"
+                else:
+                    fault = f"the transitions to {names} do not say when they are to be taken"
                 yield missing_description.finding(
-                    f"in state {quoted(name)} the model has to choose, and the {what} to {names}"
-                    f" {'does not say when it is' if len(own) == 1 else 'do not say when they are'} to be taken",
+                    f"in state {quoted(name)} the model has to choose, and {fault}",
                     pointer=document.states[name].pointer + "/transitions",
                     hint='write a "description" for each',
                     level="info" if len({arc.target for arc in own} - {name}) < 2 else "warning",
                 )
         for arc in silent:
-            where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
+            where = (
+                "a global"
+                if arc.is_global
+                else f"in state {quoted(name)} the model has to choose, and a"
+            )
             yield missing_description.finding(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,

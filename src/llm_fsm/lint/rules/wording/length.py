@@ -8,6 +8,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.prompt_budget import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.logics import transitions_of
 from llm_fsm.lint.rule import lint_rule
 
 _CHARS = 600
@@ -33,7 +34,7 @@ def overlong_description(document: Document) -> Iterator[Finding]:
     Fix:
     Say in one sentence when to take it. Move instructions to the `instructions` of the state.
     """
-    for _, transition in document.transitions:
+    for _, transition in transitions_of(document):
         for placed in (transition, *transition.items("conditions")):
             size = len(placed.text("description"))
             if size > _CHARS:
@@ -63,7 +64,8 @@ def prompt_over_budget(document: Document) -> Iterator[Finding]:
     shared = shared_tokens(document)
     if shared > budget:
         yield prompt_over_budget.finding(
-            f"what every prompt begins with takes about {shared:,} tokens, over the budget of {budget:,}",
+            f"what every prompt begins with takes about {shared:,} tokens, over the budget of"
+            f" {budget:,}",
             pointer="",
             hint="shorten persona, description and the descriptions of context keys"
             if budget > FRAME
@@ -74,7 +76,8 @@ def prompt_over_budget(document: Document) -> Iterator[Finding]:
         total = shared + own + moves
         if total > budget:
             yield prompt_over_budget.finding(
-                f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its budget of {budget:,}"
+                f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its"
+                f" budget of {budget:,}"
                 f" (all states {shared:,}, its own words {own:,}, transitions {moves:,})",
                 pointer=document.states[name].pointer,
                 hint="shorten it, or split the state",

@@ -8,6 +8,7 @@ from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.graph import kind_of
 from llm_fsm.lint.rule import lint_rule
 
 
@@ -39,12 +40,13 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
         for key, schema in keys.items()
         if isinstance(schema.get("properties"), dict) and document.source_of(key) == "model"
     }
-    asked = [
-        (name, state.pointer, wanted)
-        for name, state in document.states.items()
-        if objects and document.kind_of(name) == "converse"
-        for wanted in [{text for _, text in state.texts("required_context_keys")}]
-    ]
+    if not objects:
+        return
+    asked: list[tuple[str, str, set[str]]] = []
+    for name, state in document.states.items():
+        if kind_of(document, name) == "converse":
+            wanted = {text for _, text in state.texts("required_context_keys")}
+            asked.append((name, state.pointer, wanted))
     for key, schema in objects.items():
         declared = any(other.startswith(f"{key}.") for other in keys)
         if declared or any(not _lacking(schema, key, wanted) for _, _, wanted in asked):
@@ -52,12 +54,16 @@ def parts_asked_apart(document: Document) -> Iterator[Finding]:
         for name, pointer, wanted in asked:
             here = sorted(one for one in wanted if one.startswith(f"{key}."))
             if here:
-                lost = [quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)]
+                lost = [
+                    quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)
+                ]
                 yield parts_asked_apart.finding(
-                    f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but {quoted(key)} "
+                    f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but"
+                    f" {quoted(key)} "
                     f"is refused without {listed(lost, 4)}",
                     pointer=f"{pointer}/required_context_keys",
-                    hint=f'take "required" out of the schema of {quoted(key)}, or ask for all parts here',
+                    hint=f'take "required" out of the schema of {quoted(key)}, or ask for all'
+                    " parts here",
                 )
 
 
@@ -67,7 +73,11 @@ def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
         return []
     if not any(one.startswith(f"{path}.") for one in wanted):
         return [path]
-    needed, parts = (schema.get("required"), schema.get("properties")) if isinstance(schema, Mapping) else ([], {})
+    needed, parts = (
+        (schema.get("required"), schema.get("properties"))
+        if isinstance(schema, Mapping)
+        else ([], {})
+    )
     needed = [part for part in needed if isinstance(part, str)] if isinstance(needed, list) else []
     parts = parts if isinstance(parts, Mapping) else {}
     lacking: list[str] = []

@@ -44,7 +44,8 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_]\w*)*)"
 _SURE = re.compile(rf"\$\{{\s*{_NAME}\s*\}}|%\({_NAME}\)[sd]|#\{{{_NAME}\}}|<%=\s*{_NAME}\s*%>")
 _KNOWN = re.compile(
-    rf"(?<![{{$#])\{{\s*{_NAME}(?:![rs]|:[^{{}}]{{0,12}})?\s*\}}|(?<!\w)\$({_NAME[1:-1]})|<{_NAME}>|\[{_NAME}\]|(?<!\w)%{_NAME}%"
+    rf"(?<![{{$#])\{{\s*{_NAME}(?:![rs]|:[^{{}}]{{0,12}})?\s*\}}"
+    rf"|(?<!\w)\$({_NAME[1:-1]})|<{_NAME}>|\[{_NAME}\]|(?<!\w)%{_NAME}%"
 )
 
 
@@ -96,21 +97,38 @@ def _around_key(text: str, names: set[str]) -> re.Match[str] | None:
         name = next(group for group in found.groups() if group)
         if f"</{name}>" in text:
             continue
-        if name.split(".", 1)[0] in names or (found[0].startswith("{") and ("_" in name or "." in name)):
+        if name.split(".", 1)[0] in names or (
+            found[0].startswith("{") and ("_" in name or "." in name)
+        ):
             return found
     return None
 
 
 _NOTE = re.compile(
-    r"(?:^|[.!?]\s+)\s*(?:TODO|FIXME|TBD|TBA|XXX)\b(?! list)|\b(?:TODO|FIXME|TBD)\s*:|\b[Ll]orem ipsum\b"
+    r"(?:^|[.!?]\s+)\s*(?:TODO|FIXME|TBD|TBA|XXX)\b(?! list)|\b(?:TODO|FIXME|TBD)\s*:|\b[Ll]orem"
+    r" ipsum\b"
     r"|[<\[](?:insert|your|add|enter)\b[^<>\[\]\n]{0,40}\bhere[>\]]",
     re.MULTILINE,
 )
 _WHOLE = frozenset(
     {
-        *("todo", "to do", "tbd", "tba", "fixme", "xxx", "xxxx", "placeholder", "lorem ipsum", "asdf", ""),
+        *(
+            "todo",
+            "to do",
+            "tbd",
+            "tba",
+            "fixme",
+            "xxx",
+            "xxxx",
+            "placeholder",
+            "lorem ipsum",
+            "asdf",
+            "",
+        ),
         *("to be done", "to be defined", "to be written", "to be determined"),
-        *(f"{verb}{what} here" for verb in ("", "insert ", "your ") for what in ("text", "words", "description")),
+        *("text here", "insert text here", "your text here"),
+        *("words here", "insert words here", "your words here"),
+        *("description here", "insert description here", "your description here"),
     }
 )
 """Texts that are notes of the author as a whole, without the marks around them."""
@@ -133,7 +151,9 @@ def unfinished_words(document: Document) -> Iterator[Finding]:
     Write the text.
     """
     for pointer, text in (*texts(document), *replies(document)):
-        note = text if text.strip(_MARKS).casefold() in _WHOLE and text.strip() else None
+        note = None
+        if text.strip(_MARKS).casefold() in _WHOLE and text.strip():
+            note = text
         if note is None and any(sign in text for sign in _SIGNS):
             found = _NOTE.search(text)
             note = None if found is None else found[0].strip(" \n.!?")

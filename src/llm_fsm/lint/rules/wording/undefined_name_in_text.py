@@ -13,12 +13,15 @@ from llm_fsm.lint.rule import lint_rule
 
 # Names in back-quotes or braces, and words with an underscore, which look like names.
 _NAME = re.compile(
-    r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
+    r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`"
+    r"|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})"
+    r"|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
 
 
 _SETTING = re.compile(
-    r"\b(?:set|store|save|extract|record|write|put)\s+(?:(?:it|this|as|in|to|into|under|the|context|key|value)\s+){0,4}$",
+    r"\b(?:set|store|save|extract|record|write|put)\s+"
+    r"(?:(?:it|this|as|in|to|into|under|the|context|key|value)\s+){0,4}$",
     re.IGNORECASE,
 )
 """Words directly before a name that tell the model to set it."""
@@ -55,16 +58,23 @@ def unknown_name_in_words(document: Document) -> Iterator[Finding]:
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
-            elif document.keys is not None and match[1] and _SETTING.search(text[: match.start()][-60:]):
+            elif (
+                document.keys is not None
+                and match[1]
+                and _SETTING.search(text[: match.start()][-60:])
+            ):
                 yield unknown_name_in_words.finding(
-                    f'{quoted(name)} is to be set, and is no key: what is said there is kept aside, under "_extra"',
+                    f"{quoted(name)} is to be set, and is no key: what is said there is kept"
+                    ' aside, under "_extra"',
                     pointer=pointer,
                     hint='declare it in "context_schema"',
                 )
 
 
 def _before_ending(name: str) -> str:
-    """Return a name without the ending that some languages, such as Korean, write directly after it."""
+    """Return a name without the ending that some languages, such as Korean, write directly after
+    it.
+    """
     return name[: next((place for place, letter in enumerate(name) if not letter.isascii()), None)]
 
 
@@ -72,7 +82,8 @@ def _before_ending(name: str) -> str:
 _MARKED = r"(?:`([A-Za-z_][\w-]{1,63})`|\b([A-Za-z]+_\w+))"
 _STATE = re.compile(rf"\bstate\s+{_MARKED}|{_MARKED}\s+state\b")
 _TOOL = re.compile(
-    rf"\b(?:tool|function)\s+{_MARKED}|{_MARKED}\s+(?:tool|function)\b|(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)"
+    rf"\b(?:tool|function)\s+{_MARKED}|{_MARKED}\s+(?:tool|function)\b"
+    rf"|(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)"
 )
 
 
@@ -92,9 +103,15 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
     """
     # `unknown-name-in-words` reports similar names.
     known = {name.casefold() for name in known_names(document)}
-    known |= {str(value).casefold() for state in document.states.values() if (value := state.value.get("execute"))}
-    bound = [tool.value.get(key) for tool in document.root.members("tools") for key in ("registered", "tool")]
-    known |= {name.casefold() for name in bound if isinstance(name, str)}
+    for state in document.states.values():
+        function = state.value.get("execute")
+        if function:
+            known.add(str(function).casefold())
+    for tool in document.root.members("tools"):
+        for key in ("registered", "tool"):
+            bound = tool.value.get(key)
+            if isinstance(bound, str):
+                known.add(bound.casefold())
     near = Slips(known)
     spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in document.states}
     tools = document.root.value.get("tools") or ()
@@ -108,11 +125,15 @@ def unknown_place_in_words(document: Document) -> Iterator[Finding]:
                 if _nearly_known(document, name) or near.meant(plain):
                     continue
                 hint = document.speller.hint(name, there, f"{what}s")
-                yield unknown_place_in_words.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
+                yield unknown_place_in_words.finding(
+                    f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint
+                )
                 break
 
 
 def _nearly_known(document: Document, name: str) -> bool:
     """Return true for a name in small letters that is a typo of a known one."""
-    meant = near_names(document).meant(name) if name == name.casefold() else None
+    meant = None
+    if name == name.casefold():
+        meant = near_names(document).meant(name)
     return meant is not None and meant == meant.casefold()

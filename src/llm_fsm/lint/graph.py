@@ -1,0 +1,281 @@
+"""The graph of a document: kinds of states, arcs between them, and the states that can be reached.
+
+The graph is tolerant. A transition of the wrong shape has no arc, an arc may lead to a state that
+does not exist, and a state of an unknown kind counts as one that talks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from llm_fsm.definition.graph import path_in, reachable, search_tree
+from llm_fsm.lint.document import Computed, Document, Placed, once
+
+T = TypeVar("T")
+
+DEFAULT_PRIORITY = 100
+
+
+class Arc(NamedTuple):
+    """One transition of a state. A global transition has one arc for each state that offers it.
+
+    `is_global`: it is a global transition. `priority`: lower comes first; 100 if no number is
+    given. `auto`: it is taken without asking.
+    """
+
+    source: str
+    target: str
+    placed: Placed
+    is_global: bool
+    priority: int
+    auto: bool
+
+    @property
+    def conditions(self) -> Sequence[Placed]:
+        """The condition objects."""
+        return self.placed.items("conditions")
+
+
+class GlobalTransitions(Generic[T]):
+    """An item for each global transition, which is merged by priority with a state's own items.
+
+    Made of (priority, target, item). A state gets no item that leads to itself.
+    """
+
+    def __init__(self, shared: Iterable[tuple[int, str, T]]) -> None:
+        entries = sorted(shared, key=lambda entry: entry[0])
+        self.items = [item for _, _, item in entries]
+        self._ranks = [priority for priority, _, _ in entries]
+        self._places: dict[str, list[int]] = {}
+        for place, (_, target, _) in enumerate(entries):
+            self._places.setdefault(target, []).append(place)
+
+    def beside(self, state: str, own: Sequence[tuple[int, T]]) -> list[T]:
+        """Return a state's own items, given with their priorities and in their order, merged with
+        the global ones.
+        """
+        items = self.items
+        ranks = self._ranks
+        if state in self._places:
+            items = items.copy()
+            ranks = ranks.copy()
+            for place in reversed(self._places[state]):
+                del items[place], ranks[place]
+        mine = [item for _, item in own]
+        if not own or not items or own[-1][0] <= ranks[0]:
+            return mine + items
+        every = mine + items
+        priorities = [priority for priority, _ in own] + ranks
+        return [every[place] for place in sorted(range(len(every)), key=priorities.__getitem__)]
+
+
+def kind_of(document: Document, state: str) -> str:
+    """Return the effective kind. A converse state without its own transitions is final."""
+    return _kinds(document)[state]
+
+
+@once
+def _kinds(document: Document) -> Mapping[str, str]:
+    return {name: _kind(placed.value) for name, placed in document.states.items()}
+
+
+def _kind(state: Mapping[str, Any]) -> str:
+    kind = state.get("kind") or "converse"
+    if kind == "converse" and not state.get("transitions"):
+        return "final"
+    return kind if isinstance(kind, str) else "converse"
+
+
+def offers_globals(document: Document, state: str) -> bool:
+    """Return true if global transitions can be taken in a state, except for those that lead to
+    it.
+    """
+    return kind_of(document, state) == "converse"
+
+
+def calls_definition(document: Document, state: str) -> bool:
+    """Return true if another definition runs in a state. The digressions of this one are offered
+    there.
+    """
+    return kind_of(document, state) == "subflow"
+
+
+@once
+def own_arcs(document: Document) -> tuple[Arc, ...]:
+    """Every transition of a state that can be taken, in order of the file; targets may be
+    unknown.
+    """
+    arcs: list[Arc] = []
+    for name, state in document.states.items():
+        # The engine stops in a final state, so its transitions lead nowhere.
+        if kind_of(document, name) == "final":
+            continue
+        for placed in state.items("transitions"):
+            arcs += _arcs(name, placed, False)
+    return tuple(arcs)
+
+
+@once
+def own_arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+    """State id to its own arcs in order of priority."""
+    arcs: dict[str, list[Arc]] = {name: [] for name in document.states}
+    for arc in own_arcs(document):
+        arcs[arc.source].append(arc)
+    by_priority = attrgetter("priority")
+    return {name: tuple(sorted(own, key=by_priority)) for name, own in arcs.items()}
+
+
+@once
+def global_arcs(document: Document) -> tuple[Arc, ...]:
+    """The global transitions, in order of the file. They have no source, because many states offer
+    each.
+    """
+    arcs: list[Arc] = []
+    for placed in document.root.items("global_transitions"):
+        arcs += _arcs("", placed, True)
+    return tuple(arcs)
+
+
+def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
+    """Yield the arc of a transition object; none without a target."""
+    target = placed.value.get("target_state")
+    if not isinstance(target, str):
+        return
+    priority = placed.value.get("priority", DEFAULT_PRIORITY)
+    # `true` is an integer in Python, and no priority.
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        priority = DEFAULT_PRIORITY
+    auto = placed.value.get("auto") is True
+    yield Arc(source, target, placed, is_global, priority, auto)
+
+
+@once
+def arcs_from(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+    """State id to its arcs, global ones among them, in order of priority, as the engine tries them.
+
+    The arcs of a state are made when they are first read: a state can offer thousands of global
+    ones.
+    """
+
+    def offered(state: str) -> tuple[Arc, ...]:
+        own = own_arcs_from(document)[state]
+        if not global_arcs(document) or not offers_globals(document, state):
+            return own
+        every = merged_globals(document).beside(state, [(arc.priority, arc) for arc in own])
+        return tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
+
+    return Computed(offered)
+
+
+@once
+def global_arcs_to(document: Document) -> Mapping[str, tuple[Arc, ...]]:
+    """Target to the global transitions that lead there."""
+    arcs: dict[str, list[Arc]] = {}
+    for arc in global_arcs(document):
+        arcs.setdefault(arc.target, []).append(arc)
+    return {target: tuple(to) for target, to in arcs.items()}
+
+
+@once
+def merged_globals(document: Document) -> GlobalTransitions[Arc]:
+    """The global transitions, to be merged with those of a state."""
+    return GlobalTransitions((arc.priority, arc.target, arc) for arc in global_arcs(document))
+
+
+@once
+def graph_of(document: Document) -> Mapping[str, tuple[str, ...]]:
+    """State id to the known states it may lead to directly, time-outs and exhaustion included."""
+    states = document.states
+    known = [arc for arc in global_arcs(document) if arc.target in states]
+    shared = GlobalTransitions((arc.priority, arc.target, arc.target) for arc in known)
+    graph = {}
+    for name, arcs in own_arcs_from(document).items():
+        own = [(arc.priority, arc.target) for arc in arcs if arc.target in states]
+        targets = [*pattern_targets(document, name)]
+        if offers_globals(document, name):
+            targets += shared.beside(name, own)
+        else:
+            targets += [target for _, target in own]
+        targets += fallback_targets(document, name)
+        graph[name] = tuple(dict.fromkeys(targets))
+    return graph
+
+
+@once
+def pattern_states(document: Document) -> tuple[str, ...]:
+    """The states that replace repair patterns which a model may name."""
+    return tuple(name for name in _pattern_names(document) if name in document.states)
+
+
+@once
+def _pattern_names(document: Document) -> tuple[str, ...]:
+    return tuple(name for _, name in document.root.texts("patterns"))
+
+
+@once
+def digressions_of(document: Document) -> frozenset[str]:
+    """The known targets of global transitions that return."""
+    targets = set()
+    for arc in global_arcs(document):
+        if arc.placed.value.get("return") is True and arc.target in document.states:
+            targets.add(arc.target)
+    return frozenset(targets)
+
+
+def pattern_targets(document: Document, state: str) -> Iterator[str]:
+    """Yield targets without a transition.
+
+    These are states that replace repair patterns, and digressions out of a called definition.
+    """
+    if offers_globals(document, state):
+        for pattern in pattern_states(document):
+            if pattern != state:
+                yield pattern
+        if "cancelled" in document.states and "cancel" in _pattern_names(document):
+            yield "cancelled"
+    elif calls_definition(document, state):
+        digressions = digressions_of(document)
+        for arc in global_arcs(document):
+            if arc.target in digressions and arc.target != state:
+                yield arc.target
+
+
+def fallback_targets(document: Document, state: str) -> Iterator[str]:
+    """Yield the known targets of a state's time-out and exhaustion."""
+    for key in ("on_timeout", "on_exhausted"):
+        value = document.states[state].value.get(key)
+        if isinstance(value, str) and value in document.states:
+            yield value
+
+
+@once
+def reached_states(document: Document) -> frozenset[str]:
+    """States on some path from the initial one; all states if the initial state is unknown."""
+    if document.initial is None:
+        return frozenset(document.states)
+    return frozenset(reachable(graph_of(document), [document.initial]))
+
+
+@once
+def _tree(document: Document) -> Mapping[str, str | None]:
+    if document.initial is None:
+        return {}
+    return search_tree(graph_of(document), document.initial)
+
+
+def path_to(document: Document, state: str) -> tuple[str, ...]:
+    """Return a shortest path from the initial state; () if there is no path or no initial state."""
+    return path_in(_tree(document), state)
+
+
+@once
+def _ranks(document: Document) -> Mapping[str, int]:
+    return {name: rank for rank, name in enumerate(_tree(document))}
+
+
+def first_reached(document: Document, states: Iterable[str]) -> str:
+    """Return the state that a conversation can reach first."""
+    ranks = _ranks(document)
+    return min(states, key=lambda name: ranks.get(name, len(ranks)))

@@ -1,0 +1,103 @@
+"""Code stays written out: each room has limits for the size and the density of its syntax tree.
+
+Lower a limit when a room got better. Raise one only if the room gained a purpose, not because code got denser.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from density import Density, density, density_of
+from paths import ROOT
+
+PACKAGE = ROOT / "src" / "llm_fsm"
+
+
+class Limits(NamedTuple):
+    """Upper limits of a room.
+
+    `nodes`: statements and expressions without constants. `nodes_a_line`: the same for each line of code. `nested`:
+    conditional expressions inside another one. `double`: comprehensions with two loops or two tests. `long`: lines of
+    more than 100 characters.
+    """
+
+    nodes: int
+    nodes_a_line: float
+    nested: int = 0
+    double: int = 0
+    long: int = 0
+
+
+# room: nodes, nodes a line, nested conditional expressions, double comprehensions, long lines
+LIMITS = {
+    "cli": Limits(26_400, 4.8, nested=11, double=21, long=476),
+    "conditions": Limits(6_700, 5.6, nested=4, double=4, long=63),
+    "definition": Limits(11_100, 4.9),
+    "documents": Limits(18_300, 5.2),
+    "engine": Limits(24_500, 5.0, nested=4, double=12, long=500),
+    "lint": Limits(45_300, 5.0),
+    "llm": Limits(17_100, 5.3, nested=4, double=6, long=324),
+    "server": Limits(13_300, 4.6, nested=0, double=0, long=250),
+    "session": Limits(13_900, 5.7, nested=3, double=5, long=251),
+    "statechart": Limits(3_600, 4.7, nested=0, double=0, long=77),
+    "stores": Limits(16_200, 4.5, nested=0, double=20, long=376),
+    "telemetry": Limits(1_300, 4.4, nested=0, double=0, long=39),
+    "testing": Limits(29_600, 5.1),
+    "tools": Limits(7_600, 5.2, nested=4, double=6, long=136),
+    "turn": Limits(41_500, 5.9, nested=12, double=28, long=739),
+    "workflow": Limits(7_000, 5.0, nested=0, double=6, long=130),
+}
+WHOLE = Limits(282_000, 5.1, nested=65, double=195, long=3_250)
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Density]:
+    return {room: density_of(PACKAGE / room) for room in LIMITS}
+
+
+def over(found: Density, limits: Limits) -> list[str]:
+    """Say which limits a room exceeds."""
+    return [
+        f"{name}: {getattr(found, name):.5g}, at most {limit}"
+        for name, limit in limits._asdict().items()
+        if getattr(found, name) > limit
+    ]
+
+
+@pytest.mark.parametrize("room", LIMITS)
+def test_a_room_keeps_its_limits(room: str, measured: dict[str, Density]) -> None:
+    assert over(measured[room], LIMITS[room]) == []
+
+
+def test_the_package_keeps_its_limits() -> None:
+    assert over(density_of(PACKAGE), WHOLE) == []
+
+
+def test_every_room_has_limits() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    assert rooms == set(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("", Density()),
+        ("x = 1", Density(nodes=2, code_lines=1)),
+        ('"""A module."""\n\n# a comment\nx = y  # more\n', Density(nodes=3, code_lines=1)),
+        ('def f():\n    """Two\n    lines."""\n    return g(1)\n', Density(nodes=4, code_lines=2)),
+        ("x = (a if b else c)", Density(nodes=6, code_lines=1, conditionals=1)),
+        ("x = a if b else [c if d else e]", Density(nodes=10, code_lines=1, conditionals=2, nested=1)),
+        ("x = [a for a in b]", Density(nodes=6, code_lines=1, comprehensions=1)),
+        ("x = {a for b in c for a in b}", Density(nodes=8, code_lines=1, comprehensions=1, double=1)),
+        ("x = any(a for a in b if a if c)", Density(nodes=10, code_lines=1, comprehensions=1, double=1)),
+        (f"x = '{'a' * 100}'", Density(nodes=2, code_lines=1, long=1)),
+        (f"# {'a' * 100}", Density(long=1)),
+        (f'x = """A prompt\n{"a" * 101}"""', Density(nodes=2, code_lines=2)),
+        (f'@lint_rule("F1")\ndef f():\n    """A page\n{"a" * 101}"""\n', Density(nodes=3, code_lines=2)),
+        (f'def f():\n    """A text\n{"a" * 101}"""\n', Density(nodes=1, code_lines=1, long=1)),
+    ],
+)
+def test_density_of_a_source(source: str, expected: Density) -> None:
+    assert density(source) == expected
