@@ -32,25 +32,25 @@ class Limits(NamedTuple):
 
 # room: nodes, nodes a line, nested conditional expressions, double comprehensions, long lines
 LIMITS = {
-    "cli": Limits(26_800, 4.8, nested=11, double=21, long=482),
-    "conditions": Limits(6_800, 5.6, nested=4, double=4, long=65),
-    "definition": Limits(13_000, 4.8, long=37),
-    "documents": Limits(18_600, 5.1, long=24),
-    "engine": Limits(19_300, 4.9, nested=4, double=6, long=435),
-    "lint": Limits(45_900, 5.0, double=4, long=69),
-    "llm": Limits(17_700, 5.3, nested=4, double=6, long=334),
-    "records": Limits(5_200, 5.4, double=9, long=99),
-    "server": Limits(22_600, 4.8, double=5, long=394),
-    "session": Limits(14_100, 5.7, nested=3, double=5, long=263),
-    "statechart": Limits(3_600, 4.8, long=77),
-    "stores": Limits(18_300, 4.6, double=22, long=410),
-    "telemetry": Limits(1_300, 4.4, long=39),
-    "testing": Limits(30_700, 5.2, nested=3, double=6, long=64),
-    "tools": Limits(7_700, 5.3, nested=4, double=6, long=136),
-    "turn": Limits(41_700, 5.2, nested=4, double=7, long=385),
-    "workflow": Limits(7_100, 5.0, double=6, long=131),
+    "cli": Limits(28_800, 4.8, nested=11, double=21, long=502),
+    "conditions": Limits(7_100, 5.6, nested=4, double=4, long=65),
+    "definition": Limits(13_000, 4.9, long=21),
+    "documents": Limits(18_600, 5.1),
+    "engine": Limits(20_100, 3.9, long=63),
+    "lint": Limits(45_900, 5.0, double=4),
+    "llm": Limits(18_600, 5.3, nested=4, double=6, long=334),
+    "records": Limits(5_600, 4.1, long=32),
+    "server": Limits(25_200, 4.8, double=5, long=416),
+    "session": Limits(15_500, 4.7, long=30),
+    "statechart": Limits(3_800, 4.8, long=77),
+    "stores": Limits(19_200, 4.6, double=22, long=410),
+    "telemetry": Limits(1_300, 4.5, long=39),
+    "testing": Limits(30_800, 5.2, nested=3, double=6),
+    "tools": Limits(8_300, 5.3, nested=4, double=6, long=135),
+    "turn": Limits(44_000, 5.2, nested=4, double=7, long=390),
+    "workflow": Limits(7_400, 5.0, double=6, long=131),
 }
-WHOLE = Limits(299_000, 5.0, nested=26, double=78, long=3196)
+WHOLE = Limits(308_000, 4.9, nested=23, double=67, long=2457)
 
 
 @pytest.fixture(scope="module")

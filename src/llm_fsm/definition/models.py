@@ -1,8 +1,8 @@
 """The models of a definition file: what an author may write, key by key.
 
-These models are the one source of the format. The loader validates with them, and the published JSON Schema is
-generated from them. They hold data only; `llm_fsm.turn.compiled` makes a definition ready to run. Every model is
-frozen. Unknown keys are kept out here and reported by the loader.
+These models are the one source of the format. The loader validates with them, and the published
+JSON Schema is generated from them. They hold data only; `llm_fsm.turn.compiled` makes a definition
+ready to run. Every model is frozen. Unknown keys are kept out here and reported by the loader.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Text = Annotated[
-    str,
-    BeforeValidator(_join_lines, json_schema_input_type=str | list[str]),
-]
+Text = Annotated[str, BeforeValidator(_join_lines, json_schema_input_type=str | list[str])]
 Whole = Annotated[int, BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -192,7 +189,9 @@ class ChoiceWords(_Model):
     label: str
     """The label, as a button shows it."""
     value: JsonValue = None
-    """A value of the collected key, or the state that a transition leads to; the label by default."""
+    """A value of the collected key, or the state that a transition leads to; the label by
+    default.
+    """
 
 
 class Scope(_Model):
@@ -208,8 +207,8 @@ class State(_Model):
     id: str = ""
     """If given, it must equal the key under `states`."""
     kind: Kind = "converse"
-    """converse waits for the user, decide picks by conditions, final ends, task works, wait pauses the run, subflow
-    calls another machine.
+    """converse waits for the user, decide picks by conditions, final ends, task works, wait pauses
+    the run, subflow calls another machine.
     """
     description: Text = ""
     """The description of the state, for the reader and the model."""
@@ -228,11 +227,17 @@ class State(_Model):
     transitions: list[Transition] = []
     """The moves that are allowed from here."""
     reply: Text | None = None
-    """A fixed text (a small part of Jinja2 over context keys) that the state says after the model's message."""
+    """A fixed text (a small part of Jinja2 over context keys) that the state says after the model's
+    message.
+    """
     reply_alone: bool = False
     """On arrival only the fixed text is said, and no message of the model."""
-    choices: list[Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]] = []
-    """The user's choices here, as labels or as {label, value}; by default those of the only collected key."""
+    choices: list[
+        Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]
+    ] = []
+    """The user's choices here, as labels or as {label, value}; by default those of the only
+    collected key.
+    """
     outcome: str = Field(default="", pattern=OUTCOME_PATTERN)
     """Outcome of the run in a final state: `failed` or another word."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
@@ -256,7 +261,9 @@ class State(_Model):
     execute: str | None = None
     """Name of the registered function that does the work."""
     route: str | None = None
-    """Name of the function that picks the next state by a task's output: a label, a state, or null to end."""
+    """Name of the function that picks the next state by a task's output: a label, a state, or null
+    to end.
+    """
     memory: bool = False
     """Offers the ten-bucket memory tools here."""
     summarize: bool = False
@@ -283,7 +290,9 @@ class Property(_Model):
     """A statement about all paths, checked by the linter."""
 
     never: JsonValue = None
-    """State id, list of ids or {"key": name} that must not be reached (before `before`, if given)."""
+    """State id, list of ids or {"key": name} that must not be reached (before `before`, if
+    given).
+    """
     always: JsonValue = None
     """The states or keys that every path must reach (after `after`, if given)."""
     eventually: JsonValue = None
@@ -306,7 +315,9 @@ class Definition(_Model):
     persona: Text = ""
     """The role of the model, with tone and manners."""
     language: str = Field(default="", pattern=LANGUAGE_PATTERN)
-    """Language of the definition's texts, as a BCP 47 tag. Without it, English sentences are added to them."""
+    """Language of the definition's texts, as a BCP 47 tag. Without it, English sentences are added
+    to them.
+    """
     timezone: str = Field(default="", pattern=TIMEZONE_PATTERN)
     """Time zone of the conversations, as an IANA name."""
     initial_state: str
@@ -314,7 +325,9 @@ class Definition(_Model):
     states: dict[StateId, State] = Field(min_length=1)
     """State id to state."""
     context_schema: JsonObject | None = None
-    """JSON Schema object whose properties are the context keys; x-source, x-secret, x-fast and x-from per key."""
+    """JSON Schema object whose properties are the context keys; x-source, x-secret, x-fast and
+    x-from per key.
+    """
     global_transitions: list[Transition] = []
     """Offered in every converse state but their own target."""
     patterns: list[PatternName] = []
@@ -350,7 +363,9 @@ class Definition(_Model):
 
     @cached_property
     def canonical(self) -> str:
-        """Its canonical JSON in ASCII, without `ui` and `x-lint`, from which the same definition can be read."""
+        """Its canonical JSON in ASCII, without `ui` and `x-lint`, from which the same definition
+        can be read.
+        """
         return json.dumps(self.document, sort_keys=True, separators=(",", ":"))
 
     @cached_property
@@ -364,7 +379,9 @@ class Definition(_Model):
         properties = (self.context_schema or {}).get("properties")
         if not isinstance(properties, dict):
             return {}
-        return {key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()}
+        return {
+            key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()
+        }
 
     def source_of(self, key: str) -> str:
         """Return the writer of a declared key.
@@ -387,10 +404,15 @@ class Definition(_Model):
             Names of keys, or dotted names of their parts.
         """
         names = self.key_schemas.get(key, {}).get("x-from")
-        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        return (
+            tuple(name for name in names if isinstance(name, str))
+            if isinstance(names, list)
+            else ()
+        )
 
     def is_secret(self, key: str) -> bool:
-        """Return true if the key's value must stay out of prompts, fixed replies, logs and transcripts.
+        """Return true if the key's value must stay out of prompts, fixed replies, logs and
+        transcripts.
 
         Args:
             key: The key.
@@ -399,10 +421,13 @@ class Definition(_Model):
             True for a key with `x-secret`.
         """
         schemas = self.key_schemas
-        return any(schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
+        return any(
+            schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0])
+        )
 
     def kind_of(self, state_id: str) -> Kind:
-        """Return the effective kind of a state. A converse state without its own transitions is final.
+        """Return the effective kind of a state. A converse state without its own transitions is
+        final.
 
         Args:
             state_id: Id of the state.

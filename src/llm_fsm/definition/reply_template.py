@@ -29,15 +29,7 @@ from jinja2 import (
     pass_context,
     pass_eval_context,
 )
-from jinja2.filters import (
-    do_capitalize,
-    do_default,
-    do_int,
-    do_lower,
-    do_title,
-    do_trim,
-    do_upper,
-)
+from jinja2.filters import do_capitalize, do_default, do_int, do_lower, do_title, do_trim, do_upper
 from jinja2.runtime import Context, LoopContext, Undefined
 
 MAX_CHARS = 100_000
@@ -84,10 +76,7 @@ _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Mul: ('"*"', _COMPUTE),
     nodes.Div: ('"/"', _COMPUTE),
     nodes.FloorDiv: ('"//"', _COMPUTE),
-    nodes.Mod: (
-        '"%"',
-        "write {{ '%.2f' | format(price) }} for a format, or " + _COMPUTE,
-    ),
+    nodes.Mod: ('"%"', "write {{ '%.2f' | format(price) }} for a format, or " + _COMPUTE),
     nodes.Pow: ('"**"', _COMPUTE),
     nodes.Pos: ('"+" before one value', "leave it out"),
     nodes.Call: ("a call", "use a filter such as {{ name | upper }}, or " + _COMPUTE),
@@ -97,10 +86,7 @@ _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.With: ('"with"', "write the value itself"),
     nodes.Macro: ('"macro"', "write its text in each place"),
     nodes.CallBlock: ('"call"', "write the text itself"),
-    nodes.FilterBlock: (
-        'a block of "filter"',
-        "write {{ name | upper }} for each value",
-    ),
+    nodes.FilterBlock: ('a block of "filter"', "write {{ name | upper }} for each value"),
     nodes.Include: ('"include"', "write the text itself"),
     nodes.Import: ('"import"', "write the text itself"),
     nodes.FromImport: ('"import"', "write the text itself"),
@@ -137,9 +123,7 @@ def _items(context: Context, value: Any) -> list[Any]:
     counter = context[_COUNT]
     counter[0] += len(value)
     if counter[0] > MAX_ITEMS:
-        raise WordingError(
-            f"a fixed reply goes through at most {MAX_ITEMS:,} items of lists"
-        )
+        raise WordingError(f"a fixed reply goes through at most {MAX_ITEMS:,} items of lists")
     return list(value)
 
 
@@ -167,12 +151,8 @@ def _shown(value: Any) -> str:
 
 
 @pass_context
-def _join(
-    context: Context, value: Any, separator: str = "", attribute: str | None = None
-) -> str:
-    return separator.join(
-        _shown(_part(item, attribute)) for item in _items(context, value)
-    )
+def _join(context: Context, value: Any, separator: str = "", attribute: str | None = None) -> str:
+    return separator.join(_shown(_part(item, attribute)) for item in _items(context, value))
 
 
 @pass_context
@@ -268,13 +248,8 @@ _FILTERS: Mapping[str, Callable[..., Any]] = {
 def _faults(node: nodes.Node) -> Iterator[tuple[int, str]]:
     """Yield line and reason for each part of a tree that a reply may not have, in order."""
     if not isinstance(node, _ALLOWED):
-        name, instead = _INSTEAD.get(
-            type(node), (f'"{type(node).__name__.lower()}"', "")
-        )
-        yield (
-            node.lineno,
-            f"{name} is not allowed" + (f"; {instead}" if instead else ""),
-        )
+        name, instead = _INSTEAD.get(type(node), (f'"{type(node).__name__.lower()}"', ""))
+        yield (node.lineno, f"{name} is not allowed" + (f"; {instead}" if instead else ""))
         return
     for reason in _misused(node):
         yield node.lineno, reason
@@ -328,11 +303,7 @@ def _misused_filter(node: nodes.Filter) -> Iterator[str]:
 
 def _text(node: nodes.Node | None) -> str | None:
     """Return a text that the reply itself spells out; None if a value could be anything."""
-    return (
-        node.value
-        if isinstance(node, nodes.Const) and isinstance(node.value, str)
-        else None
-    )
+    return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
 
 
 def _unlike_a_separator(separator: nodes.Node | None) -> Iterator[str]:
@@ -363,11 +334,7 @@ class _Environment(Environment):
     """Names and parts read data. An attribute or a method of a Python object cannot be reached."""
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        if (
-            isinstance(obj, dict)
-            and isinstance(argument, str | int)
-            and argument in obj
-        ):
+        if isinstance(obj, dict) and isinstance(argument, str | int) and argument in obj:
             return obj[argument]
         if (
             isinstance(obj, list | tuple | str)
@@ -391,10 +358,7 @@ def _finalized(evaluation: object, value: Any) -> Any:  # noqa: ARG001
 
 def _environment() -> _Environment:
     environment = _Environment(
-        undefined=ChainableUndefined,
-        autoescape=False,
-        optimized=False,
-        finalize=_finalized,
+        undefined=ChainableUndefined, autoescape=False, optimized=False, finalize=_finalized
     )
     environment.globals.clear()
     environment.filters = {**_FILTERS, _COUNT: _items}
@@ -410,9 +374,7 @@ def _read(source: str) -> Template:
         for line, reason in _faults(tree):
             raise WordingError(_at(reason, line, source))
         for loop in list(tree.find_all(nodes.For)):
-            loop.iter = nodes.Filter(
-                loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno
-            )
+            loop.iter = nodes.Filter(loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno)
         return environment.from_string(tree)
     except jinja2.TemplateSyntaxError as error:
         raise WordingError(_at(_syntax_fault(error), error.lineno, source)) from error
@@ -477,9 +439,7 @@ class FixedReply:
             for piece in self._template.generate(data, **{_COUNT: [0]}):
                 size += len(piece)
                 if size > MAX_CHARS:
-                    raise WordingError(
-                        f"the text is longer than {MAX_CHARS:,} characters"
-                    )
+                    raise WordingError(f"the text is longer than {MAX_CHARS:,} characters")
                 pieces.append(piece)
         except _FAULTS as error:
             raise WordingError(f"a fixed reply cannot be rendered: {error}") from error
@@ -493,6 +453,4 @@ def compile_reply(source: str) -> FixedReply:
     try:
         return FixedReply(source, _read(source))
     except WordingError as error:
-        raise WordingError(
-            f"the fixed reply is not a valid template: {error}"
-        ) from error
+        raise WordingError(f"the fixed reply is not a valid template: {error}") from error

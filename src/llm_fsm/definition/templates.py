@@ -22,9 +22,7 @@ LANGUAGE = (
 )
 """The whole language of fixed replies, for authors."""
 _NAME = r"(?!(?:not|if|in|is|true|false|none|loop|self|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
-_TEST_OF_KEY = (
-    rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
-)
+_TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
 _PLAIN = re.compile(
     rf"""\{{\{{-?\s*{_NAME}\s*(?:\|\s*(?:default|upper|lower|title|capitalize|trim)\s*)?-?\}}\}}
     |\{{%-?\s*(?:el)?if\s+{_TEST_OF_KEY}(?:\s+(?:and|or)\s+{_TEST_OF_KEY})*\s*-?%\}}
@@ -56,9 +54,7 @@ def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Ren
         try:
             yield Rendering(reply.render(data))
         except reply_template.WordingError as error:
-            yield Rendering(
-                None, type(error.__cause__).__name__, str(error.__cause__ or error)
-            )
+            yield Rendering(None, type(error.__cause__).__name__, str(error.__cause__ or error))
 
 
 def template_fault(text: str) -> str | None:

@@ -1,7 +1,8 @@
 """Collect `*.test.json` files under pytest: each case of a file is a test.
 
-pytest loads this module in every run by its entry point, so it imports nothing of the engine before it finds such a
-file. `-p no:llm_fsm` switches it off. `llm-fsm test` sets `OPTIONS` and `HOST`, and reads `COVERED` and `RECORDED`.
+pytest loads this module in every run by its entry point, so it imports nothing of the engine before
+it finds such a file. `-p no:llm_fsm` switches it off. `llm-fsm test` sets `OPTIONS` and `HOST`, and
+reads `COVERED` and `RECORDED`.
 """
 
 from __future__ import annotations
@@ -64,9 +65,13 @@ class Cases(pytest.File):
             make = import_module("llm_fsm.testing.scenarios.session").CaseSession
             self.session_ = make(self.loaded, stash.get(OPTIONS, None), stash.get(HOST, None))
         except problems.SuiteError as error:
-            raise self.CollectError("\n".join(visible(str(fault)) for fault in error.faults)) from error
+            raise self.CollectError(
+                "\n".join(visible(str(fault)) for fault in error.faults)
+            ) from error
         plays = self.loaded.plays
-        for warning in checks.warnings(self.loaded.text, ((play.pointer, play.case) for play in plays)):
+        for warning in checks.warnings(
+            self.loaded.text, ((play.pointer, play.case) for play in plays)
+        ):
             self.warn(CaseWarning(visible(str(warning))))
         for play in plays:
             yield CaseItem.from_parent(self, name=visible(play.name), play=play)

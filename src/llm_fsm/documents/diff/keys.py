@@ -29,7 +29,9 @@ _LIFTED = {
 }
 
 
-def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Difference]:
+def key_changes(
+    old: Definition, new: Definition, renames: Mapping[str, str]
+) -> Iterator[Difference]:
     was = collected(old)
     now = collected(new)
     yield from _frame(old, new)
@@ -173,7 +175,9 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
             else f'key "{current}" is now declared'
         )
         if _wider(one, other):
-            yield Difference(subject="key", how="changed", impact="safe", message=text, pointer=place)
+            yield Difference(
+                subject="key", how="changed", impact="safe", message=text, pointer=place
+            )
         else:
             yield Difference(
                 subject="key",

@@ -67,7 +67,9 @@ def _end(name: str, now: str | None, place: str) -> Difference:
     """Yield the removal of an end. Conversations that reached it are not running any more."""
     if now is None:
         text = f'final state "{name}" removed'
-        return Difference(subject="state", how="removed", impact="safe", message=text, pointer=place)
+        return Difference(
+            subject="state", how="removed", impact="safe", message=text, pointer=place
+        )
     text = f'final state "{name}" is now called "{now}" (guessed from what they have in common)'
     return Difference(
         subject="state", how="renamed", impact="safe", message=text, pointer="/states" + step(now)

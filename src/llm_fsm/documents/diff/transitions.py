@@ -259,7 +259,9 @@ def _conditions(edge: _Edge, context: _Context) -> Iterator[Difference]:
     needed = sorted(asked(edge.new.conditions) - asked(edge.old.conditions))
     missing = {key: found for key in needed if (found := _missing(key, edge, context)) is not None}
     if not missing:
-        yield Difference(subject="condition", how="changed", impact="safe", message=text, pointer=place)
+        yield Difference(
+            subject="condition", how="changed", impact="safe", message=text, pointer=place
+        )
     for key, (states, reason) in missing.items():
         yield Difference(
             subject="condition",

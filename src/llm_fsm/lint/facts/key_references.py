@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 _TAG = re.compile(r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%(?P<block>.*?)%\}", re.DOTALL)
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
-_TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL)
+_TOKEN = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS = frozenset(
     {
@@ -23,7 +25,9 @@ _PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
 
 
 class Mention(NamedTuple):
-    """A name in a template. `shown`: it is printed. `guarded`: only after a test, or with a default."""
+    """A name in a template. `shown`: it is printed. `guarded`: only after a test, or with a
+    default.
+    """
 
     name: str
     shown: bool
@@ -68,7 +72,9 @@ def _block(text: str, local: set[str]) -> Iterator[Mention]:
 
 
 def _names(expression: str) -> list[tuple[str, bool]]:
-    """Return (dotted name, true if a default or a test guards it) for the variables in an expression."""
+    """Return (dotted name, true if a default or a test guards it) for the variables in an
+    expression.
+    """
     tokens = _TOKEN.findall(expression)
     found: list[tuple[str, bool]] = []
     at = 0

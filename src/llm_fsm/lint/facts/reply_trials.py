@@ -1,8 +1,8 @@
 """Trials of fixed replies: each is rendered with values that its keys may have.
 
-Only replies that do more than name keys are rendered, because the others cannot fail. The values of a key come from its
-schema. A key without one is tried as text, number, list, object and boolean. A failure counts if it happens with every
-value, or with a value of a declared type.
+Only replies that do more than name keys are rendered, because the others cannot fail. The values of
+a key come from its schema. A key without one is tried as text, number, list, object and boolean. A
+failure counts if it happens with every value, or with a value of a declared type.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
 _SYSTEM: Mapping[str, Any] = {
-    **dict.fromkeys(("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"),
+    **dict.fromkeys(
+        ("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"
+    ),
     **dict.fromkeys(("_turn", "_turns_in_state", "_misses", "_timestamp"), 1),
     "_refusals": {},
     "_extra": {},
@@ -42,8 +44,8 @@ _TYPED = ("TypeError", "WordingError", "UndefinedError")
 
 
 class Trial(NamedTuple):
-    """The outcome of trying a reply. `why`: the reason of a failure; `values`: the values with which it failed, as
-    text.
+    """The outcome of trying a reply. `why`: the reason of a failure; `values`: the values with
+    which it failed, as text.
     """
 
     outcome: Outcome
@@ -72,17 +74,28 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
     names = list(dict.fromkeys(root_of(mention.name) for mention in flow.replies.get(state, ())))
     literals = _literals(code)
     offered = {name: _values(flow, name, literals) for name in names}
-    typed = all(is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names)
+    typed = all(
+        is_system(name) or _is_closed((flow.document.keys or {}).get(name), 0) for name in names
+    )
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
-    failed = [(result, values) for result, values in zip(results, contexts, strict=True) if result.words is None]
+    failed = [
+        (result, values)
+        for result, values in zip(results, contexts, strict=True)
+        if result.words is None
+    ]
     if len(failed) == len(results) and (typed or all(_is_sure(one.why, names) for one in results)):
         return Trial("fails", _plainly(failed[0][0].why))
     hard = next((one for one in failed if one[0].kind in _TYPED), None)
     if hard is not None and typed:
-        passed = [values for result, values in zip(results, contexts, strict=True) if result.words is not None]
+        passed = [
+            values
+            for result, values in zip(results, contexts, strict=True)
+            if result.words is not None
+        ]
         return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
-    whole = len(names) <= _FEW and not re.search(r"[\[.]", _TEXT.sub("", code))  # no parts of unknown values
+    # no parts of unknown values
+    whole = len(names) <= _FEW and not re.search(r"[\[.]", _TEXT.sub("", code))
     silent = not failed and (typed or whole) and not any(one.words for one in results)
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
 
@@ -90,7 +103,11 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
 def _literals(code: str) -> list[Any]:
     """Return the values that the template compares with, and the next numbers."""
     texts = [first or second for first, second in _TEXT.findall(code)]
-    numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
+    numbers = [
+        int(digits) + shift
+        for digits in _NUMBER.findall(_TEXT.sub("", code))
+        for shift in (0, 1, -1)
+    ]
     return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
 
 
@@ -101,7 +118,9 @@ def _is_closed(schema: object, depth: int) -> bool:
     types = types_of(schema)
     if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
         return True
-    inner = [schema.get("items")] if types == {"array"} else [*object_at(schema, "properties").values()]
+    inner = (
+        [schema.get("items")] if types == {"array"} else [*object_at(schema, "properties").values()]
+    )
     return bool(inner) and all(_is_closed(part, depth + 1) for part in inner)
 
 
@@ -112,7 +131,9 @@ def _is_sure(why: str, names: list[str]) -> bool:
 
 
 def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    """Yield contexts of these values: all combinations if they are few, else each value once beside the first ones."""
+    """Yield contexts of these values: all combinations if they are few, else each value once beside
+    the first ones.
+    """
     size = 1
     for values in offered.values():
         size *= len(values)
@@ -144,7 +165,9 @@ def _values(flow: DataFlow, name: str, literals: list[Any]) -> tuple[Any, ...]:
 
 
 def _sparse(schema: object, value: Any) -> Any:
-    """Return a value without the parts that its schema does not require. A list keeps its first item whole."""
+    """Return a value without the parts that its schema does not require. A list keeps its first
+    item whole.
+    """
     if not isinstance(schema, dict):
         return value
     if isinstance(value, list):
@@ -154,7 +177,9 @@ def _sparse(schema: object, value: Any) -> Any:
         required = schema.get("required")
         kept = required if isinstance(required, list) else []
         parts = object_at(schema, "properties")
-        return {name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept}
+        return {
+            name: _sparse(parts.get(name), part) for name, part in value.items() if name in kept
+        }
     return value
 
 
@@ -168,12 +193,18 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
 
 def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
     """Return the values with which a reply always failed; all values if there are none."""
-    found = {name: value for name, value in values.items() if not any(other[name] == value for other in passed)}
+    found = {
+        name: value
+        for name, value in values.items()
+        if not any(other[name] == value for other in passed)
+    }
     return found or values
 
 
 def _shown(values: Mapping[str, Any]) -> str:
-    told = [f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")]
+    told = [
+        f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")
+    ]
     return " and ".join(told[:3])
 
 
@@ -187,7 +218,10 @@ def _plainly(why: str) -> str:
 
 
 _REASONS = (
-    (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; write {{ a }}{{ b }}"),
+    (
+        r"concatenate str|unsupported operand type.*'str'",
+        "text and numbers cannot be added; write {{ a }}{{ b }}",
+    ),
     (r"'\w+' is undefined", "it computes with something that replies do not have"),
     (r"has no attribute '\w+'", "it computes with a part that a value may not have"),
 )

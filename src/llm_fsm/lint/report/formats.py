@@ -1,4 +1,6 @@
-"""Findings as text, as JSON, for GitHub, as SARIF and as JUnit's XML. All functions use plain values."""
+"""Findings as text, as JSON, for GitHub, as SARIF and as JUnit's XML. All functions use plain
+values.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.report.sarif import sarif
 
 Format = Callable[[Sequence[Finding], Sequence[str]], str]
-"""A function that makes a report of findings and the names of all checked files; "" prints nothing."""
+"""A function that makes a report of findings and the names of all checked files; "" prints
+nothing.
+"""
 
 _NOT_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _NOT_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -61,8 +65,12 @@ def _command(found: Finding) -> str:
 
 
 def annotation(level: str, place: Mapping[str, object], words: str) -> str:
-    """Return a workflow command of GitHub: a text beside a place, without the parts of the place that are None."""
-    shown = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value is not None)
+    """Return a workflow command of GitHub: a text beside a place, without the parts of the place
+    that are None.
+    """
+    shown = ",".join(
+        f"{key}={_property(str(value))}" for key, value in place.items() if value is not None
+    )
     return f"::{level} {shown}::{_data(words)}"
 
 
@@ -79,7 +87,8 @@ def _visible_but_breaks(value: str) -> str:
 
 
 def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
-    """Write JUnit's XML: a suite for each file, a case for each finding. A clean file is one case that passes.
+    """Write JUnit's XML: a suite for each file, a case for each finding. A clean file is one case
+    that passes.
 
     Notes are cases that pass with an output.
     """
@@ -92,7 +101,8 @@ def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
     count = sum(max(1, len(inside)) for inside in by_file.values())
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuites name="llm-fsm validate" tests="{count}" failures="{failed}" errors="0">\n{suites}</testsuites>'
+        f'<testsuites name="llm-fsm validate" tests="{count}" failures="{failed}"'
+        f' errors="0">\n{suites}</testsuites>'
     )
 
 
@@ -116,7 +126,13 @@ def _case(file: str, found: Finding) -> str:
 
 def _xml(value: str) -> str:
     plain = re.sub(_NOT_IN_XML, "\ufffd", _visible_but_breaks(value))
-    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;")):
+    for char, entity in (
+        ("&", "&amp;"),
+        ("<", "&lt;"),
+        (">", "&gt;"),
+        ('"', "&quot;"),
+        ("\n", "&#10;"),
+    ):
         plain = plain.replace(char, entity)
     return plain
 
@@ -125,7 +141,9 @@ def statistics(findings: Iterable[Finding]) -> str:
     """Return the number of findings by rule, the most frequent first."""
     counted = Counter((found.name, found.code, found.level) for found in findings)
     rows = sorted(counted.items(), key=lambda row: (-row[1], row[0][1]))
-    return "\n".join(f"{number:6,}  {level:7}  {name} {code}" for (name, code, level), number in rows)
+    return "\n".join(
+        f"{number:6,}  {level:7}  {name} {code}" for (name, code, level), number in rows
+    )
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(

@@ -63,7 +63,9 @@ def placed(name: str, value: object) -> dict[str, Any]:
 _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
 
 
-def split(rule: Any, compiled: CompiledRule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
+def split(
+    rule: Any, compiled: CompiledRule, name: str, values: ValueSet
+) -> tuple[ValueSet, ValueSet]:
     """Return the values of a key with which a test may be true, and those with which it may be
     false.
     """

@@ -30,7 +30,7 @@ from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
-from llm_fsm.testing.scenarios.models import Case, Reply, merged
+from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import CaseRunner
 from llm_fsm.testing.scenarios.scripted_model import Scripted
@@ -295,7 +295,7 @@ class _Improviser(Scripted):
         self._plan = plan
         self._wanted: list[dict[str, Any]] = []
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """Prepare the replies of a step; unused ones come first."""
         act = None
         if number:
@@ -325,7 +325,7 @@ class _Improviser(Scripted):
             judges = request.state in self._tasks and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)
-            self._replies = [*self._replies, Reply.model_validate(reply)]
+            self._replies = [*self._replies, CaseReply.model_validate(reply)]
         return await super().complete(request)
 
     def _plain(self, request: LLMRequest) -> dict[str, Any]:

@@ -40,7 +40,10 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
 
 
 def _tried(
-    logics: Sequence[Any], rules: Sequence[CompiledRule], labels: Sequence[str], context: Mapping[str, Any]
+    logics: Sequence[Any],
+    rules: Sequence[CompiledRule],
+    labels: Sequence[str],
+    context: Mapping[str, Any],
 ) -> Iterator[Any]:
     reads = sorted(set[str]().union(*(rule.reads for rule in rules)))
     names = [name for name in reads if name.startswith("output.")]

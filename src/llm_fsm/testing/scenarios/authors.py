@@ -1,7 +1,7 @@
 """What the author of a text may make this program read or call.
 
-A definition or a file of tests may name a model. To resolve such a name means to read a file, to use a key of the
-environment, or to reach an address. So it depends on who wrote the text.
+A definition or a file of tests may name a model. To resolve such a name means to read a file, to
+use a key of the environment, or to reach an address. So it depends on who wrote the text.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 Author = Literal["operator", "stranger"]
-"""`operator`: the text is a file that you play yourself. `stranger`: it came over a network, or from an assistant, that
-may have read it on a poisoned page."""
+"""`operator`: the text is a file that you play yourself. `stranger`: it came over a network, or
+from an assistant, that may have read it on a poisoned page."""
 
 
 def model_fault(author: Author, model: str) -> str | None:
@@ -25,4 +25,7 @@ def model_fault(author: Author, model: str) -> str | None:
     """
     if author == "operator":
         return None
-    return f"a test from elsewhere names no model, and this one names {model!r:.100}; write its replies instead"
+    return (
+        f"a test from elsewhere names no model, and this one names {model!r:.100}; write its"
+        " replies instead"
+    )

@@ -15,7 +15,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.testing.scenarios.models import Case, Expect, Step, WordsExpected, script
+from llm_fsm.testing.scenarios.models import Case, CaseStep, Expect, WordsExpected, script
 from llm_fsm.testing.scenarios.problems import CaseFileText, FileFault, in_order, meant, quoted
 
 _OWN_KEYS = ("_extra",)
@@ -169,7 +169,7 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
     yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 
-def _replies(vocabulary: Vocabulary, played: Step, pointer: str) -> Iterator[Inconsistency]:
+def _replies(vocabulary: Vocabulary, played: CaseStep, pointer: str) -> Iterator[Inconsistency]:
     """Yield a lone reply that moves to an unknown state. If a second one follows, the test means
     it.
     """

@@ -2,9 +2,9 @@
 
 The loader validates with these models, and the published JSON Schema is generated from them. A
 model replaces a short form by the long one before it validates: `"expect": "done"` becomes
-`"expect": {"state": "done"}`. `Suite` is the file, `Case` a conversation, and `Step` one message or
-answer in it. `Reply` is the model's reply, and `Expect` its expected result. The keys of a `Case`
-may stand in a file, too: they are for all its cases.
+`"expect": {"state": "done"}`. `Suite` is the file, `Case` a conversation, and `CaseStep` one
+message or answer in it. `CaseReply` is the model's reply, and `Expect` its expected result. The
+keys of a `Case` may stand in a file, too: they are for all its cases.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class CallScripted(Written):
     """Its arguments: an object, or a text that is sent unchanged."""
 
 
-class Reply(Written):
+class CaseReply(Written):
     """One reply of the model. A text is sent unchanged, an object without any of these keys as its
     JSON.
 
@@ -439,9 +439,9 @@ def _whole(value: object) -> object:
 class Start(Written):
     """The beginning of the conversation: the greeting, or a run until it first waits."""
 
-    reply: Reply | None = None
+    reply: CaseReply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[Reply] = Field(default_factory=list)
+    replies: list[CaseReply] = Field(default_factory=list)
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -450,12 +450,12 @@ class Start(Written):
 _HAPPENS = frozenset({"say", "answer", "wait", "end"})
 
 
-class Step(Written):
+class CaseStep(Written):
     """One event from outside: exactly one of `say`, `answer`, `wait` and `end`."""
 
-    reply: Reply | None = None
+    reply: CaseReply | None = None
     """The reply of the model: an exact text, or an object."""
-    replies: list[Reply] = Field(default_factory=list)
+    replies: list[CaseReply] = Field(default_factory=list)
     """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
     """The expectations: a state, or an object."""
@@ -481,13 +481,13 @@ class Step(Written):
         return "end" if "end" in given else "answer"
 
     @model_validator(mode="after")
-    def _one(self) -> Step:
+    def _one(self) -> CaseStep:
         if len(_HAPPENS & self.model_fields_set) != 1:
             raise wrong("a step has one of say, answer, wait and end")
         return self
 
 
-def script(step: Start | Step) -> tuple[Reply, ...]:
+def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
     """List all replies of a step, or of the start."""
     return (*(() if step.reply is None else (step.reply,)), *step.replies)
 
@@ -523,7 +523,7 @@ class Case(Written):
     """The purpose of the case."""
     start: Start | None = None
     """The greeting, or the run until it first waits."""
-    steps: list[Step] = Field(default_factory=list)
+    steps: list[CaseStep] = Field(default_factory=list)
     """The events from outside, in order."""
     expect: Expect | None = None
     """Expectations at the end; `tools`, `events` and `calls` count over the whole conversation."""

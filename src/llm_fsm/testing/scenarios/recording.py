@@ -21,7 +21,7 @@ from llm_fsm.testing.scenarios.cassette import (
     without,
 )
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Reply
+from llm_fsm.testing.scenarios.models import CaseReply
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -71,7 +71,7 @@ class Recorder:
         self._broken = False
         self._taken[play.name] = []
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step = number
 
@@ -156,7 +156,7 @@ class CassettePlayer:
         self._play = play
         self._entries = self._cassette.of(play.name)
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """A step begins."""
         self._step, self._fault = number, None
 

@@ -14,7 +14,7 @@ from llm_fsm.errors import LLMFSMError
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Expect, Step, script
+from llm_fsm.testing.scenarios.models import CaseStep, Expect, script
 from llm_fsm.testing.scenarios.redaction import secret_samples
 from llm_fsm.testing.scenarios.results import StepReport
 from llm_fsm.testing.scenarios.scripted_model import Model
@@ -97,7 +97,7 @@ class CaseRunner:
         begun, *_ = await self.chat.turns()  # a run is two records: its start, and its work
         return replace(turn, events=(*begun.events, *turn.events))
 
-    async def take(self, number: int, step: Step) -> None:
+    async def take(self, number: int, step: CaseStep) -> None:
         """Play one step, also after a failed one."""
         assert self.chat is not None
         self.model.step(number, script(step))
@@ -110,7 +110,7 @@ class CaseRunner:
         pointer = f"{self.play.pointer}/steps/{number - 1}"
         self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)
 
-    async def happen(self, chat: AsyncConversation, step: Step) -> Turn | None:
+    async def happen(self, chat: AsyncConversation, step: CaseStep) -> Turn | None:
         if step.kind == "say":
             return await chat.send(step.say or "")
         if step.kind == "answer":

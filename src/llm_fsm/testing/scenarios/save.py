@@ -23,13 +23,25 @@ from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
 _MOVE = frozenset({"target_state", "context_update"})
-_GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "set": 2, "context_update": 2}
-"""Parts of a test with values from outside, to the level at which their names also come from outside."""
+_GIVEN = {
+    "result": 1,
+    "answer": 1,
+    "arguments": 1,
+    "input": 1,
+    "context": 2,
+    "set": 2,
+    "context_update": 2,
+}
+"""Parts of a test with values from outside, to the level at which their names also come from
+outside.
+"""
 
 
-def document_of(program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str) -> dict[str, Any]:
-    """Return the file of tests for a conversation given by its records. `definition` is the definition's name in the
-    file.
+def document_of(
+    program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str
+) -> dict[str, Any]:
+    """Return the file of tests for a conversation given by its records. `definition` is the
+    definition's name in the file.
 
     Undone turns are left out. Secret values are replaced by others of the same shape, everywhere.
 
@@ -72,9 +84,14 @@ class _Saver:
         if started is not None:
             self.clock = case["time"] = float(int(started.time))
             case |= {"context": dict(started.context)} if started.context else {}
-            case |= {"state": started.state} if started.state != self.program.definition.initial_state else {}
+            case |= (
+                {"state": started.state}
+                if started.state != self.program.definition.initial_state
+                else {}
+            )
             case |= {"input": started.input} if started.input is not None else {}
-        if others and others[0].kind == "run":  # a run without a user is two records: its start, and its work
+        # a run without a user is two records: its start, and its work
+        if others and others[0].kind == "run":
             self.session = fold(self.session, first.events)
             first, *others = others
         start = self.step(first)
@@ -85,9 +102,13 @@ class _Saver:
         return {**case, **({"tools": tools} if tools else {}), "steps": steps}
 
     def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
-        """Return tools that ask a person first, with the arguments for which they did not, because a test would ask."""
+        """Return tools that ask a person first, with the arguments for which they did not, because
+        a test would ask.
+        """
         every = (self.program, *self.program.flows.values())
-        asking = {name for one in every for name, tool in one.definition.tools.items() if tool.approval}
+        asking = {
+            name for one in every for name, tool in one.definition.tools.items() if tool.approval
+        }
         found: dict[str, list[Any]] = {}
         for event in not_taken(records):
             with suppress(ArgumentsFault):
@@ -131,24 +152,40 @@ class _Saver:
         self.session = session
         contexts = (before.context, self.session.context, self.session.root_context())
         self.secrets |= secret_samples(self.program, contexts, record.events) - {""}
-        replies = [_reply(event, self.names) for event in record.events if isinstance(event, ev.ModelReplied)]
+        replies = [
+            _reply(event, self.names)
+            for event in record.events
+            if isinstance(event, ev.ModelReplied)
+        ]
         changed = {
-            key: value for key, value in self.session.root_context().items() if before.root_context().get(key) != value
+            key: value
+            for key, value in self.session.root_context().items()
+            if before.root_context().get(key) != value
         }
         expect: dict[str, Any] = {"state": self.session.state}
         expect |= {"context": changed} if changed else {}
         expect |= {"text": record.text} if record.text else {}
         expect |= {"ended": True} if self.session.ended else {}
         expect |= {"paused": True} if self.session.pause is not None else {}
-        given = {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
+        given = (
+            {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
+        )
         return {**given, "expect": expect}
 
 
-def _said(program: CompiledMachine, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
-    """Return the name of a tool of the definition, and its result of a call; None for all other events."""
+def _said(
+    program: CompiledMachine, session: Session, event: ev.Event
+) -> tuple[str, dict[str, Any]] | None:
+    """Return the name of a tool of the definition, and its result of a call; None for all other
+    events.
+    """
     if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
-        return event.name, {"result": event.result} if event.error is None else {"error": event.error}
-    if isinstance(event, ev.ToolRefused) and _has_refused(program.of(session), session.state, event):
+        return event.name, {"result": event.result} if event.error is None else {
+            "error": event.error
+        }
+    if isinstance(event, ev.ToolRefused) and _has_refused(
+        program.of(session), session.state, event
+    ):
         return event.name, {"error": event.reason}
     return None
 
@@ -170,10 +207,14 @@ def _has_refused(program: CompiledMachine, state: str, call: ev.ToolRefused) -> 
 def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
     """Return a reply in the short form of tests if that is complete, else unchanged.
 
-    A reply that moves to none of the `names` stays unchanged too, because a test would report a typo.
+    A reply that moves to none of the `names` stays unchanged too, because a test would report a
+    typo.
     """
     if event.calls:
-        calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
+        calls = [
+            {"name": call["name"], "arguments": _arguments(call["arguments"])}
+            for call in event.calls
+        ]
         return {"tool_calls": calls, **({"message": event.text} if event.text else {})}
     try:
         document = json.loads(event.text)
@@ -183,14 +224,22 @@ def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
         return event.text
     move = document.get("transition")
     update = move.get("context_update") if isinstance(move, dict) else None
-    if not (document.keys() <= _PARTS and isinstance(move, dict) and move.keys() <= _MOVE and isinstance(update, dict)):
+    if not (
+        document.keys() <= _PARTS
+        and isinstance(move, dict)
+        and move.keys() <= _MOVE
+        and isinstance(update, dict)
+    ):
         return {"raw": document}
     short: dict[str, Any] = {"to": move.get("target_state")}
     short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
     short |= {key: document[key] for key in ("message", "reasoning") if key in document}
     texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
-    lists = all(isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str)))
+    lists = all(
+        isinstance(short.get(key, kind()), kind)
+        for key, kind in (("clear", list), ("reasoning", str))
+    )
     return (
         {key: value for key, value in short.items() if value or key == "to"}
         if texts and lists and short["to"] in names
@@ -218,7 +267,9 @@ def _disguises(secrets: Iterable[str]) -> dict[str, str]:
 
 
 class _Disguise:
-    """Replaces secrets by other characters of the same kind. Names of states and the like stay as they are."""
+    """Replaces secrets by other characters of the same kind. Names of states and the like stay as
+    they are.
+    """
 
     def __init__(self, definition: str, saver: _Saver) -> None:
         self._definition = definition
@@ -226,20 +277,30 @@ class _Disguise:
         self._names = saver.names
 
     def hidden(self, value: Any, depth: int = -1) -> Any:
-        """Return the value without secrets. Below `depth` levels, keys are not names of the definition; -1: never."""
+        """Return the value without secrets. Below `depth` levels, keys are not names of the
+        definition; -1: never.
+        """
         if isinstance(value, str):
-            return value if value in self._names and value not in self._secrets else self._text(value)
+            return (
+                value if value in self._names and value not in self._secrets else self._text(value)
+            )
         if isinstance(value, Mapping):
             members: dict[str, Any] = {}
             for key, item in value.items():
                 name = self._name(key) if depth in (0, 1) else key
                 while name in members:  # secrets with the same substitute
                     name += "1"
-                members[name] = self.hidden(item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1))
+                members[name] = self.hidden(
+                    item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1)
+                )
             return members
         if isinstance(value, list):
             return [self.hidden(item, depth) for item in value]
-        if str(value) in self._secrets and isinstance(value, int | float) and not isinstance(value, bool):
+        if (
+            str(value) in self._secrets
+            and isinstance(value, int | float)
+            and not isinstance(value, bool)
+        ):
             return type(value)(re.sub(r"\d", "1", str(value)))
         return value
 
@@ -257,7 +318,11 @@ class _Disguise:
 
 def _replaced(other: str, found: re.Match[str]) -> str:
     """Return the substitute of a secret; the shortest ones stay inside words and numbers."""
-    secret, before, after = found[0], found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    secret, before, after = (
+        found[0],
+        found.string[: found.start()][-1:],
+        found.string[found.end() :][:1],
+    )
     short = len(secret) < MIN_SECRET_CHARS
     return secret if short and (_go_on(before, secret[0]) or _go_on(secret[-1], after)) else other
 
@@ -267,4 +332,6 @@ def _go_on(left: str, right: str) -> bool:
 
     It is false in scripts without capitals, because some have no spaces between words.
     """
-    return (left.isdigit() and right.isdigit()) or (left.lower() != left.upper() and right.lower() != right.upper())
+    return (left.isdigit() and right.isdigit()) or (
+        left.lower() != left.upper() and right.lower() != right.upper()
+    )

@@ -54,7 +54,7 @@ def _dress(shape: dict[str, Any], model: type[Written]) -> None:
 def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
     """Return a shape together with its short form."""
     model = {model.__name__: model for model in Written.__subclasses__()}.get(name)
-    if name == "Reply":
+    if name == "CaseReply":
         return {
             "description": shape["description"],
             "anyOf": [{"type": "string"}, shape, {"type": "object"}],

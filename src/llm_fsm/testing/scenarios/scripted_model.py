@@ -12,7 +12,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.session.messages import LLMRequest, ModelReply, ReplyForm, ToolCall
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Reply
+from llm_fsm.testing.scenarios.models import CaseReply
 
 _TOLD = 400
 """Characters of a prompt that a message shows."""
@@ -36,7 +36,7 @@ class Model(Protocol):
     def begin(self, play: Play) -> None:
         """A case begins."""
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """A step begins; 0 is the start."""
 
     def done(self, secrets: Collection[str]) -> str | None:
@@ -56,14 +56,14 @@ class Scripted:
         self.llm: LLM = self
         self.lacking: str | None = None
         self._tasks = tasks
-        self._replies: Sequence[Reply] = ()
+        self._replies: Sequence[CaseReply] = ()
         self._used = 0
         self._calls = 0
 
     def begin(self, play: Play) -> None:
         """Do nothing."""
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:  # noqa: ARG002
         """Prepare the replies of this step."""
         self._replies, self._used, self.lacking = replies, 0, None
 
@@ -115,7 +115,7 @@ class Scripted:
             return _said(text[: len(text) // 2], finish_reason="length")
         return _said(text)
 
-    def _text(self, reply: Reply, request: LLMRequest) -> str:
+    def _text(self, reply: CaseReply, request: LLMRequest) -> str:
         if "raw" in reply.model_fields_set:
             if isinstance(reply.raw, str):
                 return reply.raw
@@ -144,7 +144,7 @@ class Plain:
     def begin(self, play: Play) -> None:
         """Do nothing."""
 
-    def step(self, number: int, replies: Sequence[Reply]) -> None:
+    def step(self, number: int, replies: Sequence[CaseReply]) -> None:
         """Do nothing."""
 
     def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002

@@ -109,10 +109,7 @@ class CaseSession:
     """
 
     def __init__(
-        self,
-        loaded: LoadedCases,
-        options: PlayOptions | None = None,
-        host: CaseHost | None = None,
+        self, loaded: LoadedCases, options: PlayOptions | None = None, host: CaseHost | None = None
     ) -> None:
         self.loaded = loaded
         self.recorded = ""
@@ -214,7 +211,8 @@ def _models(loaded: LoadedCases, author: Author) -> dict[str, Model]:
     """Make the models that the cases of a file name.
 
     Raises:
-        SuiteError: A model does not exist, or the author may name none. In that case none is resolved.
+        SuiteError: A model does not exist, or the author may name none. In that case none is
+            resolved.
     """
     found: dict[str, Model] = {}
     refused: list[FileFault] = []

@@ -54,15 +54,23 @@ async def a_listing_can_begin_with_any_text(store: Store) -> None:
 
 
 async def conversations_are_listed_by_time(store: Store) -> None:
-    """`updated` orders by the time of the last commit, then by id; `-updated` reverses that. Both page."""
+    """`updated` orders by the time of the last commit, then by id; `-updated` reverses that. Both
+    page.
+    """
     for name in _TIMES:
         await store.save(replace(turn(name, 1), time=5.0))
     for name, time in _TIMES.items():
         await store.save(replace(turn(name, 2), time=time))
     for size in (1, 2, 5, 100):
-        oldest = [line.conversation_id async for line in every_line(store, ListQuery(order="updated", limit=size))]
+        oldest = [
+            line.conversation_id
+            async for line in every_line(store, ListQuery(order="updated", limit=size))
+        ]
         expect(f"the oldest first, by {size}", oldest, list(_BY_TIME))
-        newest = [line.conversation_id async for line in every_line(store, replace(NEWEST_FIRST, limit=size))]
+        newest = [
+            line.conversation_id
+            async for line in every_line(store, replace(NEWEST_FIRST, limit=size))
+        ]
         expect(f"the newest first, by {size}", newest, [*reversed(_BY_TIME)])
     gone = replace(NEWEST_FIRST, after="cc", after_updated=20.0)
     expect("after what is not there", _ids(await store.list(gone)), ["c", "b"])
@@ -72,7 +80,9 @@ async def conversations_are_listed_by_time(store: Store) -> None:
 
 
 async def labels_find_conversations(store: Store) -> None:
-    """The labels of the first commit stay. A listing finds the conversations that have all the labels of a query."""
+    """The labels of the first commit stay. A listing finds the conversations that have all the
+    labels of a query.
+    """
     given = {
         "ada-1": {"user": "ada", "tier": "gold"},
         "ada-2": {"user": "ada"},
@@ -83,7 +93,11 @@ async def labels_find_conversations(store: Store) -> None:
         await store.save(replace(turn(name, 1), metadata=metadata))
     await store.save(replace(turn("ada-2", 2), metadata={"user": "eve"}))
     await store.save(turn("bob-1", 2))
-    expect("the labels", {line.conversation_id: dict(line.metadata) for line in await store.list(ListQuery())}, given)
+    expect(
+        "the labels",
+        {line.conversation_id: dict(line.metadata) for line in await store.list(ListQuery())},
+        given,
+    )
     for metadata, wanted in (
         ({"user": "ada"}, ["ada-1", "ada-2"]),
         ({"tier": "gold"}, ["ada-1", "bob-1"]),

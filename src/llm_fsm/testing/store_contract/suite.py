@@ -18,7 +18,12 @@ from dataclasses import dataclass
 from llm_fsm.stores.base import Store
 from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
 from llm_fsm.testing.store_contract.listings import LISTING_CHECKS
-from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS, SHARED_LOCK_CHECKS, Loser
+from llm_fsm.testing.store_contract.locks import (
+    FENCED_LOCK_CHECKS,
+    LOCK_CHECKS,
+    SHARED_LOCK_CHECKS,
+    Loser,
+)
 from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
 
 Maker = Callable[[], Store | Awaitable[Store]]
@@ -46,7 +51,9 @@ class StoreCheck:
     def __str__(self) -> str:
         return self.name
 
-    async def __call__(self, make: Maker, reopen: Maker | None = None, lose: Loser | None = None) -> None:
+    async def __call__(
+        self, make: Maker, reopen: Maker | None = None, lose: Loser | None = None
+    ) -> None:
         """Check a store. The stores that it opens are closed again.
 
         Args:
@@ -63,7 +70,9 @@ class StoreCheck:
             raise ValueError(f"the check {self.name} needs `lose`: a way to lose a lock")
         if self.shared:
             if reopen is None:
-                raise ValueError(f"the check {self.name} needs `reopen`: a second store on the same place")
+                raise ValueError(
+                    f"the check {self.name} needs `reopen`: a second store on the same place"
+                )
             makers.append(reopen)
         stores: list[Store] = []
         try:
@@ -79,8 +88,10 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
     """Return every check. Each is independent of the others.
 
     Args:
-        shared: True adds checks with two stores on one place, for stores whose data outlives the object.
-        fenced: True adds checks with locks that can be lost, for locks that depend on a connection or a lease.
+        shared: True adds checks with two stores on one place, for stores whose data outlives the
+            object.
+        fenced: True adds checks with locks that can be lost, for locks that depend on a connection
+            or a lease.
 
     Returns:
         The checks.
@@ -88,15 +99,22 @@ def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreChe
     alone = (*DOCUMENT_CHECKS, *LISTING_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)
     checks = [_check(body, shared=False) for body in alone]
     if shared:
-        checks += [_check(body, shared=True) for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)]
+        checks += [
+            _check(body, shared=True)
+            for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)
+        ]
     if fenced:
         checks += [_check(body, shared=True, fenced=True) for body in FENCED_LOCK_CHECKS]
     return tuple(checks)
 
 
-def _check(body: Callable[..., Awaitable[None]], *, shared: bool, fenced: bool = False) -> StoreCheck:
+def _check(
+    body: Callable[..., Awaitable[None]], *, shared: bool, fenced: bool = False
+) -> StoreCheck:
     name = body.__name__.replace("_", "-")
-    return StoreCheck(name=name, says=inspect.getdoc(body) or name, shared=shared, body=body, fenced=fenced)
+    return StoreCheck(
+        name=name, says=inspect.getdoc(body) or name, shared=shared, body=body, fenced=fenced
+    )
 
 
 async def _made(maker: Maker) -> Store:

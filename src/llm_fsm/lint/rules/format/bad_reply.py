@@ -66,7 +66,8 @@ def empty_reply(document: Document) -> Iterator[Finding]:
         blank = bool(text) and not text.strip()
         if blank or (state in tried and tried[state].outcome == "empty"):
             yield empty_reply.finding(
-                f"the fixed reply of state {quoted(state)} says nothing" + ("" if blank else " in any case"),
+                f"the fixed reply of state {quoted(state)} says nothing"
+                + ("" if blank else " in any case"),
                 pointer=placed.pointer + "/reply",
                 hint="write the words, or take it out and the model speaks",
             )
@@ -92,7 +93,9 @@ def blank_text(document: Document) -> Iterator[Finding]:
     yield from _blank(document.root, "name", "a definition needs a name that says what it is")
     for owner in (document.root, *document.states.values()):
         yield from _blank(owner.at("model"), "name", "name a model, or leave the key out")
-        yield from _blank(owner.at("model"), "on_failure", "write what users read when the model fails")
+        yield from _blank(
+            owner.at("model"), "on_failure", "write what users read when the model fails"
+        )
     for state in document.states.values():
         for key in _STATE_KEYS:
             yield from _blank(state, key, "name it, or leave the key out")
@@ -110,7 +113,9 @@ def blank_text(document: Document) -> Iterator[Finding]:
 def _blank(placed: Placed, key: str, hint: str) -> Iterator[Finding]:
     value = placed.value.get(key)
     if isinstance(value, str) and not value.strip():
-        yield blank_text.finding(f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint)
+        yield blank_text.finding(
+            f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint
+        )
 
 
 _ROLES = ("user", "system")
@@ -139,7 +144,9 @@ def example_dialogue_roles(document: Document) -> Iterator[Finding]:
                 yield example_dialogue_roles.finding(
                     f"{quoted(role)} takes no part in a dialogue",
                     pointer=message.pointer + step(role),
-                    hint='the two are "user" and "system"' if meant is None else f'did you mean "{meant}"?',
+                    hint='the two are "user" and "system"'
+                    if meant is None
+                    else f'did you mean "{meant}"?',
                     level="info" if role in _ANSWERERS else "warning",
                 )
 

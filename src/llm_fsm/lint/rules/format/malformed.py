@@ -68,14 +68,18 @@ def bad_answer_schema(document: Document) -> Iterator[Finding]:
     for state in document.states.values():
         answer = state.value.get("answer_schema")
         if isinstance(answer, dict):
-            for pointer, message, hint in schema_faults(answer, None, state.pointer + "/answer_schema"):
+            for pointer, message, hint in schema_faults(
+                answer, None, state.pointer + "/answer_schema"
+            ):
                 yield bad_answer_schema.finding(message, pointer=pointer, hint=hint)
 
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
 
-def schema_faults(schema: Mapping[str, Any], defs: object, place: str) -> Iterator[tuple[str, str, str | None]]:
+def schema_faults(
+    schema: Mapping[str, Any], defs: object, place: str
+) -> Iterator[tuple[str, str, str | None]]:
     """Yield (pointer, message, hint) for the first fault of the schema at `place`.
 
     `defs` is the target of `#/$defs/…`.
@@ -89,7 +93,10 @@ def schema_faults(schema: Mapping[str, Any], defs: object, place: str) -> Iterat
         message, hint = f"not a JSON Schema: {_short(error.reason)}", None
         value = value_at({"$defs": inner, **schema}, error.pointer)
         if error.reason == TOO_MUCH_WORK:
-            message, hint = f"checking a value might not end: {error.reason}", "refer to a schema fewer times"
+            message, hint = (
+                f"checking a value might not end: {error.reason}",
+                "refer to a schema fewer times",
+            )
         elif error.pointer.endswith("/type"):
             message = f"not a JSON Schema: {as_json(value, 80)} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
@@ -111,9 +118,15 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     if parent.endswith("/properties") or word in ("items", "additionalProperties"):
         if isinstance(value, str):
             named = nearest(value, _TYPES) or "string"
-            return (f"not a JSON Schema: {shown} is in the place of a schema", f'write {{"type": "{named}"}}')
+            return (
+                f"not a JSON Schema: {shown} is in the place of a schema",
+                f'write {{"type": "{named}"}}',
+            )
         if isinstance(value, list):
-            return (f"not a JSON Schema: {shown} is in the place of a schema", f'write {{"enum": {shown}}}')
+            return (
+                f"not a JSON Schema: {shown} is in the place of a schema",
+                f'write {{"enum": {shown}}}',
+            )
         if value is None:
             return "not a JSON Schema: null is in the place of a schema", 'write {"type": "string"}'
     if word == "required" and isinstance(value, bool):
@@ -122,7 +135,10 @@ def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
     if word == "enum" and not isinstance(value, list):
         return 'not a JSON Schema: "enum" is a list of values', f'write "enum": [{shown}]'
     if word == "pattern" and isinstance(value, str):
-        return (f"not a JSON Schema: {shown} is no regular expression", "close its brackets, or escape them with \\")
+        return (
+            f"not a JSON Schema: {shown} is no regular expression",
+            "close its brackets, or escape them with \\",
+        )
     return None
 
 
@@ -145,9 +161,13 @@ def _is_anything(value: object) -> bool:  # noqa: ARG001
 _PLAIN: Mapping[str, Callable[[Any], bool]] = {
     "type": lambda value: isinstance(value, str) and value in _TYPES,
     "items": lambda value: isinstance(value, dict) and _plainly_sound(value),
-    "properties": lambda value: isinstance(value, dict) and all(map(_PLAIN["items"], value.values())),
+    "properties": lambda value: (
+        isinstance(value, dict) and all(map(_PLAIN["items"], value.values()))
+    ),
     "additionalProperties": lambda value: isinstance(value, bool),
-    "required": lambda value: isinstance(value, list) and all(map(_is_text, value)) and len({*value}) == len(value),
+    "required": lambda value: (
+        isinstance(value, list) and all(map(_is_text, value)) and len({*value}) == len(value)
+    ),
     **dict.fromkeys(("title", "description"), _is_text),
     **dict.fromkeys(("enum", "examples"), _is_list),
     **dict.fromkeys(("const", "default"), _is_anything),
@@ -158,7 +178,9 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
 
 def _plainly_sound(schema: Mapping[str, Any]) -> bool:
     """Return true for a schema of common keywords with valid values, which needs no compiler."""
-    return all(key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema)
+    return all(
+        key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema
+    )
 
 
 @lint_rule("S110", "error")
@@ -179,4 +201,6 @@ def bad_template(document: Document) -> Iterator[Finding]:
         reply = state.text("reply")
         reason = template_fault(reply) if reply else None
         if reason is not None:
-            yield bad_template.finding(f"not a template: {reason}", pointer=state.pointer + "/reply", hint=LANGUAGE)
+            yield bad_template.finding(
+                f"not a template: {reason}", pointer=state.pointer + "/reply", hint=LANGUAGE
+            )

@@ -36,7 +36,8 @@ def final_with_transitions(document: Document) -> Iterator[Finding]:
             yield final_with_transitions.finding(
                 f"state {quoted(name)} is final: its transitions are never taken",
                 pointer=state.pointer + "/transitions",
-                hint='remove "kind" if the conversation continues from here, or else the transitions',
+                hint='remove "kind" if the conversation continues from here, or else the'
+                " transitions",
             )
 
 
@@ -77,12 +78,17 @@ def _endless(document: Document) -> Iterator[Finding]:
         graph[name] += [target for target in aside if isinstance(target, str) and target in graph]
     for transition in document.root.items("global_transitions"):
         target = transition.value.get("target_state")
-        if transition.value.get("return") is not True or not isinstance(target, str) or target not in graph:
+        if (
+            transition.value.get("return") is not True
+            or not isinstance(target, str)
+            or target not in graph
+        ):
             continue
         reached = reachable(graph, [target])
         if last.isdisjoint(reached) and unsure(document).isdisjoint(reached):
             yield return_without_effect.finding(
-                f"the digression to {quoted(target)} never returns: no state without transitions is reached there",
+                f"the digression to {quoted(target)} never returns: no state without transitions"
+                " is reached there",
                 pointer=transition.pointer + "/return",
                 hint="a digression returns by itself: remove the transitions that lead back",
             )
@@ -109,9 +115,12 @@ def collects_at_the_end(document: Document) -> Iterator[Finding]:
             stated = state.value.get("kind") == "final"
             why = "" if stated else ": it has no transitions"
             yield collects_at_the_end.finding(
-                f"state {quoted(name)} ends the conversation{why}, so {listed(keys, 4)} cannot be collected there",
+                f"state {quoted(name)} ends the conversation{why}, so {listed(keys, 4)} cannot be"
+                " collected there",
                 pointer=state.pointer + "/required_context_keys",
-                hint="collect them before" if stated else "add its transitions, or collect the keys before",
+                hint="collect them before"
+                if stated
+                else "add its transitions, or collect the keys before",
             )
 
 
@@ -190,10 +199,14 @@ def setting_without_effect(document: Document) -> Iterator[Finding]:
             yield setting_without_effect.finding(
                 f'"{key}" has no effect in state {quoted(name)}, which is of kind "{kind}"',
                 pointer=f"{state.pointer}/{key}",
-                hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
+                hint=f'it belongs to "kind": {meant}'
+                if len(kinds) < 3
+                else "ask in a state that converses",
             )
     for owner, transition in transitions_of(document):
-        if transition.value.get("on") is not None and (owner is None or kind_of(document, owner) not in _LABELLED):
+        if transition.value.get("on") is not None and (
+            owner is None or kind_of(document, owner) not in _LABELLED
+        ):
             yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",
@@ -218,7 +231,11 @@ def remind_after_timeout(document: Document) -> Iterator[Finding]:
     """
     for state in document.states.values():
         timeout, remind = state.value.get("timeout"), state.value.get("remind")
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not isinstance(remind, list):
+        if (
+            isinstance(timeout, bool)
+            or not isinstance(timeout, int | float)
+            or not isinstance(remind, list)
+        ):
             continue
         for index, seconds in enumerate(remind):
             if isinstance(seconds, int | float) and seconds >= timeout:
