@@ -336,7 +336,8 @@ class AsyncConversation:
         """Return every turn on record, undone or not.
 
         Returns:
-            The turns, oldest first, with their events. Each has the state, context and outcome after it.
+            The turns, oldest first, with their events. Each has the state, context and outcome
+            after it.
         """
         session = Session(conversation_id=self.id)
         turns: list[Turn] = []

@@ -64,13 +64,15 @@ class Services:
             isinstance(self.timeout, int | float) and self.timeout > 0
         ):
             raise ValueError(
-                f"timeout= is a number of seconds above 0, or None for no limit, not {self.timeout!r:.40}"
+                "timeout= is a number of seconds above 0, or None for no limit, not "
+                f"{self.timeout!r:.40}"
             )
         if self.merge_within is not None and not (
             isinstance(self.merge_within, int | float) and self.merge_within > 0
         ):
             raise ValueError(
-                f"merge_within= is a number of seconds above 0, or None, not {self.merge_within!r:.40}"
+                "merge_within= is a number of seconds above 0, or None, not "
+                f"{self.merge_within!r:.40}"
             )
         if self.summarizer is not None and not callable(self.summarizer):
             raise ValueError(

@@ -301,8 +301,9 @@ class Engine:
                     turn, deployment, loaded, taken, apologises=True
                 )
             except LLMFSMError:
-                # The sender of a message or an update hears of the failure and decides what follows. A run and an
-                # answer that was accepted are resumed, so their journal must not say that nobody cares.
+                # The sender of a message or an update hears of the failure and decides what
+                # follows. A run and an answer that was accepted are resumed, so their journal must
+                # not say that nobody cares.
                 if isinstance(trigger, UserMessage | Update):
                     await turn.failed()
                 raise
@@ -503,7 +504,8 @@ class Engine:
             return self.versions.current, await self._migrate(loaded, change)
         session = loaded.session
         raise ConversationConflict(
-            f"conversation {session.conversation_id!r} is in state {session.state!r} and was begun with a definition "
+            f"conversation {session.conversation_id!r} is in state {session.state!r} and was "
+            "begun with a definition "
             f"({session.definition[:12]}) that the store does not have; it cannot continue with "
             f"{self.program.definition.name!r}: {change}"
         )

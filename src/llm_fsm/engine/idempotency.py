@@ -69,7 +69,8 @@ async def turn_again(
         noun = _NOUNS[type(trigger)]
         used = f"another {noun}" if record.kind == noun else _ONE[record.kind]
         raise ConversationConflict(
-            f"request id {trigger.request_id!r} was already used for {used}; use a new id for each {noun}"
+            f"request id {trigger.request_id!r} was already used for {used}; use a new id for "
+            f"each {noun}"
         )
     records = [parse(text) for text in await store.records(session.conversation_id)]
     number = next(

@@ -126,7 +126,10 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
         return None
     names = " and ".join(f"limits.{name}" for name in found)
     what = " and no ".join(found.values())
-    return f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; limits.llm_calls counts always"
+    return (
+        f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; "
+        "limits.llm_calls counts always"
+    )
 
 
 def _checked(llm: LLM, reply: object) -> ModelReply:

@@ -59,7 +59,8 @@ def plain(observer: Observer) -> Observer:
     if is_async(observer):
         name = _name(observer)
         raise TypeError(
-            f"{name} is async, and nobody would await it: give a plain function (conversation id, event)"
+            f"{name} is async, and nobody would await it: give a plain function (conversation "
+            "id, event)"
         )
     return observer
 

@@ -165,7 +165,8 @@ class Portal:
             self._inherited.append(self._loop._default_executor)  # type: ignore[attr-defined]
             self._loop._selector.close()  # type: ignore[attr-defined]
             self._loop._selector = selectors.SelectSelector()  # type: ignore[attr-defined]
-            self._loop._default_executor = self._loop._thread_id = None  # type: ignore[attr-defined]
+            self._loop._default_executor = None  # type: ignore[attr-defined]
+            self._loop._thread_id = None  # type: ignore[attr-defined]
         else:
             self._loop = asyncio.SelectorEventLoop()
         self._loop.close()
@@ -193,6 +194,8 @@ def _check_threads() -> None:
         is_patched = getattr(sys.modules.get(module), asks, None)
         if is_patched is not None and any(map(is_patched, names)):
             raise ConfigurationError(
-                f"{library} has patched threads, select or queues in this process, and a Machine needs them as they "
-                "are: start the workers with threads or processes (gunicorn -k gthread, celery -P threads or prefork)"
+                f"{library} has patched threads, select or queues in this process, and a Machine "
+                "needs them as they "
+                "are: start the workers with threads or processes (gunicorn -k gthread, celery "
+                "-P threads or prefork)"
             )

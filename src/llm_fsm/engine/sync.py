@@ -76,7 +76,8 @@ class SyncStream:
                     yield event
                     if self._portal.forks != forks:
                         raise RuntimeError(
-                            "this stream began before its process was forked, and continues in the other one"
+                            "this stream began before its process was forked, and continues in "
+                            "the other one"
                         )
             if (
                 self._stream.turn is None
@@ -425,7 +426,8 @@ class Machine:
             TypeError: A setting is unknown or has a wrong type.
 
         Example:
-            >>> machine = Machine.from_file("pizza.json", model="offline", store="memory", timeout=60)
+            >>> settings = {"model": "offline", "store": "memory", "timeout": 60}
+            >>> machine = Machine.from_file("pizza.json", **settings)
             >>> machine.start().greeting
             'Which size?'
             >>> machine.close()

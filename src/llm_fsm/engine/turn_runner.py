@@ -224,7 +224,8 @@ class TurnRunner:
         began = await journal.open(
             turn, at, acts=bool(self.host.capabilities.points), blank=blank
         )
-        self.journal = journal  # a journal that could not be opened still belongs to the turn before
+        # A journal that could not be opened still belongs to the turn before.
+        self.journal = journal
         return began
 
     def take(self, happened: Sequence[ev.Event]) -> None:

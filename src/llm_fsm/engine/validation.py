@@ -45,7 +45,8 @@ def checked_list(given: Iterable[T], what: str) -> Iterable[T]:
         ValueError: It is text, or a single value.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"{what}= is a list, not {type(given).__name__}")  # noqa: TRY004 - as of every bad argument
+        # ValueError, because every bad argument raises it.
+        raise ValueError(f"{what}= is a list, not {type(given).__name__}")  # noqa: TRY004
     return given
 
 
@@ -56,7 +57,8 @@ def checked_message(text: object) -> str:
         ValueError: It is empty or too long.
     """
     if not isinstance(text, str):
-        raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004 - the documented error
+        # ValueError, because the documentation says so.
+        raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004
     if not text.strip():
         raise ValueError("the message is empty")
     if len(text) > MAX_MESSAGE_CHARS:
@@ -197,7 +199,8 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
         )
     for event in accept_host(program.keys, session.root_context(), given.context):
         if isinstance(event, ContextRefused):
-            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004 - a value, not a type
+            # ValueError, because the event reports a bad value and no bad type.
+            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004
 
 
 def check_open(program: CompiledMachine, session: Session) -> None:
@@ -216,8 +219,10 @@ def check_known(program: CompiledMachine, session: Session) -> None:
     """Raise ConversationConflict if a conversation is in a state that the machine does not have."""
     if not program.knows(session):
         raise ConversationConflict(
-            f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
-            f"{program.definition.name!r} does not have; open it with the definition it was started with"
+            f"conversation {session.conversation_id!r} is in state {session.state!r}, which the "
+            "definition "
+            f"{program.definition.name!r} does not have; open it with the definition it was "
+            "started with"
         )
 
 

@@ -59,7 +59,8 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
     if given in POLICIES:
         return Policy(name=given)
     raise ConfigurationError(
-        f'on_change is "pin", "migrate", "reject" or a map {{"states": {{…}}, "keys": {{…}}}}, not {given!r}'
+        f'on_change is "pin", "migrate", "reject" or a map {{"states": {{…}}, "keys": {{…}}}}, '
+        f'not {given!r}'
     )
 
 
@@ -117,8 +118,10 @@ class DefinitionVersions:
             return current
         if self.policy.name == "reject":
             raise ConversationConflict(
-                f"conversation {session.conversation_id!r} was begun with another version of the definition "
-                f"({session.definition[:12]}) than this machine's {current.name!r} ({current.identity[:12]}), "
+                f"conversation {session.conversation_id!r} was begun with another version of the "
+                "definition "
+                f"({session.definition[:12]}) than this machine's {current.name!r} "
+                f"({current.identity[:12]}), "
                 'and this machine was made with on_change="reject"'
             )
         found = await self.find(session)
@@ -148,5 +151,6 @@ def _compiled(identity: str, text: str, like: CompiledMachine) -> CompiledMachin
         )
     except (ValidationError, DefinitionError) as error:
         raise StoreError(
-            f"the definition {identity[:12]} that the store keeps for its conversations cannot be used: {error}"
+            f"the definition {identity[:12]} that the store keeps for its conversations cannot "
+            f"be used: {error}"
         ) from error

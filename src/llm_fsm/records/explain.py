@@ -1,7 +1,8 @@
-"""Explain a turn: the model's reply, the candidate moves, and the values that their conditions read.
+"""Explain a turn: the model's reply, the candidate moves, and the values in their conditions.
 
-Nothing of this is recorded. It is computed again from the session before the turn and from the turn's events. The
-compiled machine is the same, so the explanation and the machine cannot disagree. Secrets are masked.
+Nothing of this is recorded. It is computed again from the session before the turn and from the
+turn's events. The compiled machine is the same, so the explanation and the machine cannot disagree.
+Secrets are masked.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionCheck:
-    """One condition of a move. `holds` None: the model judges it. `values` maps names to the values that it read.
+    """One condition of a move.
 
-    `unset` holds names without a value. `error` says why the logic could not be evaluated.
+    `holds` None: the model judges it. `values` maps names to the values that it read. `unset` holds
+    names without a value. `error` says why the logic could not be evaluated.
     """
 
     description: str
@@ -58,8 +60,8 @@ class Candidate:
 class MoveDecision:
     """One decision about the next state.
 
-    `state` is the state in which it was made. `by` is model, auto, decide or host. `target` is the pick, or "".
-    `reason` says why the pick was refused. `candidates` are in order of priority.
+    `state` is the state in which it was made. `by` is model, auto, decide or host. `target` is the
+    pick, or "". `reason` says why the pick was refused. `candidates` are in order of priority.
     """
 
     state: str
@@ -81,7 +83,10 @@ class Replied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A value that was not stored, with the reason. `kept_in` names the place where it was stored instead."""
+    """A value that was not stored, with the reason.
+
+    `kept_in` names the place where it was stored instead.
+    """
 
     key: str
     reason: str
@@ -108,10 +113,11 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Went:
-    """The conversation entered a flow, or returned from one. `kind` is subflow or digression; `flow` is its name.
+    """The conversation entered a flow, or returned from one.
 
-    `how` is begun, final, cancelled, corrected, handover or resumed. `state` is the state that was left, and
-    `arrived` the state in which the conversation continued.
+    `kind` is subflow or digression; `flow` is its name. `how` is begun, final, cancelled,
+    corrected, handover or resumed. `state` is the state that was left, and `arrived` the state in
+    which the conversation continued.
     """
 
     kind: str
@@ -136,8 +142,8 @@ Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended
 class Explanation:
     """One turn, explained. The message arrived in `state`, and the turn ended in `arrived`.
 
-    `notes` are in chronological order. `fallback`: the text is the standard apology. `outcome` is the end of the
-    conversation, if it ended.
+    `notes` are in chronological order. `fallback`: the text is the standard apology. `outcome` is
+    the end of the conversation, if it ended.
     """
 
     turn: int

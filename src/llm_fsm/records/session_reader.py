@@ -64,7 +64,8 @@ class SessionReader:
             text = text_of(value)
             if digest(text) != sha:
                 raise UnreadableError(
-                    f"a stored conversation cannot be read: record {number} does not hold the value that its session "
+                    f"a stored conversation cannot be read: record {number} does not hold the "
+                    "value that its session "
                     f"refers to, at {reference.pointer}; restore the store from a backup"
                 )
             self._kept[sha] = value, len(text)

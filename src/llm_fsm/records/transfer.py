@@ -113,7 +113,8 @@ async def _secret_keys(
     texts = [await kept_definition(store, sha) for sha in ran_on | {session.definition}]
     if not any(texts):
         raise UnreadableError(
-            f"the store does not keep the definition of {conversation_id!r}, which says what is secret: "
+            f"the store does not keep the definition of {conversation_id!r}, which says what is "
+            "secret: "
             "export it with its secrets"
         )
     known = (secret_keys(text) for text in texts if text is not None)
@@ -169,7 +170,8 @@ async def import_conversation(
         )
         if document["format"] not in (1, FORMAT):
             raise StoreError(
-                f"this conversation was exported in format {document['format']!r}; this version reads format "
+                f"this conversation was exported in format {document['format']!r}; this version "
+                "reads format "
                 f"{FORMAT}: upgrade llm-fsm"
             )
         checksum = None if document["format"] == 1 else document["checksum"]

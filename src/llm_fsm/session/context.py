@@ -571,6 +571,12 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
     """Return the names of `wanted` that are not set."""
-    unset = [name for name in wanted if context.get(name) is None]
-    # Most names are keys. Only a dotted one, which is a part of a value, is looked up by its path.
-    return tuple([name for name in unset if "." not in name or not has(context, name)])
+    absent = []
+    for name in wanted:
+        if context.get(name) is not None:
+            continue
+        # Most names are keys. Only a dotted one, which is a part of a value, is looked up by path.
+        if "." in name and has(context, name):
+            continue
+        absent.append(name)
+    return tuple(absent)

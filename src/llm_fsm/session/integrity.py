@@ -86,8 +86,10 @@ def integrity_faults(session: Session, records: Sequence[TurnRecord]) -> Sequenc
         for number, record in without_undone(records):
             again = fold(again, record.events)
             if record.turn != again.turn:
-                told = f"record {number} says that it is of turn {record.turn}, and its events are of turn {again.turn}"
-                misnumbered.append(told)
+                misnumbered.append(
+                    f"record {number} says that it is of turn {record.turn}, "
+                    f"and its events are of turn {again.turn}"
+                )
     except (
         TypeError,
         ValueError,

@@ -55,11 +55,8 @@ def with_items(
         schema_of: Returns the schema of a key; {} if it has none.
         refuse: Takes a name of the update and the reason why it changes nothing.
     """
-    changes = {
-        name
-        for name, value in update.items()
-        if key_of(name) != name and value is not None
-    }
+    changes = {name for name in update if key_of(name) != name}
+    changes -= {name for name in changes if update[name] is None}
     if not changes:
         return update
     whole = {name: value for name, value in update.items() if name not in changes}

@@ -51,7 +51,8 @@ class Memory(Struct, frozen=True):
             )
         if len(content) > MAX_BUCKET:
             raise MemoryFault(
-                f"bucket {number} holds at most {MAX_BUCKET} characters, and this would be {len(content)}; "
+                f"bucket {number} holds at most {MAX_BUCKET} characters, and this would be "
+                f"{len(content)}; "
                 "shorten it, or use another bucket"
             )
         return Memory((*self.buckets[:number], content, *self.buckets[number + 1 :]))
@@ -203,7 +204,8 @@ def _checked(background: Background) -> Background:
         )
     if len(text) > MAX_BACKGROUND:
         raise MemoryFault(
-            f"the background would have {len(text)} characters; at most {MAX_BACKGROUND} are kept: shorten it"
+            f"the background would have {len(text)} characters; at most {MAX_BACKGROUND} are "
+            "kept: shorten it"
         )
     return background
 

@@ -19,12 +19,20 @@ from llm_fsm.session.reply_schema import MAX_DEPTH, sub_schema, whole_number
 from llm_fsm.session.values import joined
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
-}  # fmt: skip
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 _YES = (
     "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
 )
-_NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
+_NO = (
+    "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem "
+    "tidak"
+)
 _YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
 """A boolean in the user's language. "tak" is missing: it means yes in Polish and no in Malay."""
 _BETWEEN = re.compile("[\\s_\u2010-\u2015\u2212-]+")
@@ -36,7 +44,9 @@ numbers."""
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
 """Ambiguous: a thousand times larger if the point separates thousands."""
 _DAY = re.compile(
-    r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
+    r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*"
+    r"([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*"
+    r"([0-9]{1,2})\s*[.\u65e5\uc77c]?"
     r"(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?"
 )
 """A date that begins with its year, which is never ambiguous; a time of midnight may follow."""
@@ -51,7 +61,9 @@ _BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
 """Letters with strokes that Unicode does not decompose: Vietnamese, Polish, Danish and Turkish."""
 _GROUP = "[0-9]{1,12}"
 _GROUPS = re.compile(
-    rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
+    rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}"
+    rf"|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}"
+    rf"|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
 """A long number in groups."""
 _CODE = re.compile(

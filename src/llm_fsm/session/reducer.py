@@ -185,9 +185,8 @@ def _step(session: Session, event: ev.StateEntered) -> Session:
         if again < len(path):
             taken = others
         else:
-            taken = tuple(
-                one for one in taken if one in others or one[1] != event.previous
-            )
+            taken_now = (session.flow, event.previous)
+            taken = tuple(one for one in taken if one[:2] != taken_now)
     return replace(session, path=path[:again][-MAX_PATH:], taken=taken)
 
 

@@ -410,7 +410,8 @@ def session_from_dict(document: Mapping[str, Any]) -> Session:
     found = document.get("format")
     if found != FORMAT:
         raise UnreadableError(
-            f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
+            f"this conversation is stored in format {found!r}; this version of llm_fsm reads "
+            f"format {FORMAT}: "
             "use the version that wrote it, or a newer one"
         )
     values = {
@@ -448,7 +449,8 @@ def parse_session(text: str) -> Session:
     session, large = parse_stored_session(text)
     if large:
         raise UnreadableError(
-            f"a stored conversation cannot be read: the value at {min(large)} stands in one of its turn records"
+            f"a stored conversation cannot be read: the value at {min(large)} stands in one of "
+            "its turn records"
         )
     return session
 

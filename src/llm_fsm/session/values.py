@@ -189,12 +189,16 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
 
 
 def _mentioned(value: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts that a value mentions. A null in the place of a known part does not count."""
-    return {
-        name: item
-        for name, item in value.items()
-        if item is not None or name not in old
-    }
+    """Return the parts that a value mentions.
+
+    A null in the place of a known part does not count.
+    """
+    mentioned = {}
+    for name, item in value.items():
+        if item is None and name in old:
+            continue
+        mentioned[name] = item
+    return mentioned
 
 
 def joined(value: Any, old: object) -> Any:

@@ -37,7 +37,10 @@ async def run_end_handlers(deployment: Deployment, result: TurnResult) -> None:
     try:
         await close_conversation(deployment, name)
     except StoreError as error:
-        says = f"END_CONVERSATION handlers of the conversation {name!r} are still to run, or to be ticked off: {error}"
+        says = (
+            f"END_CONVERSATION handlers of the conversation {name!r} are still to run, "
+            f"or to be ticked off: {error}"
+        )
         warnings.warn(says, RuntimeWarning, stacklevel=2)
 
 

@@ -128,7 +128,8 @@ class Handler:
                 if isinstance(held, Coroutine):
                     held.close()
                 raise TypeError(
-                    "a condition returned a coroutine, and nobody would await it: give a plain value"
+                    "a condition returned a coroutine, and nobody would await it: give a plain "
+                    "value"
                 )
             if not held:
                 return False
@@ -151,7 +152,10 @@ def check_states(handler: Handler, known: Collection[str], definition: str) -> N
     for name in handler.states:
         if isinstance(name, str) and name in known:
             continue
-        says = f"handler {handler.name!r} names the state {name!r}, which the definition {definition!r} does not have"
+        says = (
+            f"handler {handler.name!r} names the state {name!r}, "
+            f"which the definition {definition!r} does not have"
+        )
         guess = nearest(name, known) if isinstance(name, str) else None
         if guess is None and isinstance(name, str):
             warnings.warn(says, RuntimeWarning, stacklevel=2)
@@ -414,7 +418,8 @@ class HandlerBuilder:
             )
         if not self._points:
             raise ValueError(
-                f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another first"
+                f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another "
+                "first"
             )
         return Handler(
             name=self.name,

@@ -1,7 +1,9 @@
-"""Deliver events from the outbox to the sinks, in the background, in order, until the sinks take them.
+"""Deliver events from the outbox to the sinks, in the background and in order.
 
-The turn writes the undelivered events into the store. One process at a time delivers to a sink for a conversation. It
-holds a separate lock, so that turns never wait for a sink.
+An event is delivered again until its sink takes it.
+
+The turn writes the undelivered events into the store. One process at a time delivers to a sink for
+a conversation. It holds a separate lock, so that turns never wait for a sink.
 """
 
 from __future__ import annotations
@@ -29,10 +31,16 @@ AT_ONCE = 8
 """Conversations that one sink serves at the same time."""
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
-"""Longest wait before a failed sink is tried again, in seconds. The wait doubles with each failure."""
+"""Longest wait before a failed sink is tried again, in seconds.
+
+The wait doubles with each failure.
+"""
 FIRST_SILENCE = 1.0
 LONGEST_SILENCE = 3600.0
-"""Longest time without another report about a failing sink, in seconds. It doubles with each report."""
+"""Longest time without another report about a failing sink, in seconds.
+
+It doubles with each report.
+"""
 _FLUSH = 5.0
 """Seconds that closing waits for sinks."""
 _PAGE = 100
@@ -86,7 +94,10 @@ def _secrets(
 
 
 class OutboxDispatcher:
-    """Delivers the outbox of a store to the sinks of one machine. `definition` is the machine's name."""
+    """Delivers the outbox of a store to the sinks of one machine.
+
+    `definition` is the machine's name.
+    """
 
     def __init__(self, store: Store, sinks: Sequence[Sink], definition: str) -> None:
         self.sinks = tuple(sinks)
@@ -104,7 +115,10 @@ class OutboxDispatcher:
             await round_.resume(self._definition)
 
     async def flush(self) -> None:
-        """Wait until every sink has taken its events, for a limited time. Failed deliveries stay in the outbox."""
+        """Wait until every sink has taken its events, for a limited time.
+
+        Failed deliveries stay in the outbox.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH):
                 for round_ in self._rounds:

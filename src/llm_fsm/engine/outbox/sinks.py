@@ -1,7 +1,10 @@
-"""Sinks: receivers of a machine's events. Delivery survives crashes: events arrive in order and at least once.
+"""Sinks: receivers of a machine's events.
 
-A sink is a function of one `Delivery`, or a webhook URL (see `webhook`). The store keeps the events of a turn together
-with the turn, and they are delivered after it. If the sink raises or times out, it receives the same event again later.
+Delivery survives crashes: events arrive in order and at least once.
+
+A sink is a function of one `Delivery`, or a webhook URL (see `webhook`). The store keeps the events
+of a turn together with the turn, and they are delivered after it. If the sink raises or times out,
+it receives the same event again later.
 """
 
 from __future__ import annotations
@@ -41,8 +44,8 @@ def exclusive(sink: str, conversation_id: str) -> str:
 class SinkFailed(Event, frozen=True, kw_only=True):
     """A sink did not take an event, which will be delivered again.
 
-    Observers receive this event; no turn record has it. If a sink keeps failing, observers receive it at growing
-    intervals.
+    Observers receive this event; no turn record has it. If a sink keeps failing, observers receive
+    it at growing intervals.
 
     Attributes:
         sink: The name of the sink.
@@ -120,7 +123,8 @@ def sink(
 
     Args:
         target: A function of one Delivery, or a URL.
-        name: The name in the store. None takes the function's name, or the URL without query and credentials.
+        name: The name in the store. None takes the function's name, or the URL without query and
+            credentials.
         events: Types of events that it wants, such as `StateEntered`; None: all.
         headers: Further headers of a webhook.
         secret: The secret with which a webhook signs (see `webhook`); None: it does not sign.

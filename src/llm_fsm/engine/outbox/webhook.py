@@ -1,10 +1,13 @@
-"""A sink that posts each event as JSON to a URL, with the event's key in the header `Idempotency-Key`.
+"""A sink that posts each event as JSON to a URL.
 
-With a secret it signs as Standard Webhooks do (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp` and
-`webhook-signature`, which is "v1," and the base64 of HMAC-SHA256 over "id.timestamp.body".
+The header `Idempotency-Key` has the key of the event.
 
-A status of 200 to 299 means that it was taken. Any other status is retried later, redirects included. The environment
-names the proxy.
+With a secret it signs as Standard Webhooks do (https://www.standardwebhooks.com): `webhook-id`,
+`webhook-timestamp` and `webhook-signature`, which is "v1," and the base64 of HMAC-SHA256 over
+"id.timestamp.body".
+
+A status of 200 to 299 means that it was taken. Any other status is retried later, redirects
+included. The environment names the proxy.
 """
 
 from __future__ import annotations
@@ -144,7 +147,8 @@ def signed(secret: bytes, key: str, timestamp: int, body: bytes) -> dict[str, st
     Returns:
         The three headers.
     """
-    name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"  # a key holds the caller's id, which may have dots
+    # A key holds the caller's id, which may have dots. The signature separates its parts by dots.
+    name = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
     digest = hmac.new(
         secret, f"{name}.{timestamp}.".encode() + body, hashlib.sha256
     ).digest()
