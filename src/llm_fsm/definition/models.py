@@ -252,6 +252,8 @@ class State(_Model):
     """Model settings for this state."""
     tools: list[str] = []
     """Names of the tools that may be called here."""
+    tools_first: bool = False
+    """On arrival one further call may use the tools and speaks for the state."""
     key_results: list[KeyResult] = []
     """Acceptance criteria of a task."""
     max_retries: Whole = Field(default=3, ge=0)

@@ -6,13 +6,20 @@ far were written for, and what they say already.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from llm_fsm.turn import model, response
+from msgspec.structs import replace
+
+from llm_fsm.errors import ReplyError
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.turn import model, response, tool_loop
 from llm_fsm.turn.fixed_replies import sentence
 from llm_fsm.turn.repair.questions import asks
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.request import turn_request
+from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnState
 
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
@@ -52,6 +59,8 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
     talks = state.kind == "converse"
     if state.fixed is not None:
         pass  # the fixed reply has been said, and asks by itself
+    elif state.definition.tools_first and talks and turn.session.turns_in_state == 0:
+        yield from speak_with_tools(turn)
     elif talks and (asked is not None or _asks_itself(turn, arrival, written)):
         came_back = arrival.frame.asked if arrival.frame is not None else ""
         ask(turn, came_back if asked is None else asked)
@@ -122,6 +131,36 @@ def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:
         return
     turn.fallback = True
     turn.say("question", turn.state.model.on_failure or response.plain_question(turn, sorry=False))
+
+
+def speak_with_tools(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
+    """Let the model call the state's tools on arrival, and speak with what they found.
+
+    Args:
+        turn: The turn, in a state with `tools_first`.
+        waiting: The loop in which the turn paused, with the answer put in; None if it did not pause.
+    """
+    menu = model.no_moves(turn)
+    request = replace(turn_request(turn, menu, words_only=True), tools=tool_loop.offered(turn))
+    loop = Loop("words", request, menu)
+    if waiting is not None:
+        loop.take_up(waiting)
+    reply = yield from tool_loop.run(turn, loop)
+    if reply is not None:
+        turn.say("model", _words_in(turn, reply))
+    if turn.paused:
+        _name_the_pause(turn)
+    else:
+        ask(turn, "" if reply is None else None)
+
+
+def _words_in(turn: TurnState, reply: ModelReply) -> str:
+    """Return the words of a reply; "" if it cannot be read, which is recorded."""
+    try:
+        return parse_words(reply.text)
+    except ReplyError as error:
+        turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+        return ""
 
 
 def last_resort(turn: TurnState) -> None:

@@ -211,7 +211,8 @@ def _plan(
         there = None
         if move.target not in region.shown:
             there = target_summary(definition, move.target, endings, state_id)
-        speaks = definition.states[move.target].reply is not None
+        target = definition.states[move.target]
+        speaks = target.reply is not None or target.tools_first
         items[move.pointer] = MoveItem(move=move, there=there, speaks=speaks)
     return CompiledState(
         id=state_id,

@@ -271,6 +271,10 @@ def answer(turn: TurnState, given: Answer) -> Run:
         stop = yield from decide.ask(turn, _put_in(turn, loop, pause.kind, pause.call, given.value))
         if turn.paused:
             yield from closing.close(turn, written="nothing")
+    elif loop["asked_for"] == "words":
+        waiting = _put_in(turn, loop, pause.kind, pause.call, given.value)
+        yield from closing.speak_with_tools(turn, waiting)
+        stop = None
     else:
         stop = yield from _go_on_working(turn, _put_in(turn, loop, pause.kind, pause.call, given.value), given.step)
     yield from _finish(turn, stop)

@@ -82,7 +82,8 @@ def _item(here: CompiledState, option: Option, data: Mapping[str, Any]) -> str:
     if option.back_to is not None and target.kind == "final":
         there.pop("final", None)
         there["then_back_to"] = _back(option.back_to)  # an item of its own says what is there
-    return transition_item(option.move, there, is_open=True, data=data, speaks=target.fixed is not None)
+    speaks = target.fixed is not None or target.definition.tools_first
+    return transition_item(option.move, there, is_open=True, data=data, speaks=speaks)
 
 
 def _branch_items(

@@ -166,6 +166,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "required_context_keys": ("converse", "final", "task"),
     "example_dialogue": ("converse", "final", "task"),
     "choices": ("converse",),
+    "tools_first": ("converse",),
     "reply_alone": ("converse", "final", "wait"),
     "ask": ("converse",),
 }
