@@ -21,7 +21,10 @@ LANGUAGE = (
     f"the filters {', '.join(FILTERS)}; and the tests {', '.join(TESTS)}"
 )
 """The whole language of fixed replies, for authors."""
-_NAME = r"(?!(?:not|if|in|is|true|false|none|loop|self|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
+_NAME = (
+    r"(?!(?:not|if|in|is|true|false|none|loop|self|True|False|None)\b)"
+    r"[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
+)
 _TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
 _PLAIN = re.compile(
     rf"""\{{\{{-?\s*{_NAME}\s*(?:\|\s*(?:default|upper|lower|title|capitalize|trim)\s*)?-?\}}\}}

@@ -102,13 +102,12 @@ def _tried(flow: DataFlow, state: str, text: str) -> Trial | None:
 
 def _literals(code: str) -> list[Any]:
     """Return the values that the template compares with, and the next numbers."""
-    texts = [first or second for first, second in _TEXT.findall(code)]
-    numbers = [
-        int(digits) + shift
-        for digits in _NUMBER.findall(_TEXT.sub("", code))
-        for shift in (0, 1, -1)
-    ]
-    return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
+    literals: list[Any] = [first or second for first, second in _TEXT.findall(code)]
+    for digits in _NUMBER.findall(_TEXT.sub("", code)):
+        number = int(digits)
+        # The neighbours decide comparisons such as `n > 3` in the other way.
+        literals += (number, number + 1, number - 1)
+    return list(dict.fromkeys(literals))[:_LITERALS]
 
 
 def _is_closed(schema: object, depth: int) -> bool:

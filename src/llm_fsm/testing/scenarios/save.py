@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from llm_fsm.records.replay import not_taken
@@ -83,13 +84,12 @@ class _Saver:
         case: dict[str, Any] = {}
         if started is not None:
             self.clock = case["time"] = float(int(started.time))
-            case |= {"context": dict(started.context)} if started.context else {}
-            case |= (
-                {"state": started.state}
-                if started.state != self.program.definition.initial_state
-                else {}
-            )
-            case |= {"input": started.input} if started.input is not None else {}
+            if started.context:
+                case["context"] = dict(started.context)
+            if started.state != self.program.definition.initial_state:
+                case["state"] = started.state
+            if started.input is not None:
+                case["input"] = started.input
         # a run without a user is two records: its start, and its work
         if others and others[0].kind == "run":
             self.session = fold(self.session, first.events)
@@ -97,18 +97,22 @@ class _Saver:
         start = self.step(first)
         if first.text or "replies" in start or first.kind == "run":
             case["start"] = start
-        steps = [step for record in others for step in self.steps(record)]
+        steps = [*chain.from_iterable(map(self.steps, others))]
         tools = {**self.tools, **self.picky(records)}
-        return {**case, **({"tools": tools} if tools else {}), "steps": steps}
+        if tools:
+            case["tools"] = tools
+        case["steps"] = steps
+        return case
 
     def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
         """Return tools that ask a person first, with the arguments for which they did not, because
         a test would ask.
         """
         every = (self.program, *self.program.flows.values())
-        asking = {
-            name for one in every for name, tool in one.definition.tools.items() if tool.approval
-        }
+        asking: set[str] = set()
+        for one in every:
+            tools = one.definition.tools.items()
+            asking.update(name for name, tool in tools if tool.approval)
         found: dict[str, list[Any]] = {}
         for event in not_taken(records):
             with suppress(ArgumentsFault):
@@ -163,14 +167,21 @@ class _Saver:
             if before.root_context().get(key) != value
         }
         expect: dict[str, Any] = {"state": self.session.state}
-        expect |= {"context": changed} if changed else {}
-        expect |= {"text": record.text} if record.text else {}
-        expect |= {"ended": True} if self.session.ended else {}
-        expect |= {"paused": True} if self.session.pause is not None else {}
-        given = (
-            {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
-        )
-        return {**given, "expect": expect}
+        if changed:
+            expect["context"] = changed
+        if record.text:
+            expect["text"] = record.text
+        if self.session.ended:
+            expect["ended"] = True
+        if self.session.pause is not None:
+            expect["paused"] = True
+        step: dict[str, Any] = {}
+        if len(replies) == 1:
+            step["reply"] = replies[0]
+        elif replies:
+            step["replies"] = replies
+        step["expect"] = expect
+        return step
 
 
 def _said(
@@ -257,12 +268,13 @@ def _arguments(text: str) -> Any:
 
 def _disguises(secrets: Iterable[str]) -> dict[str, str]:
     """Return the substitutes of secrets, also as JSON escapes them, longest first."""
-    found = {
-        json.dumps(secret, ensure_ascii=ascii)[1:-1]: json.dumps(disguised(secret))[1:-1]
-        for secret in secrets
-        for ascii in (True, False)
-    }
-    found |= {secret: disguised(secret) for secret in secrets}
+    found: dict[str, str] = {}
+    for secret in secrets:
+        escaped = json.dumps(disguised(secret))[1:-1]
+        found[json.dumps(secret, ensure_ascii=True)[1:-1]] = escaped
+        found[json.dumps(secret, ensure_ascii=False)[1:-1]] = escaped
+    # Last, because a secret without escapes is its own JSON form.
+    found.update((secret, disguised(secret)) for secret in secrets)
     return dict(sorted(found.items(), key=lambda one: len(one[0]), reverse=True))
 
 
