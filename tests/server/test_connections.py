@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -78,6 +78,16 @@ def is_closed(connection: socket.socket, seconds: float = 20) -> bool:
         return False
 
 
+def taken(connection: socket.socket) -> int:
+    """The bytes that the server takes until it closes the connection, at most 30 million."""
+    sent = 0
+    with suppress(ConnectionError):
+        while sent < 30_000_000:
+            sent += connection.send(b"a" * 8_000)
+            time.sleep(0.001)
+    return sent
+
+
 def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
     with address_of(Limits(connections=3)) as place, ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(place, 20)) for _ in range(3)]
@@ -119,6 +129,34 @@ def test_a_connection_without_requests_is_closed() -> None:
             assert is_served(once)
             assert is_closed(once)
         assert is_closed(silent)
+
+
+ENDLESS = [b"GET /", b"GET / HTTP/1.1\r\nx: ", b"GET / HTTP/1.1\r\na: b\r\nx: "]
+"""Beginnings of a head that a client goes on with for ever."""
+TRAILER = b"POST /conversations/c/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx: "
+
+
+@pytest.mark.parametrize(
+    ("head", "is_answering"),
+    [*((head, is_answering) for head in ENDLESS for is_answering in (False, True)), (TRAILER, False)],
+)
+def test_a_head_without_an_end_is_not_kept(head: bytes, is_answering: bool) -> None:
+    with address_of(Limits()) as place, socket.create_connection(place, 20) as endless:
+        if is_answering:
+            wish = {"definition": "greeter", "greet": False, "id": "c"}
+            begun = httpx.post(f"http://{place[0]}:{place[1]}/conversations", json=wish, trust_env=False)
+            assert begun.status_code == 201
+            endless.sendall(b"GET /conversations/c/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert endless.recv(12) == b"HTTP/1.1 200"
+        endless.sendall(head)
+        assert taken(endless) < 30_000_000
+
+
+def test_a_body_may_be_larger_than_a_head() -> None:
+    with address_of(Limits()) as place:
+        body = {"definition": "greeter", "greet": False, "context": {"name": "a" * 900_000}}
+        answered = httpx.post(f"http://{place[0]}:{place[1]}/conversations", json=body, trust_env=False, timeout=30)
+        assert answered.status_code == 201
 
 
 def test_a_client_that_reads_nothing_loses_its_connection() -> None:

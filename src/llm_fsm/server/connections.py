@@ -150,19 +150,32 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Take the received bytes, and wait for the rest of a head."""
+        """Take the received bytes, and wait for the rest of a head. A head that is too long ends the connection.
+
+        A client may send the next head while it gets an answer, so its bytes count then, too.
+        """
         if self.transport.is_closing():
             return
-        super().data_received(data)
-        if self._is_answering():
-            self._stop()
-            self.config.open.busy(self)
-            return
         self._head_bytes += len(data)
+        super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES or self.transport.is_closing():
             self._close()
+        elif self._is_answering():
+            self._stop()
+            self.config.open.busy(self)
         elif self._head is None:
             self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Take a request. What comes next is no part of its head."""
+        super().on_headers_complete()
+        self._head_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, whose size the application limits as long as it answers."""
+        super().on_body(body)
+        if self._is_answering():
+            self._head_bytes = 0
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for one."""
@@ -207,7 +220,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head = self.loop.call_later(self.config.open.limits.header_seconds, self._late)
 
     def _stop(self) -> None:
-        self._head_bytes = 0
         if self._head is not None:
             self._head.cancel()
             self._head = None
