@@ -66,6 +66,9 @@ class ModelError(LLMFSMError):
         retry_after: Seconds that the provider asked to wait, if it did.
         format_rejected: True if the provider refused the request because of its reply format.
         stream_rejected: True if the provider refused the request because it asked for a stream.
+        system_rejected: True if the model has no system role.
+        refusal: "account" if somebody must pay, "moment" if it is too much at this moment, "reply" if the
+            provider could not read the model's text; "" for any other reason.
 
     Attributes:
         attempts: Requests that the call took; set after the error is raised, if the adapter counts them.
@@ -84,12 +87,16 @@ class ModelError(LLMFSMError):
         retry_after: float | None = None,
         format_rejected: bool = False,
         stream_rejected: bool = False,
+        system_rejected: bool = False,
+        refusal: str = "",
     ) -> None:
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
         self.format_rejected = format_rejected
         self.stream_rejected = stream_rejected
+        self.system_rejected = system_rejected
+        self.refusal = refusal
         super().__init__(message)
 
 

@@ -189,4 +189,6 @@ def _failure(state: RetryCallState) -> ModelError:
 def _again(message: str, last: ModelError | None) -> ModelError:
     if last is None:
         return ModelError(message, retryable=True)
-    return ModelError(message, retryable=True, status=last.status, retry_after=last.retry_after)
+    return ModelError(
+        message, retryable=True, status=last.status, retry_after=last.retry_after, refusal=last.refusal
+    )

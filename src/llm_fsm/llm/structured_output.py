@@ -12,12 +12,12 @@ both.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
+from llm_fsm.llm.refusals import FORM_STATUS, STEPS, claims
 from llm_fsm.session.messages import ModelReply, ReplySchema
 
 T = TypeVar("T")
@@ -26,19 +26,6 @@ MODES: tuple[Mode, ...] = ("schema", "tool", "json_object", "prompt")
 TOOL_NAME = "reply"
 _TOOL_DESCRIPTION = "Give your reply."
 
-FORM_STATUS = frozenset({400, 404, 415, 422, 501})
-"""HTTP statuses with which providers reject a request for its form."""
-
-_FORM: Mapping[Mode, re.Pattern[str]] = {
-    "schema": re.compile(
-        r"response[_ ]?format|json[_ ]?schema|\bschema\b|structured|guided|grammar|json[_ ]mode|output_config"
-        r"|output_format|additionalproperties|\bstrict\b|response_?schema|response_?mime"
-    ),
-    "tool": re.compile(r"\btools?\b|tool[_ ]|function|\bschema\b|additionalproperties|\bstrict\b"),
-    "json_object": re.compile(
-        r"response[_ ]?format|json[_ ]?object|json[_ ]mode|the word .?.?json|response_?mime"
-    ),
-}
 NO_TOOLS = "the request offers tools; use a model and a server that take them"
 """The error message for a request that was rejected for its tools, which it needs."""
 
@@ -47,24 +34,15 @@ _UNSUPPORTED = re.compile(
     r"|(not|n't) (currently |yet )?support|endpoints? found that|requested parameters"
     r"|(unknown|unexpected) (field|name|parameter|argument|keyword)|extra (inputs|fields)"
 )
-_ANOTHER_CAUSE = re.compile(
-    r"context[_ ](length|window|size)|maximum context|too many tokens|prompt is too long"
-    r"|api[_ ]?key|unauthori|quota|billing|balance|credit|rate[_ ]limit"
-    r"|content[_ ](filter|policy|management)|safety|model_not_found"
-    r"|(model|deployment).{0,80}(not (exist|found)|n't exist|unknown)"
-    r"|(unknown|invalid|no such) (model|deployment)"
-)
 _ANOTHER_PARAMETER = re.compile(
     r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type|\bstream(ing|ed)?\b"
 )
-_STREAM = re.compile(r"\bstream(ing|ed)?\b")
+_WORD = re.compile(r"\w+")
 _BROKEN_STREAM = re.compile(r"\bstream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
 _NO_TEMPERATURE = re.compile(
     r"deprecated|incompatible|not (compatible|(a )?permitted)|cannot be used|is fixed"
     r"|only 1(\.0+)? is|only be (set to )?1(\.0+)?\b(?!\.\d| (and|or|to)\b)"
 )
-_ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
-"""Keys of error bodies that repeat parts of the request or of the model's text."""
 
 
 def rejects_form(status: int, body: str, mode: Mode) -> bool:
@@ -73,22 +51,24 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
     It must name the form, or call something unsupported without naming another parameter. A server that fails because
     of a form (500) must name it.
     """
-    words = _claims(status, body, {*FORM_STATUS, 500})
+    words = claims(status, body, {*FORM_STATUS, 500})
     if mode == "prompt" or not words:
         return False
-    if _FORM[mode].search(words) or status == 500:
-        return _FORM[mode].search(words) is not None
+    if STEPS[mode].search(words) or status == 500:
+        return STEPS[mode].search(words) is not None
+    if STEPS["system"].search(words):
+        return False
     return bool(_UNSUPPORTED.search(words)) and not _ANOTHER_PARAMETER.search(words)
 
 
 def rejects_tools(status: int, body: str) -> bool:
     """Return true if an error answer means that the endpoint takes no tools."""
-    return _FORM["tool"].search(_claims(status, body, FORM_STATUS)) is not None
+    return STEPS["tool"].search(claims(status, body, FORM_STATUS)) is not None
 
 
 def rejects_stream(status: int, body: str) -> bool:
     """Return true if an error answer means that the endpoint, or this user's model there, has no streams."""
-    return _STREAM.search(_claims(status, body, FORM_STATUS)) is not None
+    return STEPS["stream"].search(claims(status, body, FORM_STATUS)) is not None
 
 
 def rejects_temperature(error: ModelError) -> bool:
@@ -97,33 +77,6 @@ def rejects_temperature(error: ModelError) -> bool:
     if error.status not in FORM_STATUS or "temperature" not in said:
         return False
     return bool(_NO_TEMPERATURE.search(said) or _UNSUPPORTED.search(said))
-
-
-def _claims(status: int, body: str, statuses: Set[int]) -> str:
-    """Return the text of an error body without its copies of the request; "" if it names another cause.
-
-    `statuses`: those that can reject what was asked.
-    """
-    if status not in statuses or body.lstrip()[:1] == "<":
-        return ""
-    try:
-        said = " ".join(_strings(json.loads(body)))
-    except (ValueError, RecursionError):
-        said = body
-    words = said[:4000].lower()
-    return "" if _ANOTHER_CAUSE.search(words) else words
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key not in _ECHOES:
-                yield from _strings(item)
 
 
 def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
@@ -173,32 +126,42 @@ class ReplyModes:
         ask: Callable[[Mode], Awaitable[T]],
         *,
         tools: bool = False,
+        signed: Container[str] = (),
     ) -> T:
         """Ask in the best mode that was not rejected yet, and step down after each rejection.
 
         If a server fails (500) without a reason in a form that it has never answered, the next form is tried once. A
         step is remembered after a simpler request was answered, and after a failure only if that has happened twice.
-        Without a schema, only the prompt asks for the form. After a rejected temperature, `ask` is called again without
+        Without a schema, only the prompt asks for the form. After a rejected setting, `ask` is called again without
         it, and later requests omit it if that was answered. Other errors of `ask` are raised.
+
+        Args:
+            model: The model.
+            schema: The schema of the reply.
+            ask: Sends the request in one form.
+            tools: True if the request offers tools.
+            signed: Keys of the request that only the model's provider understands.
         """
-        modes, step, left_out = self._modes(model, schema, tools), 0, False
+        modes, step = self._modes(model, schema, tools), 0
+        left_out: list[set[str]] = []
         failed: ModelError | None = None
         while True:
-            tempered = model not in self.untempered
+            sent = self._settings_of(model)  # another request may change them meanwhile
             try:
                 reply = await ask(modes[step])
             except ModelError as error:
+                setting = self._rejected_setting(error, signed)
                 if error.format_rejected and step + 1 < len(modes):
                     step += 1
-                elif tempered and rejects_temperature(error):
-                    self.untempered.add(model)
-                    left_out = True
+                elif setting is not None and any(setting is known for known in sent):
+                    setting.add(model)
+                    left_out.append(setting)
                 elif self._may_fail_over(error, model, modes[step:], tools=tools) and failed is None:
                     failed = error
                     step += 1
                 else:
-                    if left_out:  # it may not have been the reason
-                        self.untempered.discard(model)
+                    for setting in left_out:  # it may not have been the reason
+                        setting.discard(model)
                     if failed is None:
                         raise
                     failed.attempts, failed.seconds = error.attempts, error.seconds
@@ -210,8 +173,25 @@ class ReplyModes:
                     self._failing.add((model, tools))
                 return reply
 
+    def _settings_of(self, model: str) -> list[set[str]]:
+        """Return the settings that requests to a model have: the sets that do not name it."""
+        settings = (self.untempered, self.unsystemed, self.plain)
+        return [setting for setting in settings if model not in setting]
+
+    def _rejected_setting(self, error: ModelError, signed: Container[str]) -> set[str] | None:
+        """Return the models that do without a setting, if an error says that this one does; else None."""
+        if rejects_temperature(error):
+            return self.untempered
+        if error.system_rejected:
+            return self.unsystemed
+        if error.status in FORM_STATUS and any(word in signed for word in _WORD.findall(str(error))):
+            return self.plain
+        return None
+
     def _may_fail_over(self, error: ModelError, model: str, modes: Sequence[Mode], *, tools: bool) -> bool:
         """Return true if a server may fail because of the form, because it has never answered in it."""
+        if error.refusal or error.system_rejected:
+            return False
         return error.status == 500 and len(modes) > 1 and self._known.get((model, tools)) != modes[0]
 
     async def settle_stream(
@@ -222,12 +202,13 @@ class ReplyModes:
         whole: Callable[[], Awaitable[ModelReply]],
         *,
         tools: bool = False,
+        signed: Container[str] = (),
     ) -> T | ModelReply:
         """Do the same as `settle` for a stream. If the model has no streams, use the reply of `whole`."""
         if model in self._unstreamed:
             return await whole()
         try:
-            return await self.settle(model, schema, ask, tools=tools)
+            return await self.settle(model, schema, ask, tools=tools, signed=signed)
         except ModelError as error:
             if error.format_rejected or not error.stream_rejected:
                 raise

@@ -427,7 +427,7 @@ async def test_tools_and_their_results_are_sent_beside_the_messages():
                 {
                     "id": "c1",
                     "type": "function",
-                    "function": {"name": "look", "arguments": '{"a": "\\u00e9"}'},
+                    "function": {"name": "look", "arguments": '{"a": "é"}'},
                 }
             ],
         },

@@ -15,7 +15,8 @@ from llm_fsm.llm.clients.base import BaseLLMClient, needs
 from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse, ToolCall, from_call, to_openai
 from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.llm.openai.completion import content_text, read_calls
-from llm_fsm.llm.retry import is_retryable, parse_retry_after
+from llm_fsm.llm.refusals import may_pass
+from llm_fsm.llm.retry import parse_retry_after
 from llm_fsm.session.messages import ToolCall as AskedCall
 
 
@@ -72,7 +73,7 @@ class OpenAIClient(BaseLLMClient):
     def _failure(self, error: Any) -> ModelError:
         status = getattr(error, "status_code", None)
         said = without_keys(" ".join(str(error).split()), self.client.api_key)
-        retryable = isinstance(error, self._sdk.APIConnectionError) if status is None else is_retryable(status)
+        retryable = isinstance(error, self._sdk.APIConnectionError) if status is None else may_pass(status, said)
         wait = None
         with suppress(AttributeError):
             wait = parse_retry_after(error.response.headers.get("retry-after"), now=time.time())
@@ -121,7 +122,7 @@ class LiteLLMClient(BaseLLMClient):
         except Exception as error:
             status = getattr(error, "status_code", None)
             said = without_keys(" ".join(str(error).split()), self._key)
-            retryable = isinstance(status, int) and is_retryable(status)
+            retryable = isinstance(status, int) and may_pass(status, said)
             raise ModelError(f"{self.model}: {said}", retryable=retryable, status=status) from error
         response = read_response(answer.model_dump())
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")

@@ -25,10 +25,11 @@ from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.llm.openai.completion import ReplySettings, error_line, read_completion
-from llm_fsm.llm.openai.request import request_fields, takes_marks
+from llm_fsm.llm.openai.request import request_fields, signed_keys, takes_marks
 from llm_fsm.llm.openai.stream import LAST, Chunks
 from llm_fsm.llm.providers import Provider, direct, has_key, keys_of, known_provider, missing_key, owner_of, provider_of
-from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
+from llm_fsm.llm.refusals import advice, kind_of, may_pass, rejects_system
+from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, parse_retry_after
 from llm_fsm.llm.structured_output import (
     NO_TOOLS,
     Mode,
@@ -149,7 +150,7 @@ class LiteLLM:
                 answer, attempts=retries.sent, seconds=retries.seconds, native=_signed(answer, model)
             )
 
-        return await modes.settle(model, request.schema, ask, tools=tools)
+        return await modes.settle(model, request.schema, ask, tools=tools, signed=signed_keys(request))
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Yield the reply while it arrives. The request is only repeated before the first piece."""
@@ -173,7 +174,8 @@ class LiteLLM:
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
 
-        arriving = await modes.settle_stream(model, request.schema, ask, whole, tools=tools)
+        signed = signed_keys(request)
+        arriving = await modes.settle_stream(model, request.schema, ask, whole, tools=tools, signed=signed)
         if isinstance(arriving, ModelReply):
             yield arriving
             return
@@ -259,7 +261,8 @@ class LiteLLM:
         provider = provider_of(model)
         full = self._hide(_plain(error), provider)
         said = error_line(full)
-        if status in {401, 403} or _NO_KEY.search(said):
+        refusal = kind_of(status or 0, full)
+        if (status in {401, 403} and refusal is None) or _NO_KEY.search(said):
             return ModelError(
                 f"{model}: the key is missing or refused ({said}); {missing_key(provider)}", status=status
             )
@@ -277,15 +280,18 @@ class LiteLLM:
             said = f"{said}; litellm needs that package for tools: install it, or give base_url= (--base-url)"
         elif tools and not rejected and rejects_tools(status or 0, full):
             said = f"{said}; {NO_TOOLS}"
-        again = kind in {"APIConnectionError", "Timeout"} if status is None else is_retryable(status)
+        again = kind in {"APIConnectionError", "Timeout"} if status is None else may_pass(status, full)
+        unsystemed = not rejected and rejects_system(status or 0, full)
         headers = getattr(error, "litellm_response_headers", None) or {}
         return ModelError(
-            f"{model} failed with {kind}: {said}",
-            retryable=again and not (rejected or unstreamed or lacks),
+            f"{model} failed with {kind}: {said}{advice(status or 0, full)}",
+            retryable=again and not (rejected or unstreamed or unsystemed or lacks),
             status=status,
             retry_after=parse_retry_after(headers.get("retry-after"), time.time()),
             format_rejected=rejected,
             stream_rejected=unstreamed,
+            system_rejected=unsystemed,
+            refusal=refusal or "",
         )
 
     def _hide(self, text: str, provider: str) -> str:

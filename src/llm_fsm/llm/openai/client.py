@@ -32,14 +32,14 @@ from llm_fsm.llm.openai.completion import (
     rejected_words,
 )
 from llm_fsm.llm.openai.connection import Closed, HttpAnswer, Post, checked_headers, proxy_for
-from llm_fsm.llm.openai.request import request_fields, takes_marks
+from llm_fsm.llm.openai.request import request_fields, signed_keys, takes_marks
 from llm_fsm.llm.openai.response import MAX_ANSWER, ArrivingReply
 from llm_fsm.llm.openai.stream import gathered
 from llm_fsm.llm.prices import cost_of
 from llm_fsm.llm.providers import Provider, direct, provider_of
+from llm_fsm.llm.refusals import FORM_STATUS, advice, kind_of, may_pass, rejects_system
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.structured_output import (
-    FORM_STATUS,
     NO_TOOLS,
     Mode,
     ReplyModes,
@@ -115,7 +115,7 @@ class CompatLLM:
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
         ask = partial(self._reply, request, retries, model)
-        return self._modes.settle(model, request.schema, ask, tools=tools)
+        return self._modes.settle(model, request.schema, ask, tools=tools, signed=signed_keys(request))
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
         send = partial(self._send, ReplySettings(model, mode, bool(request.tools)), retries)
@@ -198,7 +198,10 @@ class CompatLLM:
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
 
-        arriving = await self._modes.settle_stream(model, request.schema, ask, whole, tools=tools)
+        signed = signed_keys(request)
+        arriving = await self._modes.settle_stream(
+            model, request.schema, ask, whole, tools=tools, signed=signed
+        )
         if isinstance(arriving, ModelReply):
             yield arriving
             return
@@ -283,7 +286,8 @@ class CompatLLM:
     def _failure(self, response: HttpAnswer, body: str, asked: ReplySettings) -> ModelError:
         status = response.status
         said = self._hide(error_line(body))
-        if status in {401, 403}:
+        kind = kind_of(status, body)
+        if status in {401, 403} and kind is None:
             asks = "refuses the key" if self._key else "asks for a key"
             return ModelError(
                 f"{self.where} {asks} ({status}: {said}); set {self._key_variable}, or give api_key= in Python",
@@ -297,13 +301,16 @@ class CompatLLM:
         rejected, unstreamed = rejects_form(status, body, asked.mode), rejects_stream(status, body)
         if asked.tools and not rejected and rejects_tools(status, body):
             said = f"{said}; {NO_TOOLS}"
+        unsystemed = not rejected and rejects_system(status, body)
         return ModelError(
-            f"{self.where} answered {status}: {said}",
-            retryable=is_retryable(status) and not (rejected or unstreamed),
+            f"{self.where} answered {status}: {said}{advice(status, body)}",
+            retryable=may_pass(status, body) and not (rejected or unstreamed or unsystemed),
             status=status,
             retry_after=parse_retry_after(response.headers.get("Retry-After"), time.time()),
             format_rejected=rejected,
             stream_rejected=unstreamed,
+            system_rejected=unsystemed,
+            refusal=kind or "",
         )
 
     def _broken(self, error: Exception, late: str, arriving: ArrivingReply | None = None) -> ModelError:
@@ -337,6 +344,7 @@ class CompatLLM:
             if asked is not None and error.status is not None:  # a gateway that had already begun its answer
                 error.format_rejected = rejects_form(error.status, said, asked.mode)
                 error.stream_rejected = rejects_stream(error.status, said)
+                error.system_rejected = not error.format_rejected and rejects_system(error.status, said)
         return error
 
     def _hide(self, text: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.native import read_native
-from llm_fsm.llm.retry import is_retryable
+from llm_fsm.llm.refusals import advice, kind_of, may_pass
 from llm_fsm.llm.structured_output import TOOL_NAME, Mode
 from llm_fsm.session.messages import ModelReply, ToolCall
 
@@ -138,10 +138,13 @@ def provider_fault(fault: object) -> ModelError:
         fault = fault["error"]
     named = [fault.get(name) for name in _CODES] if isinstance(fault, dict) else []
     status = next((int(str(code)) for code in named if _STATUS.fullmatch(str(code)) is not None), 200)
+    body = json.dumps(fault, ensure_ascii=False)
+    kind = kind_of(status, body)
     return ModelError(
-        f"{SOMEBODY} reports an error: {error_line(json.dumps(fault))}",
-        retryable=status == 200 or is_retryable(status),
+        f"{SOMEBODY} reports an error: {error_line(body)}{advice(status, body)}",
+        retryable=may_pass(status, body) or (kind is None and status == 200),
         status=status,
+        refusal=kind or "",
     )
 
 

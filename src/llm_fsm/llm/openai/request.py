@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
+
+from msgspec.structs import replace
 
 from llm_fsm._json import value_of
 from llm_fsm.llm.openai.completion import MALFORMED
 from llm_fsm.llm.openai.native import with_native
 from llm_fsm.llm.structured_output import Mode, ReplyModes, form_fields
-from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall
+from llm_fsm.session.messages import LLMMessage, LLMRequest, Role, ToolCall
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _HISTORY_END = "]\n</conversation_history>\n"
@@ -32,7 +35,8 @@ def request_fields(
         by: The name of the model, with its endpoint, as `ModelReply.native` has it.
     """
     author = "" if model in modes.plain else by
-    messages = [message_json(message, author) for message in request.messages]
+    sent = without_system(request.messages) if model in modes.unsystemed else request.messages
+    messages = [message_json(message, author) for message in sent]
     if marks:
         messages[:2] = map(marked, messages[:2])
     fields: dict[str, Any] = {"model": model, "messages": messages}
@@ -42,6 +46,32 @@ def request_fields(
     if request.tools:
         fields["tools"] = [spec.to_dict() for spec in request.tools]
     return fields
+
+
+def signed_keys(request: LLMRequest) -> frozenset[str]:
+    """Return the keys of a request's messages that only the provider of a model understands."""
+    keys: set[str] = set()
+    for message in request.messages:
+        keys.update(message.native.get("message", {}))
+        for parts in message.native.get("calls", {}).values():
+            keys.update(parts, parts.get("function", {}))
+    return frozenset(keys - {"function"})
+
+
+def without_system(messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
+    """Return messages for a model without a system role, in which user and assistant alternate.
+
+    The words of the system precede those of the user, in one message.
+    """
+    made: list[LLMMessage] = []
+    for message in messages:
+        role: Role = "user" if message.role == "system" else message.role
+        last = made[-1] if made else None
+        if last is not None and last.role == role == "user":
+            made[-1] = LLMMessage("user", f"{last.content}\n\n{message.content}")
+        else:
+            made.append(replace(message, role=role))
+    return tuple(made)
 
 
 def message_json(message: LLMMessage, by: str = "") -> dict[str, Any]:
