@@ -183,3 +183,22 @@ def test_short_forms_of_schemas_are_explained(schema: Any, hint: str) -> None:
     [found] = [one for one in check(document) if one.level == "error"]
     assert found.name == "bad-context-schema"
     assert hint in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ([{"logic": {">": [{"var": "n"}, 1]}, "description": "More than one"}], []),
+        ("n > 1", [("error", "")]),
+        ([{"description": "More than one"}], [("error", "/0")]),
+        ([{"logic": {"===>": [{"var": "n"}, 1]}, "description": "x"}], [("error", "/0/logic/===>")]),
+        ([{"logic": {">": [{"var": "m"}, 1]}, "description": "x"}], [("error", "/0/logic")]),
+        ([{"logic": {">": [{"var": "n"}, 1]}, "descripton": "x"}], [("warning", "/0"), ("error", "/0/descripton")]),
+    ],
+)
+def test_a_rule_for_values_over_unknown_keys_or_of_another_shape_is_found(rules: Any, found: Any) -> None:
+    states = {"a": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [to("b")]}, "b": {}}
+    written = machine(states, {"n": {"type": "integer", "x-valid": rules}})
+    place = "/context_schema/properties/n/x-valid"
+    expected = sorted((level, place + pointer) for level, pointer in found)
+    assert sorted(briefly(found_by("bad-key-setting", written))) == expected

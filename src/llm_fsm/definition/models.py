@@ -327,9 +327,7 @@ class Definition(_Model):
     states: dict[StateId, State] = Field(min_length=1)
     """State id to state."""
     context_schema: JsonObject | None = None
-    """JSON Schema object whose properties are the context keys; x-source, x-secret, x-fast and
-    x-from per key.
-    """
+    """JSON Schema object whose properties are the context keys. Settings of a key begin with `x-`."""
     global_transitions: list[Transition] = []
     """Offered in every converse state but their own target."""
     patterns: list[PatternName] = []

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
 """The pattern of context keys. Keys that begin with `_` belong to the system."""
+VALID = "x-valid"
+"""The setting of a key with the rules for its values."""
 OUTCOME_PATTERN = r"^([A-Za-z][A-Za-z0-9_-]{0,63})?$"
 LANGUAGE_PATTERN = r"^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$"
 """A language tag of BCP 47, such as `en` or `pt-BR`."""

@@ -127,6 +127,18 @@ _CONTEXT_KEY: Mapping[str, Any] = {
             "type": ["array", "null"],
             "items": {"type": "string"},
         },
+        "x-valid": {
+            "description": "What must hold for the value, whoever writes it.",
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "properties": {
+                    "logic": {"description": "JsonLogic over the context with the new value in it."},
+                    "description": {"type": "string", "description": "What must hold, for user and model."},
+                },
+                "required": ["logic"],
+            },
+        },
         "x-labels": {
             "description": "Value to the words for it, which choices show.",
             "type": ["object", "null"],

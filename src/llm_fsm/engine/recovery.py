@@ -124,7 +124,7 @@ def start_identity(program: CompiledMachine, opening: Opening) -> dict[str, Any]
     """Return the identity of a conversation's start for the journal."""
     return {
         "kind": "start",
-        "context": initial_context(program.keys, opening.context),
+        "context": initial_context(program.keys, opening.context, names={"_timestamp": opening.time}),
         "state": opening.state,
         "greet": opening.greet,
         "input": opening.input,

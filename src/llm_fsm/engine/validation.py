@@ -197,10 +197,11 @@ def checked_update(program: CompiledMachine, session: Session, given: Update) ->
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
             f"({session.pause.kind}) and cannot be moved until it is answered"
         )
-    for event in accept_host(program.keys, session.root_context(), given.context):
-        if isinstance(event, ContextRefused):
-            # ValueError, because the event reports a bad value and no bad type.
-            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004
+    names = {**session.system_names(), "_timestamp": given.time}
+    for event in accept_host(program.keys, session.root_context(), given.context, names=names):
+        # A value of the user that breaks a rule now is cleared, and asked for again.
+        if isinstance(event, ContextRefused) and event.key in given.context:
+            raise ValueError(f"context key {event.key!r}: {event.reason}")
 
 
 def check_open(program: CompiledMachine, session: Session) -> None:

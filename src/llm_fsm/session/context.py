@@ -16,6 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
+
 from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import CompiledSchema, compile_shape
@@ -26,6 +28,7 @@ from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import normalised
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
+from llm_fsm.session.value_rules import ValueRule, compile_value_rules
 from llm_fsm.session.values import (
     Path,
     ValueFault,
@@ -95,6 +98,12 @@ class Keys:
     """See `llm_fsm.session.values.reserved`."""
     made_of: Mapping[str, tuple[str, ...]]
     """Keys with `x-from`, and what they are made of."""
+    rules: tuple[ValueRule, ...] = ()
+    """The rules of `x-valid`, in the order of the keys."""
+
+    def is_rule(self, reason: str) -> bool:
+        """Return true if the reason of a refusal is the description of a rule."""
+        return any(rule.description == reason for rule in self.rules)
 
     def outdated(
         self, old: Mapping[str, Any], new: Mapping[str, Any], given: Container[str]
@@ -213,7 +222,79 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         parts=paths((*mentioned, *declared(schemas))),
         reserved=reserved(sources),
         made_of={key: names for key in schemas if (names := definition.made_of(key))},
+        rules=compile_value_rules(definition.key_schemas),
     )
+
+
+def uphold(
+    keys: Keys,
+    context: Mapping[str, Any],
+    change: ContextSet,
+    names: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Event, ...]:
+    """Keep of a change what the rules of `x-valid` allow. Every writer's change passes here.
+
+    The rules are tried on the context after the whole change. A value that breaks a rule of its own
+    is refused. An older value that the change breaks is cleared, to be asked for again. If no reply
+    may write that one, the values that break it are refused.
+
+    Args:
+        keys: The keys of the definition.
+        context: The context before the change.
+        change: The change, checked by the schemas.
+        names: The system names. Rules about the present time need `_timestamp`.
+
+    Returns:
+        At most one ContextSet, and a ContextRefused for each refused or cleared value.
+    """
+    if not keys.rules:
+        return (change,)
+    values, removed = dict(change.values), list(change.removed)
+    refused: dict[tuple[str, str], Event] = {}
+    passed: set[int] = set()  # rules of which this change is not the fault
+    while True:
+        kept = {key: value for key, value in context.items() if key not in removed}
+        after = {**kept, **values}
+        data = {**after, **names}
+        number = next(
+            (
+                number
+                for number, rule in enumerate(keys.rules)
+                if number not in passed
+                and after.get(rule.key) is not None
+                and not rule.holds(data, keys.is_free)
+            ),
+            None,
+        )
+        if number is None:
+            break
+        rule = keys.rules[number]
+        given = [key for key in values if key != rule.key and rule.reads(key)]
+        gone = [key for key in removed if rule.reads(key)]
+        if rule.key in values:
+            del values[rule.key]
+            at_fault = [rule.key]
+        elif keys.writable(rule.key):
+            removed.append(rule.key)
+            at_fault = [rule.key]
+        else:
+            at_fault = [*given, *gone]
+            values = {key: value for key, value in values.items() if key not in given}
+            removed = [key for key in removed if key not in gone]
+            if not at_fault:
+                passed.add(number)
+        told = change.source in ("model", "user") or rule.key in removed
+        for key in at_fault:
+            refused[key, rule.description] = ContextRefused(
+                key=key[:200],
+                reason=rule.description,
+                source=change.source,
+                told=told,
+            )
+    if not refused:
+        return (change,)
+    rest = replace(change, values=values, removed=tuple(removed))
+    return (*((rest,) if values or removed else ()), *refused.values())
 
 
 @dataclass(slots=True)
@@ -395,6 +476,8 @@ def accept_reply(
     context: Mapping[str, Any],
     update: Mapping[str, Any],
     begun: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Event, ...]:
     """Accept or refuse each value of a reply's `context_update`.
 
@@ -403,6 +486,7 @@ def accept_reply(
         context: The context so far.
         update: The reply's values by key.
         begun: Parts of incomplete objects from earlier replies.
+        names: The system names, which the rules of `x-valid` may read.
 
     Returns:
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
@@ -443,7 +527,8 @@ def accept_reply(
         )
     changed = keys.changed(context, values)
     if changed or removed:
-        events.append(ContextSet(source="model", values=changed, removed=removed))
+        change = ContextSet(source="model", values=changed, removed=removed)
+        events += uphold(keys, context, change, names)
     return (*events, *sorted_.refused)
 
 
@@ -505,9 +590,20 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
 
 
 def accept_host(
-    keys: Keys, context: Mapping[str, Any], changes: Mapping[str, Any]
+    keys: Keys,
+    context: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    *,
+    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Event, ...]:
-    """Accept or refuse a handler's changes. None deletes a key; refused values are recorded."""
+    """Accept or refuse a handler's changes. None deletes a key; refused values are recorded.
+
+    Args:
+        keys: The keys of the definition.
+        context: The context so far.
+        changes: The handler's values by key.
+        names: The system names, which the rules of `x-valid` may read.
+    """
     values: dict[str, Any] = {}
     removed: list[str] = []
     refused: list[Event] = []
@@ -525,10 +621,8 @@ def accept_host(
             values[key] = plain
     values = keys.changed(context, values)
     if values or removed:
-        return (
-            ContextSet(source="host", values=values, removed=tuple(removed)),
-            *refused,
-        )
+        change = ContextSet(source="host", values=values, removed=tuple(removed))
+        return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)
 
 
@@ -552,8 +646,18 @@ def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any
     ), plain
 
 
-def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, Any]:
+def initial_context(
+    keys: Keys,
+    context: Mapping[str, Any] | None,
+    *,
+    names: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Check the caller's context for a new conversation.
+
+    Args:
+        keys: The keys of the definition.
+        context: The caller's values by key.
+        names: The system names, which the rules of `x-valid` may read.
 
     Raises:
         ValueError: A value is refused. The message names the key and the reason.
@@ -566,6 +670,9 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
         if reason is not None:
             raise ValueError(f"context key {key!r}: {reason}")
         accepted[key] = plain
+    for event in uphold(keys, {}, ContextSet(source="host", values=accepted), names):
+        if isinstance(event, ContextRefused):
+            raise ValueError(f"context key {event.key!r}: {event.reason}")  # noqa: TRY004 - a value, not a type
     return accepted
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm.conditions.compiler import CompiledRule, ConditionError
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import MAX_KEYS, Keys
+from llm_fsm.session.context import MAX_KEYS, Keys, uphold
 from llm_fsm.turn import handlers
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Assignment
@@ -164,7 +164,8 @@ def changes(
             removed.remove(key)  # it is cleared and set to the value that it has
     removed = [key for key in removed if key not in values]
     if values or removed:
-        yield ev.ContextSet(source="definition", values=values, removed=tuple(removed))
+        change = ev.ContextSet(source="definition", values=values, removed=tuple(removed))
+        yield from uphold(keys, context, change, data)
     yield from refused
 
 

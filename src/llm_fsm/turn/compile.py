@@ -545,6 +545,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
         raise _fault(
             "/context_schema", str(error), "S109", "bad-context-schema"
         ) from error
+    except ConditionError as error:
+        raise _bad_condition("", error) from error
 
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     states: dict[str, CompiledState] = {}

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import accept_reply
+from llm_fsm.session.context import accept_reply, uphold
 from llm_fsm.turn import assignments, closing, handlers, model, response, tool_loop
 from llm_fsm.turn.available import available_here
 from llm_fsm.turn.choices import Choice, asked_key
@@ -98,7 +98,11 @@ def _without_model(
     if certain is None:
         return None
     key, value = certain
-    return (yield from _take_value(turn, key, (ev.ContextSet(source="user", values={key: value}),)))
+    given = ev.ContextSet(source="user", values={key: value})
+    accepted = uphold(turn.machine.keys, turn.session.context, given, turn.session.system_names())
+    if accepted != (given,):
+        return None  # the model is told which rule the value breaks
+    return (yield from _take_value(turn, key, accepted))
 
 
 def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, Arrival | None]:
@@ -115,7 +119,10 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     key = asked_key(turn.session, turn.state)
     if not key:
         return None
-    accepted = accept_reply(turn.machine.keys, turn.session.context, {key: picked.value}, turn.session.begun)
+    session = turn.session
+    accepted = accept_reply(
+        turn.machine.keys, session.context, {key: picked.value}, session.begun, names=session.system_names()
+    )
     if not all(isinstance(event, ev.ContextSet) for event in accepted):
         return None
     return (yield from _take_value(turn, key, accepted))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
 
 from msgspec import structs
 
@@ -41,9 +42,15 @@ def run(
         if result.error is not None:
             error = redacted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
-        for event in accept_host(turn.machine.keys, turn.session.context, result.changes):
+        for event in _accepted(turn, result.changes):
             turn.emit(made_by(turn, event, result.handler))
     return found.results
+
+
+def _accepted(turn: TurnState, changes: Mapping[str, Any]) -> tuple[ev.Event, ...]:
+    """Return what is kept and refused of the changes of a handler."""
+    session = turn.session
+    return accept_host(turn.machine.keys, session.context, changes, names=session.system_names())
 
 
 def made_by(turn: TurnState, event: ev.Event, name: str) -> ev.Event:

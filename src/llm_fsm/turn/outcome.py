@@ -133,7 +133,7 @@ def take(
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from actions.repair(turn, named.target, message, available)))
-    unchanged = _refused_changes(turn)
+    unchanged = _refused_changes(turn, message)
     if named.here:
         yield from _keep(turn, theirs)
         if unchanged:
@@ -141,16 +141,29 @@ def take(
         else:
             yield from _stay(turn, message)
         return Taken()
+    move = yield from _checked(turn, named)
+    if isinstance(move, Refused):
+        return move
+    if unchanged and move.is_own:
+        return (yield from _move_unchanged(turn, move))
+    return (yield from _move(turn, move, "model", reading))
+
+
+def _checked(turn: TurnState, named: Named) -> Generator[Effect, Result, Move | Refused]:
+    """Return the move to what a reply named, or why it is not possible."""
     move = judged(turn.session, named)
     if isinstance(move, Refusal):
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
         return _refusal(turn, named, move.reason, closed=move.by == "closed")
+    unanswered = response.refused_answers(turn)
+    if move.is_own and reads(move, unanswered):  # the old answer that is kept does not open it
+        reason = f"the new value of {', '.join(unanswered)} was refused"
+        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=reason, by="closed"))
+        return _refusal(turn, named, reason)
     veto = yield from handlers.vetoed(turn, move)
     if veto is not None:
         return _refusal(turn, named, veto)
-    if unchanged and move.is_own:
-        return (yield from _move_unchanged(turn, move))
-    return (yield from _move(turn, move, "model", reading))
+    return move
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
@@ -210,12 +223,15 @@ def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:
         yield from transitions.apply_update(turn, theirs)
 
 
-def _refused_changes(turn: TurnState) -> bool:
-    """Return true if a new value for an earlier answer was refused, where corrections are switched on.
+def _refused_changes(turn: TurnState, message: Message) -> bool:
+    """Return true if a value was refused that the message may speak of as known. Then the message is not said.
 
-    The message names the new value, so it is not said.
+    That is a new value for an earlier answer where corrections are switched on, and any value that breaks a rule
+    of `x-valid`: the user reads the rule's description instead.
     """
     session = turn.session
+    if response.is_untold(turn, message):
+        return True
     earlier = [
         key for key, _ in session.notes if session.origins.get(key, (session.turn, ""))[0] < session.turn
     ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from llm_fsm.conditions.compiler import look_up
-from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys
+from llm_fsm.session.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, uphold
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.values import ValueFault, to_json_value
@@ -96,6 +97,8 @@ def accept_output(
     mapping: Mapping[str, str],
     value: Any,
     source: str,
+    *,
+    names: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Event, ...]:
     """Return the events that write a value to the context by a mapping, and nothing beside it.
 
@@ -105,6 +108,7 @@ def accept_output(
         mapping: Context key to path into the value.
         value: The value.
         source: The value's source, tool or answer.
+        names: The system names, which the rules of `x-valid` may read.
     """
     values: dict[str, Any] = {}
     refused: list[Event] = []
@@ -130,7 +134,8 @@ def accept_output(
         refused.append(ContextRefused(key=key, reason=fault, source=source))
     changed = keys.changed(context, values)
     if changed:
-        return (ContextSet(source=source, values=changed), *refused)
+        change = ContextSet(source=source, values=changed)
+        return (*uphold(keys, context, change, names), *refused)
     return tuple(refused)
 
 

@@ -164,7 +164,7 @@ def message(turn: TurnState, heard: UserMessage) -> Run:
 
 def opening(turn: TurnState, opening: Opening) -> Run:
     definition = turn.machine.definition
-    context = initial_context(turn.machine.keys, opening.context)
+    context = initial_context(turn.machine.keys, opening.context, names={"_timestamp": opening.time})
     secrets = turn.machine.keys.secret_values(context)
     turn.emit(
         ev.Started(
@@ -207,8 +207,9 @@ def update(turn: TurnState, given: Update) -> Run:
             watch_silence(turn)
         return
     before = turn.session
-    changed = [event for event in _host_changes(turn, given.context) if not isinstance(event, ev.ContextRefused)]
-    for event in changed:
+    events = _host_changes(turn, given.context)
+    changed = [event for event in events if not isinstance(event, ev.ContextRefused)]
+    for event in events:
         turn.emit(event)
     if changed and turn.session.flow:
         subflows.hand_on(turn, before)
@@ -230,7 +231,9 @@ def update(turn: TurnState, given: Update) -> Run:
 
 def _host_changes(turn: TurnState, context: Mapping[str, Any]) -> tuple[ev.Event, ...]:
     """Return the changes by the program's values in the started definition, which may wait for another one."""
-    found = accept_host(turn.root.keys, turn.session.root_context(), context)
+    found = accept_host(
+        turn.root.keys, turn.session.root_context(), context, names=turn.session.system_names()
+    )
     if not turn.session.flow:
         return found
     stack = turn.session.stack
@@ -318,7 +321,9 @@ def _go_on_working(turn: TurnState, waiting: Mapping[str, Any], step: bool) -> S
 def _take_answer(turn: TurnState, value: Any, shown: Any) -> StoppableRun:
     """Write what the answer to a wait state gives, and go where it leads."""
     mapping = turn.state.definition.output
-    for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, "answer"):
+    for event in accept_output(
+        turn.machine.keys, turn.session.context, mapping, value, "answer", names=turn.session.system_names()
+    ):
         turn.emit(event)
     yield from assignments.remake(turn)
     move = yield from tasks.follow(turn, shown)

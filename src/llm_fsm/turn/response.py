@@ -163,18 +163,49 @@ def ends_in(turn: TurnState, question: str, words: str) -> bool:
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
 
+def refused_answers(turn: TurnState) -> tuple[str, ...]:
+    """Return the keys that this state collects and that a rule of `x-valid` refused in this turn.
+
+    A key that was given a better value since then is left out.
+    """
+    keys = turn.machine.keys
+    found: dict[str, None] = {}
+    for event in turn.events if keys.rules else ():
+        if isinstance(event, ev.ContextSet):
+            found = dict.fromkeys(key for key in found if key not in event.values)
+        elif isinstance(event, ev.ContextRefused) and event.told and keys.is_rule(event.reason):
+            found[event.key] = None
+    return tuple(key for key in found if key in turn.state.collects)
+
+
+def is_untold(turn: TurnState, message: Message) -> bool:
+    """Return true if a value of the reply broke a rule of `x-valid`, and its message does not say so.
+
+    A message says so in the rule's own words. One that was written after the refusal may use others.
+    """
+    broken = [reason for _, reason in turn.session.notes if turn.machine.keys.is_rule(reason)]
+    if not broken:
+        return False
+    text = read(message).casefold()
+    return any(reason.casefold().rstrip(".") not in text for reason in broken)
+
+
 def complain(turn: TurnState) -> None:
     """Say which values were refused, and why, where no model's words will."""
-    for key, reason in turn.session.notes:
+    for key, reason in dict.fromkeys(turn.session.notes):
         if key == UPDATE:
             continue
         schema = turn.machine.keys.offered.get(key, {})
         name, words = label(key, schema), str(schema.get("description") or "")
         english = turn.machine.english
-        if english and not any(said in reason for said in _UNREADABLE):
+        ruled = turn.machine.keys.is_rule(reason)
+        if ruled:
+            words = reason
+        elif english and not any(said in reason for said in _UNREADABLE):
             words = reason[reason.index(": ") + 2 :] if reason.startswith("at /") else reason
         begin = f"That does not fit ({name})" if english else f"✗ {name}"
-        named = words.casefold().startswith(name.casefold()) or ("title" not in schema and is_foreign(key, words))
+        begins = words.casefold().startswith(name.casefold())
+        named = ruled or begins or ("title" not in schema and is_foreign(key, words))
         if not english and words and named:
             turn.say("notice", sentence(f"✗ {words}"))
         else:

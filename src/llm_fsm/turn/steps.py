@@ -86,7 +86,7 @@ def request_for(
     capabilities: HostCapabilities = BARE_HOST,
 ) -> LLMRequest:
     """Return what the model would be asked about a message in a state. Raises ValueError for a wrong context."""
-    known = initial_context(machine.keys, context)
+    known = initial_context(machine.keys, context, names={"_timestamp": time})
     session = Session(
         conversation_id="prompt",
         definition=machine.identity,

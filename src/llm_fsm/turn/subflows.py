@@ -7,9 +7,12 @@ that leads nowhere. A digression ends in any state that leads nowhere.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
 
 from llm_fsm.session import events as ev
-from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS
+from llm_fsm.session.context import EXTRA, MAX_EXTRA_KEYS, Keys, uphold
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import reserved_fault
 from llm_fsm.turn import assignments, handlers, tasks
@@ -36,8 +39,9 @@ def begin(turn: TurnState) -> Run:
     state, name = turn.state, turn.state.calls
     called = turn.root.flows[name]
     values, refused = mapped(called.keys, turn.machine.keys, turn.session.context, state.definition.input)
+    kept, broken = _upheld(called.keys, values, turn.session)
     origins = turn.session.origins
-    sources = {key: _writer(origins, source) for key, source in state.definition.input.items() if key in values}
+    sources = {key: _writer(origins, source) for key, source in state.definition.input.items() if key in kept}
     keep_secrets(turn)
     turn.emit(
         ev.FlowPushed(
@@ -45,15 +49,30 @@ def begin(turn: TurnState) -> Run:
             state=state.id,
             flow=name,
             entered=called.definition.initial_state,
-            context=values,
+            context=kept,
             sources=sources,
             history=True,
         )
     )
-    for event in refused:
+    for event in (*refused, *broken):
         turn.emit(event)
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
+
+
+def _upheld(
+    keys: Keys, values: Mapping[str, Any], session: Session
+) -> tuple[Mapping[str, Any], tuple[ev.Event, ...]]:
+    """Return the values that a flow may begin with by the rules of its keys, and the refusals of the others."""
+    given = ev.ContextSet(source="flow", values=values)
+    kept: Mapping[str, Any] = {}
+    refused: list[ev.Event] = []
+    for event in uphold(keys, {}, given, session.system_names()):
+        if isinstance(event, ev.ContextSet):
+            kept = event.values
+        elif isinstance(event, ev.ContextRefused):
+            refused.append(replace(event, told=True))
+    return kept, tuple(refused)
 
 
 def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Stop | None]:

@@ -229,7 +229,8 @@ def _record_execution(
     turn.elapsed += result.seconds - result.usage.seconds
     for event in result.happened:
         turn.emit(event)
-    for event in accept_host(turn.machine.keys, turn.session.context, result.context):
+    session = turn.session
+    for event in accept_host(turn.machine.keys, session.context, result.context, names=session.system_names()):
         turn.emit(event)
     _emit_changes(turn, ev.SharedSet, turn.session.shared, result.shared)
     _emit_changes(turn, ev.MemorySet, turn.session.memory, result.memory)

@@ -460,7 +460,12 @@ def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
     """Write the output of a tool from a value of this source."""
     mapping = output_taken(turn, name, source)
     for event in accept_output(
-        turn.machine.keys, turn.session.context, mapping, value, source
+        turn.machine.keys,
+        turn.session.context,
+        mapping,
+        value,
+        source,
+        names=turn.session.system_names(),
     ):
         turn.emit(event)
 

@@ -236,7 +236,10 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
     extra = update.get(EXTRA)
     turn.keep_secrets({**extra, **update} if isinstance(extra, dict) else update)
     changed: set[str] = set()
-    for event in accept_reply(turn.machine.keys, turn.session.context, update, turn.session.begun):
+    session = turn.session
+    for event in accept_reply(
+        turn.machine.keys, session.context, update, session.begun, names=session.system_names()
+    ):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):
             changed.update(event.values, event.removed)

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from llm_fsm._text import escaped
 from llm_fsm.session import events as ev
+from llm_fsm.session.context import uphold
 from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import LLMMessage, ReplyForm, Usage
 from llm_fsm.session.redaction import DOTS, redacted, texts_in
@@ -160,7 +161,16 @@ class TurnState:
         self.state = machine.states[session.state or machine.definition.initial_state]
 
     def emit(self, event: ev.Event) -> None:
-        """Record an event and apply it to the session."""
+        """Record an event and apply it to the session.
+
+        A change of the context is recorded as far as the rules of `x-valid` allow it, whoever made it.
+        """
+        if type(event) is ev.ContextSet and self.machine.keys.rules:
+            upheld = uphold(self.machine.keys, self.session.context, event, self.session.system_names())
+            if upheld != (event,):
+                for part in upheld:
+                    self.emit(part)
+                return
         self.events.append(event)
         change = CHANGES.get(type(event))
         if change is None:

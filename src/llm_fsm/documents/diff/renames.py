@@ -23,16 +23,8 @@ _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
     {
-        "title",
-        "description",
-        "examples",
-        "$comment",
-        "x-secret",
-        "x-fast",
-        "x-source",
-        "x-from",
-        "x-labels",
-        "default",
+        *("title", "description", "examples", "$comment", "default"),
+        *("x-secret", "x-fast", "x-source", "x-from", "x-labels", "x-valid"),
     }
 )
 

@@ -399,8 +399,9 @@ class DataFlow:
         for given in assignments_of(self.document):
             rule = compiled_rules(self.document).get(given.pointer)
             found.update(rule.reads - {given.key} if rule is not None else ())
-        for schema in (self.document.keys or {}).values():
+        for key, schema in (self.document.keys or {}).items():
             found.update(_strings(schema.get("x-from")))
+            found.update(name for name in _strings(schema.get("x-valid")) if name != key)
         found.update(
             _split(self.document.root.text("persona")),
             _split(self.document.root.text("description")),

@@ -75,9 +75,10 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     for place, values in found.items():
         caller = session.of_caller(place)
         machine = turn.root.of(caller)
-        for event in accept_reply(machine.keys, caller.context, values):
+        for event in accept_reply(machine.keys, caller.context, values, names=session.system_names()):
             if isinstance(event, ev.ContextSet):
-                turn.emit(ev.AnswersChanged(frame=place, values=event.values))
+                changes = ev.AnswersChanged(frame=place, values=event.values, removed=event.removed)
+                turn.emit(changes)
             else:
                 turn.emit(event)
     if found:

@@ -9,7 +9,8 @@ from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm._text import nearest
-from llm_fsm.definition.names import KEY_PATTERN
+from llm_fsm.conditions.compiler import collect_faults, compile_rule
+from llm_fsm.definition.names import KEY_PATTERN, VALID
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import as_json, quoted
@@ -103,7 +104,7 @@ SOURCES = ("model", "host", "tool", "answer")
 
 @lint_rule("S116", "error")
 def bad_key_setting(document: Document) -> Iterator[Finding]:
-    """`x-source`, `x-secret`, `x-fast`, `x-from` or `x-labels` of a context key has a value that it cannot have.
+    """A setting of a context key, such as `x-source`, `x-from` or `x-valid`, has a value that it cannot have.
 
     Why it is bad:
     The checker would have to guess who may write the key, and if it must stay out of prompts.
@@ -115,7 +116,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
     Fix:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
     object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
-    itself, also not through others.
+    itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -136,6 +137,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
                 yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
         yield from _labels(schema, place + "/x-labels")
         yield from _made_of(document.keys or {}, key, place + "/x-from")
+        yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
 
 
 def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Iterator[Finding]:
@@ -161,6 +163,57 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Ite
             yield bad_key_setting.finding(
                 f"{quoted(key)} is made of itself", pointer=f"{place}/{number}"
             )
+
+
+_RULE_KEYS = ("logic", "description")
+
+
+def _value_rules(keys: Mapping[str, Mapping[str, Any]], items: object, place: str) -> Iterator[Finding]:
+    """Find entries of `x-valid` that are no rule over declared keys."""
+    if items is None:
+        return
+    if not isinstance(items, list):
+        message = f'"{VALID}": expected a list of {{"logic": …, "description": …}}, found {as_json(items, 40)}'
+        yield bad_key_setting.finding(message, pointer=place)
+        return
+    for number, item in enumerate(items):
+        at = f"{place}/{number}"
+        if not isinstance(item, dict) or "logic" not in item:
+            message = f'"{VALID}": expected {{"logic": …, "description": …}}, found {as_json(item, 40)}'
+            yield bad_key_setting.finding(message, pointer=at)
+            continue
+        for name in item:
+            if name not in _RULE_KEYS:
+                meant = nearest(name, _RULE_KEYS)
+                yield bad_key_setting.finding(
+                    f'unknown key {quoted(name)} in "{VALID}"',
+                    pointer=at + step(name),
+                    hint=None if meant is None else f'did you mean "{meant}"?',
+                )
+        description = item.get("description")
+        if not isinstance(description, str) or not description.strip():
+            yield bad_key_setting.finding(
+                f'a rule of "{VALID}" has no description', pointer=at, level="warning", hint="users and models read it"
+            )
+        yield from _logic(keys, item["logic"], at + "/logic")
+
+
+def _logic(keys: Mapping[str, Mapping[str, Any]], logic: object, place: str) -> Iterator[Finding]:
+    """Find faults in the logic of a rule, and names that are not declared."""
+    faults = collect_faults(logic)
+    for fault in faults:
+        yield bad_key_setting.finding(fault.reason, pointer=place + fault.pointer, hint=fault.hint)
+    if faults:
+        return
+    for name in sorted(compile_rule(logic).reads):
+        if name.startswith("_") or _declared(keys, name) is not None:
+            continue
+        meant = nearest(name, keys)
+        yield bad_key_setting.finding(
+            f'"{VALID}" reads {quoted(name)}, which is not declared',
+            pointer=place,
+            hint=None if meant is None else f'did you mean "{meant}"?',
+        )
 
 
 def _declared(keys: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
