@@ -28,6 +28,7 @@ from llm_fsm.server.rest import caller_of, event_stream
 from llm_fsm.server.rights import spoken
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
+from llm_fsm.server.stream_events import stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 
@@ -42,8 +43,11 @@ class AgUi:
         self.feed = feed
         self.router = APIRouter(tags=["ag-ui"])
 
-        @self.router.post("/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response)
-        async def run(request: Request, definition: str, given: RunAgentInput) -> Response:
+        @self.router.post(
+            "/ag-ui/{definition}", summary="Run a turn by the AG-UI protocol", response_class=Response,
+            responses={200: {"content": stream_of("AgUiEvent")}},
+        )  # fmt: skip
+        async def run_by_ag_ui(request: Request, definition: str, given: RunAgentInput) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, definition)
             grace = 0 if _follows(given) else None
@@ -59,8 +63,7 @@ class AgUi:
             async for event in self._events(caller, machine, given):
                 yield encode(event).encode("utf-8", "replace")
         except Exception as error:
-            problem = problem_of(error)
-            yield encode(ag.RunErrorEvent(message=problem.detail, code=problem.kind)).encode("utf-8", "replace")
+            yield encode(_failed(problem_of(error))).encode("utf-8", "replace")
 
     async def _events(
         self, caller: Caller, machine: AsyncMachine, given: RunAgentInput
@@ -256,6 +259,14 @@ def _spoken(message: str, text: str) -> Iterator[ag.BaseEvent]:
 def _follows(given: RunAgentInput) -> bool:
     """Return true if a run shall stay open for what happens between messages."""
     return isinstance(given.forwarded_props, dict) and given.forwarded_props.get("follow") is True
+
+
+def _failed(problem: Problem) -> ag.RunErrorEvent:
+    """Return the end of a run that failed. `retry_after`: seconds, as in problem documents."""
+    event: dict[str, Any] = {"message": problem.detail, "code": problem.kind}
+    if problem.wait is not None:
+        event["retry_after"] = problem.wait
+    return ag.RunErrorEvent.model_validate(event)
 
 
 def _finished(

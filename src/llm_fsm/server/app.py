@@ -29,7 +29,8 @@ from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
-from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status, type_of
+from llm_fsm.server.openapi import describe, operation_id
+from llm_fsm.server.problems import Problem, problem_of, problem_of_request, problem_of_status
 from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
@@ -134,6 +135,7 @@ def create_app(
         openapi_url="/openapi.json",
         separate_input_output_schemas=False,
         responses=PROBLEMS,
+        generate_unique_id_function=operation_id,
     )
     app.service = service
     RestRoutes(service, app.router)
@@ -149,6 +151,7 @@ def create_app(
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, include_in_schema=False))
     _add_problems(app)
+    describe(app, needs_token=tokens is not None)
     app.add_middleware(_Headless)
     app.add_middleware(_Compressed, minimum_size=1_000)
     told = (metrics.answered, *answered)
@@ -209,7 +212,7 @@ class _Compressed(GZipMiddleware):
 
 
 def _add_problems(app: FastAPI) -> None:
-    """Answer every error by a problem document, and describe it in the OpenAPI document."""
+    """Answer every error by a problem document."""
 
     async def answer(request: Request, error: Exception) -> Response:
         return problem_of(error).response(request.scope)
@@ -226,42 +229,3 @@ def _add_problems(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
     app.add_exception_handler(RequestValidationError, answer_request)
     app.add_exception_handler(HTTPException, answer_status)
-    made = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = made()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas.pop("HTTPValidationError", None)
-        schemas.pop("ValidationError", None)
-        schemas["Problem"] = _PROBLEM
-        for path in document.get("paths", {}).values():
-            for operation in path.values():
-                operation.get("responses", {}).pop("422", None)
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-_PROBLEM = {
-    "title": "Problem",
-    "description": "A problem document (RFC 9457).",
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string", "enum": list(map(type_of, KINDS))},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "enum": sorted({row.status for row in KINDS.values()})},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "pointer": {"type": "string", "description": "JSON pointer (RFC 6901)"},
-                    "in": {"type": "string"},
-                    "detail": {"type": "string"},
-                },
-            },
-        },
-    },
-}

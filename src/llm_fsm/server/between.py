@@ -16,8 +16,9 @@ from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import ConversationId, Key, RequestBody, caller_of, event_stream, key_of, last_event
 from llm_fsm.server.service import Service
+from llm_fsm.server.stream_events import stream_of
 
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_STREAM = stream_of("ConversationEvent")
 
 
 class SayRequest(RequestBody):
@@ -50,7 +51,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         description="Everything that happens, by whomever: reminders, time-outs, words of the program, messages and "
         "their turns, the end. It begins with `conversation`, or after Last-Event-ID, or after record number `after`.",
     )  # fmt: skip
-    async def follow(
+    async def follow_conversation(
         request: Request,
         conversation_id: ConversationId,
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
@@ -65,7 +66,9 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "/conversations/{conversation_id}/say", tags=tag, summary="Say something to the user between messages",
         response_model=views.TurnView,
     )  # fmt: skip
-    async def say(request: Request, conversation_id: ConversationId, wish: SayRequest, key: Key = None) -> Response:
+    async def say_between_messages(
+        request: Request, conversation_id: ConversationId, wish: SayRequest, key: Key = None
+    ) -> Response:
         served = await service.find(caller_of(request), conversation_id)
         turn = await service.say(served, wish.text, key_of(key))
         shown = await service.shown(served)
@@ -75,7 +78,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "/conversations/{conversation_id}/update", tags=tag, summary="Change keys or the state between messages",
         response_model=views.TurnView,
     )  # fmt: skip
-    async def update(
+    async def update_conversation(
         request: Request, conversation_id: ConversationId, wish: UpdateRequest, key: Key = None
     ) -> Response:
         served = await service.find(caller_of(request), conversation_id)
@@ -87,7 +90,7 @@ def between(service: Service, feed: Feed) -> APIRouter:
         "/conversations/{conversation_id}/cancel", tags=tag, summary="Stop the turn that is under way",
         response_model=CancelledView,
     )  # fmt: skip
-    async def cancel(
+    async def cancel_turn(
         request: Request, conversation_id: ConversationId, _: Annotated[dict[str, JsonValue] | None, Body()] = None
     ) -> Response:
         served = await service.find(caller_of(request), conversation_id)

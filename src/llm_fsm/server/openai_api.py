@@ -18,10 +18,10 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, get_args
 
 from fastapi import APIRouter, Depends, Header, Request
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema
 from starlette.responses import Response
 
 from llm_fsm import AsyncMachine, ConversationConflict, ConversationNotFound, Turn
@@ -34,6 +34,7 @@ from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
 from llm_fsm.server.service import Service
+from llm_fsm.server.stream_events import PLACE, stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.transcript_index import Entry, entry_of
 from llm_fsm.server.transcripts import (
@@ -64,6 +65,9 @@ _NAMED_BY_HEADERS = (
 """Names of a user or a chat, which keep the users of one token apart."""
 
 
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+
 class _OpenAIBody(BaseModel):
     model_config = ConfigDict(extra="allow")
 
@@ -74,11 +78,48 @@ class StreamOptions(_OpenAIBody):
     include_usage: bool | None = False
 
 
+_CONTENT: Any = {
+    "description": "A text, or a list of parts with text.",
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "null"}],
+}
+_CHAT_MESSAGE: Any = {
+    "title": "ChatMessage",
+    "type": "object",
+    "required": ["role"],
+    "properties": {"role": {"type": "string", "enum": list(get_args(Role))}, "content": _CONTENT},
+}
+_INPUT_ITEM: Any = {
+    "title": "InputItem",
+    "description": "A message, which has a role, or an item of another type.",
+    "type": "object",
+    "properties": {
+        "type": {
+            "type": "string",
+            "enum": ["message", "function_call", "function_call_output", "reasoning"],
+        },
+        **_CHAT_MESSAGE["properties"],
+        "output": _CONTENT,
+    },
+}
+ChatMessages = Annotated[
+    list[dict[str, JsonValue]],
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _CHAT_MESSAGE}),
+]
+InputItems = Annotated[
+    list[dict[str, JsonValue]], WithJsonSchema({"type": "array", "items": _INPUT_ITEM})
+]
+
+
+def _answers(whole: str, event: str) -> dict[int | str, dict[str, Any]]:
+    """Return the answer of a route, whole and as a stream, by names of `stream_events.schemas`."""
+    return {200: {"content": {"application/json": {"schema": {"$ref": PLACE + whole}}, **stream_of(event)}}}
+
+
 class ChatRequest(_OpenAIBody):
     """A request for a chat completion. Unlisted settings of models are accepted and ignored."""
 
     model: str = Field(max_length=200)
-    messages: list[dict[str, JsonValue]] = Field(min_length=1, max_length=10_000)
+    messages: ChatMessages = Field(min_length=1, max_length=10_000)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     metadata: dict[str, JsonValue] | None = None
@@ -89,7 +130,7 @@ class ResponseRequest(_OpenAIBody):
     """A request for a response."""
 
     model: str = Field(max_length=200)
-    input: str | list[dict[str, JsonValue]]
+    input: str | InputItems
     stream: bool | None = False
     previous_response_id: str | None = Field(default=None, max_length=1000)
     conversation: str | dict[str, JsonValue] | None = None
@@ -365,8 +406,13 @@ class OpenAI:
     # -- chat completions
 
     def _chat(self) -> None:
-        @self.router.post("/chat/completions", summary="Take the last message of a chat", response_class=Response)
-        async def complete(request: Request, wish: ChatRequest, headers: Annotated[Headers, Depends()]) -> Response:
+        @self.router.post(
+            "/chat/completions", summary="Take the last message of a chat", response_class=Response,
+            responses=_answers("ChatCompletion", "ChatCompletionChunk"),
+        )  # fmt: skip
+        async def create_chat_completion(
+            request: Request, wish: ChatRequest, headers: Annotated[Headers, Depends()]
+        ) -> Response:
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
             if is_task(said):
                 return self._task(request, wish, said[0].text)
@@ -430,12 +476,17 @@ class OpenAI:
 
     def _responses(self) -> None:
         @self.router.post("/conversations", summary="Make an id for a conversation of /v1/responses")
-        async def make_conversation() -> dict[str, JsonValue]:
+        async def create_conversation_id() -> dict[str, JsonValue]:
             made = f"conv_{secrets.token_hex(16)}"
             return {"id": made, "object": "conversation", "created_at": int(time.time()), "metadata": {}}
 
-        @self.router.post("/responses", summary="Take the last item of an input", response_class=Response)
-        async def respond(request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]) -> Response:
+        @self.router.post(
+            "/responses", summary="Take the last item of an input", response_class=Response,
+            responses=_answers("ModelResponse", "ModelResponseEvent"),
+        )  # fmt: skip
+        async def create_response(
+            request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]
+        ) -> Response:
             items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
             said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
             name, after = from_header(headers.conversation_id), None
@@ -487,8 +538,10 @@ class OpenAI:
             yield told("response.completed", response=done)
         except Exception as error:
             problem = problem_of(error)
-            failed = {**begun, "status": "failed", "error": {"code": problem.kind, "message": problem.detail}}
-            yield told("response.failed", response=failed)
+            fault: dict[str, Any] = {"code": problem.kind, "message": problem.detail}
+            if problem.wait is not None:
+                fault["retry_after"] = problem.wait
+            yield told("response.failed", response={**begun, "status": "failed", "error": fault})
 
 
 # -- reading requests

@@ -20,6 +20,7 @@ from llm_fsm.server.encoding import Json, sse
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
 from llm_fsm.server.service import RUN, Begun, Service
+from llm_fsm.server.stream_events import stream_of
 from llm_fsm.server.tokens import Caller
 from llm_fsm.server.turns import LiveTurn
 from llm_fsm.session.turn_record import parse
@@ -127,7 +128,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_STREAM = stream_of("TurnEvent")
 _TURN: dict[int | str, dict[str, Any]] = {200: {"model": views.TurnView, "content": _STREAM}}
 
 
@@ -224,7 +225,7 @@ class RestRoutes:
             return {**views.head_of(machine), "document": dict(machine.definition.document)}
 
         @router.get("/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context")
-        async def read_schema(request: Request, name: str) -> dict[str, JsonValue]:
+        async def read_context_schema(request: Request, name: str) -> dict[str, JsonValue]:
             schema = machines.named(caller_of(request), name).definition.context_schema or {}
             return {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
 
@@ -256,7 +257,7 @@ class RestRoutes:
             "/conversations", status_code=201, tags=tag, summary="Begin a conversation",
             response_model=views.StartedView, responses={200: {"model": views.StartedView}},
         )  # fmt: skip
-        async def start(request: Request, wish: StartRequest, key: Key = None) -> Response:
+        async def start_conversation(request: Request, wish: StartRequest, key: Key = None) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             begun = await service.start(
@@ -275,34 +276,33 @@ class RestRoutes:
             "/conversations/{conversation_id}", tags=tag, summary="Read a conversation",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def read(request: Request, conversation_id: ConversationId) -> Response:
+        async def read_conversation(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id, fresh=True)
             return await self._json(served, views.conversation_of(served))
 
         @router.delete(
             "/conversations/{conversation_id}", status_code=204, tags=tag, summary="Delete a conversation for good"
         )
-        async def delete(request: Request, conversation_id: ConversationId) -> Response:
+        async def delete_conversation(request: Request, conversation_id: ConversationId) -> Response:
             await service.delete(await service.find(caller_of(request), conversation_id))
             return Response(status_code=204)
 
-        @router.get("/conversations/{conversation_id}/history", tags=tag, summary="Read all messages")
-        async def history(
-            request: Request, conversation_id: ConversationId
-        ) -> dict[str, list[dict[str, JsonValue]]]:
+        @router.get(
+            "/conversations/{conversation_id}/history", tags=tag, summary="Read all messages",
+            response_model=views.HistoryView,
+        )  # fmt: skip
+        async def read_history(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             found = await served.chat.history()
             shown = await service.shown(served)
-            said: list[dict[str, JsonValue]] = [
-                {"role": one.role, "text": shown.text(one.text), "turn": one.turn} for one in found
-            ]
-            return {"messages": said}
+            said = [{"role": one.role, "text": shown.text(one.text), "turn": one.turn} for one in found]
+            return Json({"messages": said})
 
         @router.post(
             "/conversations/{conversation_id}/end", tags=tag, summary="Close a conversation",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def end(request: Request, conversation_id: ConversationId) -> Response:
+        async def end_conversation(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             await service.end(served)
             return await self._json(served, views.conversation_of(served))
@@ -311,7 +311,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/undo", tags=tag, summary="Take the last turn back",
             response_model=views.ConversationView,
         )  # fmt: skip
-        async def undo(
+        async def undo_turn(
             request: Request, conversation_id: ConversationId, wish: Annotated[UndoRequest | None, Body()] = None
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
@@ -322,7 +322,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/fork", status_code=201, tags=tag,
             summary="Copy a conversation as it was after a turn", response_model=views.StartedView,
         )  # fmt: skip
-        async def fork(
+        async def fork_conversation(
             request: Request,
             conversation_id: ConversationId,
             wish: Annotated[ForkRequest | None, Body()] = None,
@@ -346,7 +346,7 @@ class RestRoutes:
             "…, and last turn, or error. A client that lost the stream sends the same again with Last-Event-ID.",
             openapi_extra={"parameters": [_KEY_PARAMETER]},
         )  # fmt: skip
-        async def send(request: Request, conversation_id: ConversationId, wish: MessageRequest) -> Response:
+        async def send_message(request: Request, conversation_id: ConversationId, wish: MessageRequest) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
@@ -360,7 +360,7 @@ class RestRoutes:
             "/conversations/{conversation_id}/answer", tags=tag, summary="Answer what the conversation waits for",
             response_model=views.TurnView, responses=_TURN,
         )  # fmt: skip
-        async def answer(
+        async def answer_pause(
             request: Request, conversation_id: ConversationId, wish: AnswerRequest, key: Key = None
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
@@ -372,9 +372,10 @@ class RestRoutes:
             return await self._json(served, views.turn_of(served, turn))
 
         @router.get(
-            "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events"
-        )
-        async def turns(request: Request, conversation_id: ConversationId) -> Response:
+            "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events",
+            response_model=views.TurnsView,
+        )  # fmt: skip
+        async def list_turns(request: Request, conversation_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), conversation_id, fresh=True)
             found = await served.chat.turns()
             return await self._json(served, {"turns": [views.recorded_of(served, turn) for turn in found]})
@@ -382,7 +383,7 @@ class RestRoutes:
         @router.get(
             "/conversations/{conversation_id}/turns/{number}/why", tags=tag, summary="Explain a turn"
         )
-        async def why(
+        async def read_why(
             request: Request, conversation_id: ConversationId, number: Annotated[int, Path(ge=0, le=2**53)]
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
@@ -403,7 +404,7 @@ class RestRoutes:
             response_model=views.RunView,
             description="The same id or Idempotency-Key resumes a run that was paused or interrupted.",
         )  # fmt: skip
-        async def run(request: Request, wish: RunRequest, key: Key = None) -> Response:
+        async def start_run(request: Request, wish: RunRequest, key: Key = None) -> Response:
             caller = caller_of(request)
             machine = service.machines.named(caller, wish.definition)
             if machine.definition.kind_of(machine.definition.initial_state) == "converse":
@@ -431,7 +432,7 @@ class RestRoutes:
             "/runs/{run_id}/events", tags=tag, summary="Follow a run", response_class=Response,
             responses={200: {"content": _STREAM}},
         )  # fmt: skip
-        async def follow(request: Request, run_id: ConversationId) -> Response:
+        async def follow_run(request: Request, run_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), run_id, fresh=True)
             live = await service.live_run(served)
             _, after = last_event(request)

@@ -107,6 +107,40 @@ class ListedView(BaseModel):
     metadata: dict[str, str]
 
 
+class EventView(BaseModel):
+    """One event on record. Its further members depend on its `type`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+
+
+class RecordedView(TurnView):
+    """A turn on record, with its events."""
+
+    events: list[EventView]
+
+
+class TurnsView(BaseModel):
+    """The turns of a conversation."""
+
+    turns: list[RecordedView]
+
+
+class MessageView(BaseModel):
+    """One message of a conversation. `turn` counts from 1; the greeting is turn 0."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    turn: int
+
+
+class HistoryView(BaseModel):
+    """All messages of a conversation."""
+
+    messages: list[MessageView]
+
+
 class RunView(BaseModel):
     """A run without a user. `status`: running, paused, or its outcome."""
 
