@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_fsm.turn.tool_arguments import MAX_ARGUMENTS, ArgumentsFault, read_arguments
+from llm_fsm.turn.tool_arguments import MAX_ARGUMENTS, ArgumentsFault, fitted, read_arguments
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,62 @@ def test_a_key_twice_in_json_in_a_text_is_refused_too():
 def test_anything_else_is_told_to_the_model(text, says):
     with pytest.raises(ArgumentsFault, match=says):
         read_arguments(text)
+
+
+FIND = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "limit": {"type": "integer"},
+        "tags": TAGS,
+        "kinds": {"type": "array", "items": {"enum": ["big", "small"]}},
+        "size": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "many": {"anyOf": [TAGS, {"type": "null"}]},
+        "either": {"anyOf": [TAGS, {"type": "string"}]},
+        "any": {},
+        "sure": {"type": "boolean"},
+        "where": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "near": {"type": "array", "items": {"type": "integer"}}},
+            "required": ["city"],
+        },
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+        "word": {"enum": ["red", "blue"]},
+    },
+    "required": ["query"],
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"limit": None}, {}),
+        ({"tags": None}, {}),
+        ({"word": None, "sure": None, "where": None, "rows": None}, {}),
+        ({"query": None}, {"query": None}),
+        ({"size": None, "many": None, "any": None}, {"size": None, "many": None, "any": None}),
+        ({"other": None}, {"other": None}),
+        ({"tags": "red"}, {"tags": ["red"]}),
+        ({"many": "red"}, {"many": ["red"]}),
+        ({"either": "red"}, {"either": "red"}),
+        ({"tags": []}, {"tags": []}),
+        ({"tags": "red, blue"}, {"tags": "red, blue"}),
+        ({"kinds": "Big"}, {"kinds": ["big"]}),
+        ({"rows": {"n": 1}}, {"rows": [{"n": 1}]}),
+        ({"rows": {"n": None}}, {"rows": [{}]}),
+        ({"where": {"city": "Rome", "near": 3}}, {"where": {"city": "Rome", "near": [3]}}),
+        ({"where": {"city": None}}, {"where": {"city": None}}),
+        ({"limit": "5"}, {"limit": 5}),
+        ({"limit": "\uff15"}, {"limit": 5}),
+        ({"limit": "\u0665"}, {"limit": 5}),
+        ({"limit": "2.300"}, {"limit": "2.300"}),
+        ({"sure": "yes"}, {"sure": True}),
+        ({"word": " RED"}, {"word": "red"}),
+        ({"word": "green"}, {"word": "green"}),
+        ({"query": "5"}, {"query": "5"}),
+        ({"query": "null"}, {"query": "null"}),
+    ],
+)
+def test_arguments_are_read_as_values_of_replies_are(sent, read):
+    assert read_arguments(json.dumps(sent), FIND) == read
+    assert fitted(FIND, read) == read

@@ -91,7 +91,7 @@ _TEXTS = ({"string"}, {"string", "null"})
 _FORMS = ("pattern", "enum")
 """Schema keys that say that a text may consist of digits. Without them, a number for a text is the
 model's mistake."""
-_SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
+SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """Separators between several values in one text."""
 _MOST_CHOICES = 100
 
@@ -161,7 +161,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     if (
         kind == "array"
         and not isinstance(found, list)
-        and not (isinstance(found, str) and _SEVERAL.search(found))
+        and not (isinstance(found, str) and SEVERAL.search(found))
     ):
         return _meant(schema, [found], depth + 1)
     return found
@@ -170,9 +170,9 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
 def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
     """Split a text into choices. It stays whole if a choice contains a separator, or if there are
     too many."""
-    enum, parts = items["enum"], _SEVERAL.split(text, _MOST_CHOICES)
+    enum, parts = items["enum"], SEVERAL.split(text, _MOST_CHOICES)
     if len(parts) > _MOST_CHOICES or any(
-        isinstance(word, str) and _SEVERAL.search(word) for word in enum
+        isinstance(word, str) and SEVERAL.search(word) for word in enum
     ):
         return [text]
     return [_meant(items, part.strip(), depth) for part in parts]

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
 from llm_fsm._async import is_async
+from llm_fsm.session.meant import meant_name
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tools.formats import Format, formatted
@@ -313,7 +314,7 @@ class ToolRegistry:
             ValueError: The arguments do not fit. The message names each wrong one.
             Exception: The function raised this error.
         """
-        tool = self._tools.get(name)
+        tool = self._tools.get(meant_name(name, self._tools) or name)
         if tool is None:
             raise UnknownTool(unknown_tool(name, self._tools))
         given = {**(arguments or {}), **named}

@@ -25,7 +25,7 @@ from llm_fsm._text import suggestion
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
 from llm_fsm.session.values import ValueFault, to_json_value
-from llm_fsm.turn.tool_arguments import ArgumentsFault
+from llm_fsm.turn.tool_arguments import ArgumentsFault, fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Parameters:
             Every argument that does not fit, with the reason; None if all fit.
         """
         try:
-            self._adapter.validate_python(arguments)
+            self._adapter.validate_python(fitted(self.schema, arguments))
         except ValidationError as error:
             return self._faults(error)
         except Exception as error:  # of a validator of the host
@@ -88,7 +88,7 @@ class Parameters:
             ArgumentsFault: Some do not fit. The message names each one.
         """
         try:
-            values = self._adapter.validate_python(copied(arguments))
+            values = self._adapter.validate_python(fitted(self.schema, copied(arguments)))
         except ValidationError as error:
             raise ArgumentsFault(self._faults(error)) from error
         if self._info is not None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from llm_fsm.definition.subflows import MAX_DEPTH
-from llm_fsm.session.normalize import letters
+from llm_fsm.session.meant import meant_name
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import AvailableMoves, OfferedDigression
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move, Refusal, judge
-
-_AROUND = "`'\"*<>[](){}.:,"
-"""Characters that models write around a name. No name contains them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +80,9 @@ def _spelt(machine: CompiledMachine, target: str, available: AvailableMoves) -> 
     """Return the one name that a target is in other letters or marks (`Done` for `done`), if there is one."""
     if target in machine.states or target in machine.patterns or target in available.valid:
         return target
-    bare = target.strip(_AROUND)
-    offered = (*available.valid, *available.patterns)
-    for names in (offered, tuple(machine.states)):
-        same = [bare] if bare in names else _same_letters(bare, names)
-        if same:
-            return same[0] if len(same) == 1 else target
-    return target
-
-
-def _same_letters(bare: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if letters(name) == letters(bare)]
+    offered = tuple(dict.fromkeys((*available.valid, *available.patterns)))
+    found = meant_name(target, offered)
+    return found or meant_name(target, tuple(machine.states)) or target
 
 
 def judged(session: Session, named: Named) -> Move | Refusal:

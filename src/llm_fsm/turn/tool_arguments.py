@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import all_mended, may_be_halved
-from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape, types_of
 from llm_fsm.errors import ReplyError
+from llm_fsm.session.normalize import SEVERAL, normalised
 from llm_fsm.turn.reply.parser import decode, only_object
 
 MAX_ARGUMENTS = 1_000_000
@@ -53,7 +54,82 @@ def read_arguments(
         raise ArgumentsFault(
             'the arguments are not a JSON object such as {"name": "value"}'
         )
-    return value if schema is None else with_json_read(schema, value)
+    return value if schema is None else fitted(schema, with_json_read(schema, value))
+
+
+def fitted(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:
+    """Return a value in the form that its schema takes, as values of replies are read.
+
+    A null for a property that may be left out and takes no null is left out. One item where only
+    a list is taken is a list of one. A text is read as a number, yes or no, or a word of an enum,
+    if its schema takes no other text. Whatever else does not fit stays as it is.
+
+    Args:
+        schema: JSON Schema of the value, without references.
+        value: The value.
+        depth: The number of values around this one.
+    """
+    if depth >= _MAX_DEPTH:
+        return value
+    kinds = _kinds(schema)
+    if _is_lone_item(kinds, value):
+        value = [value]
+    if isinstance(value, dict):
+        required = _only_branch(schema, "object").get("required", ())
+        parts: dict[str, Any] = {}
+        for name, item in value.items():
+            part = _property(schema, name)
+            if item is None and name not in required and not _takes_null(part):
+                continue
+            parts[name] = fitted(part, item, depth + 1)
+        return parts
+    if isinstance(value, list):
+        inner = _items(schema)
+        return [fitted(inner, item, depth + 1) for item in value]
+    return _plain_value(schema, kinds, value)
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    kinds = _kinds(schema)
+    if kinds:
+        return "null" in kinds
+    for branch in _branches(schema):
+        words = branch.get("enum")
+        if not isinstance(words, list) or None in words:
+            return True
+    return False
+
+
+def _is_lone_item(kinds: set[str], value: Any) -> bool:
+    """Return true for one item in place of a list.
+
+    A text with separators may be several items, and one that begins like JSON may be half of it.
+    """
+    if kinds - {"null"} != {"array"} or value is None or isinstance(value, list):
+        return False
+    if not isinstance(value, str):
+        return True
+    is_half_json = value.lstrip().startswith(("{", "[", '"'))
+    return not is_half_json and SEVERAL.search(value) is None
+
+
+def _plain_value(schema: Mapping[str, Any], kinds: set[str], value: Any) -> Any:
+    """Return a text as the reader of replies reads it, if the schema takes only that form."""
+    if not isinstance(value, str) or len(_branches(schema)) != 1 or kinds & {"array", "object"}:
+        return value
+    branch = _branches(schema)[0]
+    if ("string" in kinds or not kinds) and "enum" not in branch:
+        return value
+    try:
+        shape = compile_shape(branch)
+        if shape.fault(value) is None:
+            return value
+        for found in normalised(branch, value, None):
+            if shape.fault(found) is None:
+                return found
+    except ShapeError:
+        return value
+    return value
 
 
 def with_json_read(schema: Mapping[str, Any], value: Any, depth: int = 0) -> Any:

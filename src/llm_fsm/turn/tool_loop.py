@@ -17,6 +17,7 @@ from llm_fsm._json import read
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
+from llm_fsm.session.meant import meant_name
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import (
     LLMMessage,
@@ -236,7 +237,21 @@ def run(
             return reply
         if _exceeds_limit(turn, len(reply.tool_calls)):
             return None
-        loop.begin(reply)
+        loop.begin(_with_meant_names(turn, reply))
+
+
+def _with_meant_names(turn: TurnState, reply: ModelReply) -> ModelReply:
+    """Return a reply with the names of the tools that its calls mean.
+
+    A tool that cannot be called here keeps its name, so that the model reads why.
+    """
+    names = [spec.name for spec in offered(turn)]
+    calls: list[ToolCall] = []
+    for call in reply.tool_calls:
+        is_known = call.name in turn.tools.policies
+        name = call.name if is_known else meant_name(call.name, names)
+        calls.append(replace(call, name=name or call.name))
+    return replace(reply, tool_calls=tuple(calls))
 
 
 def _exceeds_limit(turn: TurnState, calls: int) -> bool:
