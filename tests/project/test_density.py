@@ -36,12 +36,12 @@ LIMITS = {
     "conditions": Limits(7_100, 5.6, nested=4, double=4, long=65),
     "definition": Limits(13_000, 4.9),
     "documents": Limits(18_600, 5.1),
-    "engine": Limits(20_100, 3.9, long=63),
+    "engine": Limits(20_100, 3.9, long=10),
     "lint": Limits(45_900, 5.0),
     "llm": Limits(19_300, 5.3, nested=4, double=6, long=342),
-    "records": Limits(5_600, 4.1, long=32),
+    "records": Limits(5_600, 4.1),
     "server": Limits(25_600, 4.8, double=6, long=427),
-    "session": Limits(15_500, 4.7, long=30),
+    "session": Limits(15_500, 4.7, long=10),
     "statechart": Limits(3_800, 4.8, long=77),
     "stores": Limits(19_200, 4.6, double=22, long=410),
     "telemetry": Limits(1_300, 4.5, long=39),
@@ -50,7 +50,7 @@ LIMITS = {
     "turn": Limits(44_000, 5.2, nested=4, double=7, long=390),
     "workflow": Limits(7_400, 5.0, double=6, long=131),
 }
-WHOLE = Limits(310_000, 4.9, nested=22, double=64, long=2475)
+WHOLE = Limits(310_000, 4.9, nested=22, double=64, long=2_430)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,17 @@ LAZY = {
     ("lint.rules.conditions.bad_condition", "lint.facts.members"),
 }
 LAZY_ROOMS = ("cli",)  # its commands
+SHARED_CLASS_NAMES = {
+    "KeyResult",  # the published schema names one, workflows the other
+    "Limits",  # of a definition, in the published schema; of the server, for `create_app`
+    "Message",  # a message of a conversation; one to a chat client
+    "Paused",  # the question of a run; the event, whose name is in records
+    "Refused",  # a note of explained turns, whose name REST shows; the outcome of a reply
+    "ToolCall",  # as models ask for it; as chat clients give it
+    "ToolSpec",  # of a model's request; of workflows
+    "Work",  # of a session, in stores; a step
+}
+"""Names that stay doubled, because users, records or schemas know both classes by them."""
 
 
 def modules() -> dict[str, Path]:
@@ -86,6 +97,11 @@ def test_imports_stand_at_the_top() -> None:
         for name in imported(node)
     }
     assert inner == LAZY
+
+
+def test_a_class_name_is_one_class() -> None:
+    names = [node.name for module in MODULES for node in tree(module).body if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} == SHARED_CLASS_NAMES
 
 
 def hidden_in_comprehensions(function: ast.AST, own: set[str]) -> set[str]:

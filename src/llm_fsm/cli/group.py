@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 
 from llm_fsm import __version__
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.options import Settings, example, verbose_option
+from llm_fsm.cli.options import GlobalOptions, example, verbose_option
 from llm_fsm.cli.terminal import console
 
 COMMANDS: Mapping[str, str] = {
@@ -163,7 +163,7 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
     console.prepare_streams()
-    settings, on_interrupt = Settings(), signal.getsignal(signal.SIGINT)
+    settings, on_interrupt = GlobalOptions(), signal.getsignal(signal.SIGINT)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning

@@ -12,14 +12,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
-class Settings:
+class GlobalOptions:
     """The settings of the whole command. `verbose`: how often `-v` was given, wherever it stands."""
 
     verbose: int = 0
 
 
 def _more(context: click.Context, _: click.Parameter, value: int) -> None:
-    context.ensure_object(Settings).verbose += value
+    context.ensure_object(GlobalOptions).verbose += value
 
 
 def verbose_option(function: F) -> F:

@@ -94,7 +94,10 @@ def _step(name: str) -> str:
 
 
 def _names_under(logic: Any, operators: frozenset[str], *, inside: bool = False) -> set[str]:
-    """Return the names that are read under one of these operators. A name with a default is never missing."""
+    """Return the names that are read under one of these operators.
+
+    A name with a default is never missing.
+    """
     if isinstance(logic, list):
         found: set[str] = set()
         for item in logic:

@@ -22,7 +22,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test
 from llm_fsm.cli.options import (
-    Settings,
+    GlobalOptions,
     base_url_option,
     context_option,
     db_option,
@@ -150,7 +150,7 @@ def chat(
         tools=tools,
         mcp=mcp,
     )
-    verbose = ctx.ensure_object(Settings).verbose
+    verbose = ctx.ensure_object(GlobalOptions).verbose
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
         from llm_fsm.engine.logging import enable_logging
@@ -208,7 +208,7 @@ def _run(wanted: ChatOptions, ctx: click.Context) -> int:
         try:
             code = _converse(talk, wanted, opening, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
-            verbose = ctx.ensure_object(Settings).verbose > 0
+            verbose = ctx.ensure_object(GlobalOptions).verbose > 0
             code = exits.end(error, verbose=verbose)
             if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
                 console.note(f"to go on: {again}", to_copy=True)

@@ -20,7 +20,7 @@ from llm_fsm.cli import run_report as report
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.chat import context_of
 from llm_fsm.cli.options import (
-    Settings,
+    GlobalOptions,
     base_url_option,
     context_option,
     db_option,
@@ -251,7 +251,7 @@ def run(
         raise click.UsageError("name a definition FILE, once", ctx)
     new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
     _check_options(ctx, resume, new, answer, last=last)
-    verbose = ctx.ensure_object(Settings).verbose
+    verbose = ctx.ensure_object(GlobalOptions).verbose
     if verbose:
         level = "DEBUG" if verbose > 1 else "INFO"
         from llm_fsm.engine.logging import enable_logging

@@ -24,7 +24,7 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.fleet import Brought, Fleet
 from llm_fsm.cli.host_code import channels_in
 from llm_fsm.cli.options import (
-    Settings,
+    GlobalOptions,
     base_url_option,
     db_option,
     example,
@@ -162,7 +162,7 @@ def serve(
         ),
         token_file=token_file,
         jwt=jwt,
-        verbose=ctx.ensure_object(Settings).verbose,
+        verbose=ctx.ensure_object(GlobalOptions).verbose,
         **options,
     )
     if wanted.workers > 1 and wanted.db == "memory":

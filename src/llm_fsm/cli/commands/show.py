@@ -48,7 +48,7 @@ _PAUSE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ShowRequest:
     """The drawing that is asked for, and its form."""
 
     file: str
@@ -112,7 +112,7 @@ def show(
     if (file is None) == (fsm is None):
         raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
     suffix = os.path.splitext(output)[1].lower() if output else ""
-    wish = Wish(
+    request = ShowRequest(
         file=file_of(file or fsm or ""),
         form=form or SUFFIXES.get(suffix, "text"),
         details=Details(conditions=conditions, keys=keys, tools=tools),
@@ -123,47 +123,47 @@ def show(
         called=called,
         output=output,
     )
-    if called and wish.form not in _WITH_CALLED:
-        raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {wish.form}", context)
-    if wish.form == "png" and output is None and sys.stdout.isatty():
+    if called and request.form not in _WITH_CALLED:
+        raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {request.form}", context)
+    if request.form == "png" and output is None and sys.stdout.isatty():
         raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
     if not watch:
-        context.exit(draw(wish))
-    if wish.file == "-":
+        context.exit(draw(request))
+    if request.file == "-":
         raise click.UsageError("--watch needs a file, not standard input", context)
-    _watch(wish)
+    _watch(request)
 
 
-def draw(wish: Wish) -> int:
+def draw(request: ShowRequest) -> int:
     """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
-    document = documents.read_document(wish.file)
-    picture = extract(document.value, wish.details)
+    document = documents.read_document(request.file)
+    picture = extract(document.value, request.details)
     if not picture.nodes:
         raise DefinitionError(document.findings)
     faults = [
-        *faults_of_path(picture, wish.path),
-        *(f for s in wish.states for f in faults_of_path(picture, (s,))),
+        *faults_of_path(picture, request.path),
+        *(f for s in request.states for f in faults_of_path(picture, (s,))),
     ]
     if faults:
         raise Failure(f"{document.name}: {'; '.join(dict.fromkeys(faults))}")
-    picture = light(picture, wish.states, wish.path)
-    if wish.findings:
+    picture = light(picture, request.states, request.path)
+    if request.findings:
         picture = mark(picture, document.findings, document.origin)
-    if wish.coverage is not None:
-        picture = cover(picture, _touched(wish.coverage, picture.name))
-    drawing = rendered(picture, wish.form)
-    others = list(called(document, wish.file, wish.details)) if wish.called and not document.faulty else []
+    if request.coverage is not None:
+        picture = cover(picture, _touched(request.coverage, picture.name))
+    drawing = rendered(picture, request.form)
+    others = list(called(document, request.file, request.details)) if request.called and not document.faulty else []
     if isinstance(drawing, str) and others:
-        drawings = (drawing, *(str(rendered(other, wish.form)) for other in others))
+        drawings = (drawing, *(str(rendered(other, request.form)) for other in others))
         drawing = "\n\n\n".join(one.strip("\n") for one in drawings) + "\n"
-    if isinstance(drawing, str) and wish.output is None and wish.form in _WITH_IDS:
+    if isinstance(drawing, str) and request.output is None and request.form in _WITH_IDS:
         names = {node.id for one in (picture, *others) for node in one.nodes}
         console.out(*with_bold_ids(drawing.rstrip("\n"), names), wrapped=True)
     else:
-        _give(drawing, wish.output)
+        _give(drawing, request.output)
     _tell(
         document.findings
-        if wish.findings
+        if request.findings
         else [found for found in document.findings if found.level == "error"]
     )
     return exits.AT_FAULT if document.faulty else exits.OK
@@ -226,17 +226,17 @@ def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
     console.err(*map(str, findings), wrapped=True)
 
 
-def _watch(wish: Wish) -> None:
+def _watch(request: ShowRequest) -> None:
     """Draw now and at each change of the file's time or size; print a fault and go on."""
     seen: tuple[int, int] | None = None
     while True:
-        now = _stamp(wish.file)
+        now = _stamp(request.file)
         if now != seen:
             seen = now
-            if wish.output is None and sys.stdout.isatty():
+            if request.output is None and sys.stdout.isatty():
                 click.clear()
             try:
-                draw(wish)
+                draw(request)
             except (DefinitionError, Failure) as error:
                 exits.end(error, verbose=False)
         time.sleep(_PAUSE)

@@ -29,7 +29,7 @@ STDIN = "<stdin>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ValidateRequest:
     """The check that is asked for, and the use of its findings. `root`: the folder that settings belong to."""
 
     paths: tuple[str, ...]
@@ -117,10 +117,10 @@ def validate(
     except ConfigError as error:
         raise click.UsageError(str(error), context) from error
     paths = tuple(file_of(path) for path in paths)
-    wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    request = ValidateRequest(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
     files: list[str] = []
     findings: list[Finding] = []
-    for file, found in _checked(wish):
+    for file, found in _checked(request):
         files.append(file)
         findings.extend(found)
     if counted:
@@ -131,7 +131,7 @@ def validate(
             files = [from_root(file) for file in files]
         _give(FORMATS["text" if form == "concise" else form](findings, files), output)
     elif findings:
-        lines = excerpt.report(findings, partial(_text_of, wish))
+        lines = excerpt.report(findings, partial(_text_of, request))
         if output is None:
             console.out(*lines, wrapped=True)
         else:
@@ -200,61 +200,61 @@ def _give(report: str, output: str | None) -> None:
         console.text(report)
 
 
-def _text_of(wish: Wish, file: str) -> str | None:
+def _text_of(request: ValidateRequest, file: str) -> str | None:
     """Return the text of a file; None for one that cannot be read, and for standard input."""
     try:
-        return None if file == wish.stdin_name else read(file)
+        return None if file == request.stdin_name else read(file)
     except DefinitionError:
         return None
 
 
-def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
+def _checked(request: ValidateRequest) -> Iterator[tuple[str, list[Finding]]]:
     """Each file that the paths stand for, once, with the findings that are reported."""
     seen: set[str] = set()
-    for path in wish.paths:
+    for path in request.paths:
         if path == "-":
-            yield wish.stdin_name, _kept(wish, wish.stdin_name, _check_stdin(wish))
+            yield request.stdin_name, _kept(request, request.stdin_name, _check_stdin(request))
             continue
         try:
             for file in definitions(path):
                 if (place := os.path.abspath(file)) not in seen:
                     seen.add(place)
-                    yield file, _kept(wish, file, _check_file(wish, file))
+                    yield file, _kept(request, file, _check_file(request, file))
         except NoDefinitionError as error:
             message = str(error).removeprefix(f"{path}: ")
             yield path, [replace(finding(exits.UNREADABLE, message), file=path)]
 
 
-def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:
-    place = os.path.relpath(file, wish.root).replace(os.sep, "/") if wish.config.per_file_ignores else file
-    return [found for found in findings if wish.config.keeps(found, place)]
+def _kept(request: ValidateRequest, file: str, findings: Iterable[Finding]) -> list[Finding]:
+    place = os.path.relpath(file, request.root).replace(os.sep, "/") if request.config.per_file_ignores else file
+    return [found for found in findings if request.config.keeps(found, place)]
 
 
-def _check_file(wish: Wish, file: str) -> list[Finding]:
-    found = check(file, token_budget=wish.config.token_budget)
-    if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
+def _check_file(request: ValidateRequest, file: str) -> list[Finding]:
+    found = check(file, token_budget=request.config.token_budget)
+    if not (request.fix or request.diff) or any(one.code.startswith("E") for one in found):
         return found
     with open(file, "rb") as stream:
         data = stream.read()
-    if not _mended(wish, file, data, write=not wish.diff):
+    if not _mended(request, file, data, write=not request.diff):
         return found
-    return check(file, token_budget=wish.config.token_budget)
+    return check(file, token_budget=request.config.token_budget)
 
 
-def _check_stdin(wish: Wish) -> list[Finding]:
+def _check_stdin(request: ValidateRequest) -> list[Finding]:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    found = check_data(data, file=wish.stdin_name, token_budget=wish.config.token_budget)
-    if wish.diff and not any(one.code.startswith("E") for one in found):
-        _mended(wish, wish.stdin_name, data, write=False)
+    found = check_data(data, file=request.stdin_name, token_budget=request.config.token_budget)
+    if request.diff and not any(one.code.startswith("E") for one in found):
+        _mended(request, request.stdin_name, data, write=False)
     return found
 
 
-def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
+def _mended(request: ValidateRequest, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
     from llm_fsm.lint.fix.fixes import fix
 
-    fixed = fix(text, partial(_judged, wish, file))
+    fixed = fix(text, partial(_judged, request, file))
     if fixed.text == text:
         return False
     if not write:
@@ -268,7 +268,7 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     return True
 
 
-def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
+def _judged(request: ValidateRequest, file: str, text: str) -> list[Finding]:
     """Return the findings that are reported; mending goes by these alone."""
-    findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
-    return _kept(wish, file, findings)
+    findings = check_data(text.encode("utf-8"), file=file, token_budget=request.config.token_budget)
+    return _kept(request, file, findings)

@@ -70,7 +70,7 @@ class McpServer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _ServerData:
     """The data of an error that the server answered with, whatever its code."""
 
     data: Any
@@ -236,7 +236,7 @@ class Link:
         error = getattr(message, "error", None)
         if error is not None and self._ready.is_set() and not self._is_made_here(error.message):
             # The SDK raises the same error if no answer comes, so the mark tells both apart.
-            marked = error.model_copy(update={"data": _Answered(error.data)})
+            marked = error.model_copy(update={"data": _ServerData(error.data)})
             item = replace(item, message=message.model_copy(update={"error": marked}))
         if isinstance(getattr(message, "result", None), dict):
             result = tidy_result(message.result, self.faults)
@@ -294,7 +294,7 @@ class Link:
         types = self._sdk.mcp.types
         if not isinstance(error, self._sdk.mcp.MCPError) or str(error).startswith((UNREADABLE, "Failed to parse")):
             raise CallFault(f"{self._server.where}: {UNREADABLE}", lost=True) from error
-        if isinstance(error.data, _Answered):
+        if isinstance(error.data, _ServerData):
             raise CallFault(f"{self._server.where} refused: {error}{error.data.words}") from error
         if error.code == types.REQUEST_TIMEOUT:
             raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
