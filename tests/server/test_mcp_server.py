@@ -101,7 +101,35 @@ def test_an_assistant_checks_explains_plays_and_draws_a_definition() -> None:
         test = {"cases": [{"name": "a name", "steps": [say]}, {"name": "wrong", "steps": [{**say, "expect": "hello"}]}]}
         played = await call(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(test))
         assert [one["passed"] for one in played["results"]] == [True, False]
-        assert "not JSON" in await fault(client, "play_test", definition=json.dumps(GREETER), test="{")
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
+
+
+WRONG_TESTS = [
+    ("{", "test.json:1:2: error: the text ends inside the object"),
+    ("[1]", "test.json:1:1: error: a file of tests is one JSON object, not a list"),
+    ('{\n  "cases": [\n    {"name": "a", "stepz": []}\n  ]\n}', 'test.json:3:19: error: unknown key "stepz"; did you'),
+    ('{\n  "steps": [{"say": "x",\n    "expect": "nowhere"}]\n}', "test.json:3:15: error: "),
+    ('{"steps": [\n  {"say": "x",\n   "reply": {"to": "nowhere"}}]}', "test.json:3:20: error: "),
+    ('{"cases": [\n  {"name": "a"},\n  {"name": 5, "steps": "x"}]}', "test.json:3:12: error: "),
+    ('{\n  "definition": "/etc/passwd",\n  "cases": 5}', "test.json:3:12: error: "),
+    ('{\n  "steps": [], "steps": []}', "test.json:2:16: error: "),
+    ("[" * 5_000, "test.json:1:201: error: "),
+]
+
+
+def test_a_wrong_test_says_its_faults_with_line_and_column_in_the_text() -> None:
+    async def use(client: Any) -> None:
+        for test, told in WRONG_TESTS:
+            found = await fault(client, "play_test", definition=json.dumps(GREETER), test=test)
+            assert told in found, test
+        both = '{"cases": [\n {"name": 5},\n {"stepz": []}]}'
+        found = await fault(client, "play_test", definition=json.dumps(GREETER), test=both)
+        assert "test.json:2:11: error" in found
+        assert "test.json:3:3: error" in found
+        good = {"definition": "another.json", "steps": [{"say": "x", "reply": {"to": "hello"}}]}
+        played = await call(client, "play_test", definition=json.dumps(GREETER), test=json.dumps(good))
+        assert played["passed"]
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use, workbench=True)
 

@@ -6,7 +6,6 @@ run. A test has its replies inside.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -25,13 +24,16 @@ from llm_fsm.documents.loader import load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
 from llm_fsm.lint.docs import page_of
+from llm_fsm.testing.scenarios.loader import suite_of
 from llm_fsm.testing.scenarios.problems import SuiteError
-from llm_fsm.testing.scenarios.session import PlayOptions, play_file
+from llm_fsm.testing.scenarios.session import PlayOptions, play_loaded
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.steps import request_for
 
 Form = Literal["mermaid", "text", "dot", "svg"]
 NAME = "definition.json"
+TEST_NAME = "test.json"
+"""The name of the text of tests in its faults."""
 
 
 def findings(text: str) -> list[dict[str, Any]]:
@@ -94,20 +96,19 @@ def prompt(
 
 
 def played(definition: str, test: str) -> list[dict[str, Any]]:
-    """Play conversation tests, with their own replies, on a definition. Raises ValueError."""
-    try:
-        suite = json.loads(test)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the test is not JSON: {error}") from error
-    if not isinstance(suite, dict):
-        raise ValueError('a test is an object: {"cases": [{"name": …, "steps": [{"say": …, "reply": …}]}]}')  # noqa: TRY004
+    """Play conversation tests, with their own replies, on a definition.
+
+    Raises:
+        DefinitionError: The definition is wrong.
+        ValueError: The tests are wrong; each line says one fault, with its line and column in `test`.
+    """
     load_text(definition, file=NAME)
     with tempfile.TemporaryDirectory() as folder:  # a definition reads no file outside its own folder
         Path(folder, NAME).write_text(definition, encoding="utf-8", errors="replace")
-        path = Path(folder, "case.test.json")
-        path.write_text(json.dumps({**suite, "definition": NAME}), encoding="utf-8")
+        file = os.path.join(folder, TEST_NAME)
         try:
-            results = play_file(path, PlayOptions(author="stranger")).results
+            loaded = suite_of(test, file=file, definition_file=NAME)
+            results = play_loaded(loaded, PlayOptions(author="stranger")).results
         except SuiteError as error:
             raise ValueError(_without(folder, str(error))) from error
     return [

@@ -103,10 +103,13 @@ def read_suite(path: FilePath) -> LoadedCases:
     return suite_of(text, file=name)
 
 
-def suite_of(text: str, *, file: str, drafts: bool = False) -> LoadedCases:
+def suite_of(
+    text: str, *, file: str, drafts: bool = False, definition_file: str | None = None
+) -> LoadedCases:
     """Read the cases of a text. `file` is the name in faults, and paths are relative to it.
 
-    `drafts`: cases may have nothing to play yet.
+    `drafts`: cases may have nothing to play yet. `definition_file`: the definition that they test,
+    whichever the text names.
 
     Raises:
         SuiteError: The text cannot be used.
@@ -120,6 +123,8 @@ def suite_of(text: str, *, file: str, drafts: bool = False) -> LoadedCases:
         )
         hint = "to make tests of it: llm-fsm test --generate"
         raise SuiteError([whole.fault(said, hint=hint)])
+    if definition_file is not None:
+        document = {**document, "definition": definition_file}
     reader = _CaseReader(whole, document)
     suite, shared = reader.suite()
     plays = reader.plays(shared or Case(), with_users=suite is not None and bool(suite.users))

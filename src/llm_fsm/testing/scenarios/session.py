@@ -306,7 +306,16 @@ def play_file(
         SuiteError: The file cannot be used. The error says everything that is wrong.
         ConfigurationError: The live model cannot be used.
     """
-    loaded = read_suite(path)
+    return play_loaded(read_suite(path), options, names=names)
+
+
+def play_loaded(
+    loaded: LoadedCases,
+    options: PlayOptions | None = None,
+    *,
+    names: Collection[str] | None = None,
+) -> FileResult:
+    """Play the cases of a file that is loaded. Raises the errors of `play_file`."""
     chosen = options or PlayOptions()
     session = CaseSession(loaded, chosen)
 
