@@ -14,7 +14,7 @@ import pytest
 
 import ten_turns
 from llm_fsm import AsyncMachine
-from llm_fsm.server import create_app
+from llm_fsm.server import Limits, create_app
 from llm_fsm.testing import ScriptedLLM, reply
 from machines import GREETER
 from served import served
@@ -177,3 +177,19 @@ def test_wrong_requests_say_what_is_wrong() -> None:
             client.chat.completions.create(model="greeter", messages=[{"role": "assistant", "content": "x"}])
         with pytest.raises(openai.NotFoundError, match="no response"):
             client.responses.create(model="greeter", input="x", previous_response_id="resp_no")
+
+
+def test_the_size_of_a_transcript_is_a_setting() -> None:
+    three = [user("a"), {"role": "assistant", "content": "b"}, user("c")]
+    with sdk_of(greeter(*[reply("hello", "Hi.")] * 4), limits=Limits(transcript_messages=3)) as client:
+        client.chat.completions.create(model="greeter", messages=three)
+        client.responses.create(model="greeter", input=three)
+        with pytest.raises(openai.UnprocessableEntityError, match=r"at most 3 .* this one has 4") as wrong:
+            client.chat.completions.create(model="greeter", messages=[user("z"), *three])
+        assert wrong.value.response.json()["errors"][0]["pointer"] == "/messages"
+        with pytest.raises(openai.UnprocessableEntityError, match="at most 3 messages") as wrong:
+            client.responses.create(model="greeter", input=[user("z"), *three])
+        assert wrong.value.response.json()["errors"][0]["pointer"] == "/input"
+    many = [{"role": "system", "content": "x"}] * 10_001
+    with sdk_of(greeter(reply("hello", "Hi.")), limits=Limits(transcript_messages=20_000)) as client:
+        client.chat.completions.create(model="greeter", messages=[*many, user("c")])

@@ -18,6 +18,7 @@ class Limits:
 
     Attributes:
         body_bytes: Bytes of a request's body.
+        transcript_messages: Messages of a transcript in the OpenAI form. Its size is also that of a body.
         connections: Open connections in each process; fewer if it has too few descriptors for them.
         idle_seconds: Seconds for which a connection may have no request.
         header_seconds: Seconds until all headers have arrived.
@@ -32,6 +33,7 @@ class Limits:
     """
 
     body_bytes: int = 1_000_000
+    transcript_messages: int = 10_000
     connections: int = 10_000
     idle_seconds: float = 30.0
     header_seconds: float = 10.0

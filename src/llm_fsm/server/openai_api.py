@@ -119,7 +119,7 @@ class ChatRequest(_OpenAIBody):
     """A request for a chat completion. Unlisted settings of models are accepted and ignored."""
 
     model: str = Field(max_length=200)
-    messages: ChatMessages = Field(min_length=1, max_length=10_000)
+    messages: ChatMessages = Field(min_length=1)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     metadata: dict[str, JsonValue] | None = None
@@ -231,6 +231,16 @@ class OpenAI:
 
     def _model(self, machine: AsyncMachine) -> dict[str, JsonValue]:
         return {"id": machine.definition.name, "object": "model", "created": self._began, "owned_by": "llm-fsm"}
+
+    def _check_size(self, messages: Sequence[Mapping[str, Any]], pointer: str) -> None:
+        """Raise Problem 422 for a transcript with too many messages."""
+        most = self.service.limits.transcript_messages
+        if len(messages) > most:
+            raise _invalid(
+                pointer,
+                f"a transcript has at most {most:,} messages here, and this one has {len(messages):,}; "
+                "send only the last ones",
+            )
 
     # -- the conversation
 
@@ -413,6 +423,7 @@ class OpenAI:
         async def create_chat_completion(
             request: Request, wish: ChatRequest, headers: Annotated[Headers, Depends()]
         ) -> Response:
+            self._check_size(wish.messages, "/messages")
             said = _transcript(wish.messages, "/messages", "the last message is the user's, or a tool's")
             if is_task(said):
                 return self._task(request, wish, said[0].text)
@@ -488,6 +499,7 @@ class OpenAI:
             request: Request, wish: ResponseRequest, headers: Annotated[Headers, Depends()]
         ) -> Response:
             items = [{"role": "user", "content": wish.input}] if isinstance(wish.input, str) else wish.input
+            self._check_size(items, "/input")
             said = _transcript(items, "/input", "the last item is a message of the user, or a function_call_output")
             name, after = from_header(headers.conversation_id), None
             if name is None and wish.previous_response_id is not None:

@@ -269,6 +269,17 @@ def test_a_turn_that_does_not_end_is_stopped_at_the_deadline_and_its_client_is_t
     assert told["retry_after"] > 0
 
 
+def test_the_size_of_a_transcript_is_an_option(tmp_path: Path, flow: Path) -> None:
+    options = ("--model", "offline", "--db", "memory", "--max-messages", "2", "--max-body", "1000")
+    with serving(tmp_path, flow.name, *options) as (_, client):
+        said = {"role": "user", "content": "x"}
+        sizes = [
+            client.post("/v1/chat/completions", json={"model": "greeter", "messages": messages}).status_code
+            for messages in ([said], [said] * 3, [{**said, "content": "x" * 1000}])
+        ]
+    assert sizes == [200, 422, 413]
+
+
 def test_anybody_at_an_open_address_may_only_talk(tmp_path: Path, flow: Path) -> None:
     options = ("--host", "0.0.0.0", "--no-auth", "--model", "offline", "--db", "memory", "--workbench")
     with serving(tmp_path, flow.name, *options) as (_, client):

@@ -61,6 +61,8 @@ class ServeOptions:
     jwt: dict[str, Any] | None
     workbench: bool
     rate: int | None
+    max_messages: int
+    max_body: int
     mounts: tuple[str, ...]
     reload: bool
     workers: int
@@ -95,6 +97,14 @@ class ServeOptions:
 @click.option("--no-auth", is_flag=True, help="Let anybody who can reach the address talk.")
 @click.option("--workbench", is_flag=True, help="Offer assistants the tools for authors, over MCP.")
 @click.option("--rate", metavar="N", type=click.IntRange(min=1), help="Requests a minute of each token.")
+@click.option(
+    "--max-messages", metavar="N", default=10_000, show_default=True, type=click.IntRange(min=1),
+    help="Messages of a transcript in the OpenAI form.",
+)
+@click.option(
+    "--max-body", metavar="BYTES", default=1_000_000, show_default=True, type=click.IntRange(min=1),
+    help="Bytes of a request, transcripts included.",
+)
 @click.option("--webhook", "webhooks", metavar="URL", multiple=True, help="Post every event here, signed and in order.")
 @click.option("--webhook-secret-file", metavar="FILE", help="The secret for signatures (or LLM_FSM_WEBHOOK_SECRET).")
 @click.option("--sink", "sinks", metavar="FILE", multiple=True, help="A Python file with SINKS, which get every event.")
@@ -326,7 +336,11 @@ def _observing(wanted: ServeOptions) -> ExitStack:
 def _limits(wanted: ServeOptions) -> Any:
     from llm_fsm.server.limits import Limits
 
-    return Limits(messages_per_minute=wanted.rate)
+    return Limits(
+        messages_per_minute=wanted.rate,
+        transcript_messages=wanted.max_messages,
+        body_bytes=wanted.max_body,
+    )
 
 
 def _tokens(wanted: ServeOptions) -> Any:
