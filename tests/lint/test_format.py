@@ -229,3 +229,73 @@ def test_the_rules_read_documents_that_do_not_load() -> None:
     document = {**one(purpose=3), "initial_state": "z"}
     assert {"wrong-type", "unknown-initial-state"} <= {found.name for found in check(document)}
     assert briefly(found_by("unknown-initial-state", document)) == [("error", "/initial_state")]
+
+
+ANY = {"a": {"type": "string"}, "b": {"type": "string"}}
+IDLE_ROOTS: list[Written] = [
+    {"if": {"properties": {"a": {"const": "x"}}}},
+    {"then": {"required": ["b"]}},
+    {"else": {}},
+    {"not": {"required": ["a"]}},
+    {"allOf": [{"required": ["b"]}]},
+    {"anyOf": [{"required": ["b"]}]},
+    {"oneOf": [{"required": ["b"]}]},
+    {"dependentRequired": {"a": ["b"]}},
+    {"dependentSchemas": {"a": {"required": ["b"]}}},
+    {"dependencies": {"a": ["b"]}},
+    {"minProperties": 2},
+    {"maxProperties": 2},
+    {"patternProperties": {"^x": {"type": "string"}}},
+    {"propertyNames": {"pattern": "^[a-z]+$"}},
+]
+
+
+@pytest.mark.parametrize("root", IDLE_ROOTS)
+def test_a_rule_about_several_keys_is_a_warning_at_its_keyword(root: Written) -> None:
+    (word,) = root
+    found = [
+        finding
+        for finding in check(keys(ANY, **root))
+        if finding.name == "idle-schema-word" and finding.pointer == f"/context_schema/{word}"
+    ]
+    assert [(finding.level, DID in str(finding.hint)) for finding in found] == [("warning", False)]
+    inside = check(keys({"o": {"type": "object", "properties": ANY, **root}}))
+    idle = [str(finding.pointer) for finding in inside if finding.name == "idle-schema-word"]
+    assert f"/context_schema/properties/o/{word}" not in idle
+
+
+def test_words_of_every_generated_schema_are_no_finding() -> None:
+    more = {"required": ["a"], "additionalProperties": False, "title": "T", "$defs": {}, "description": "d"}
+    assert not [finding for finding in check(keys(ANY, **more)) if finding.name == "idle-schema-word"]
+
+
+def tooled(name: str, *, memory: bool = False) -> Written:
+    state = {"kind": "task", "purpose": "Do it.", "memory": memory, "tools": [name]}
+    return {**one(**state), "tools": {name: {"registered": "tool"}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        *((name, "error") for name in ("look up", "files.read", "files/read", "a" * 65, "gr\u00f6\u00dfe")),
+        *((name, "error") for name in ("a:b", "\U0001f600", "a\n")),
+        *((name, "warning") for name in ("2nd", "-x")),
+        *((name, None) for name in ("a", "_x", "Look-up_2", "a" * 64)),
+    ],
+)
+def test_a_name_that_providers_refuse_is_found_at_its_key(name: str, level: str | None) -> None:
+    found = [finding for finding in check(tooled(name)) if finding.name == "bad-tool-name"]
+    place = "/tools/" + name.replace("/", "~1")
+    assert [(finding.level, finding.pointer) for finding in found] == ([(level, place)] if level else [])
+
+
+@pytest.mark.parametrize("name", ["get_memory", "Get-Memory", "set_memory", "view_all_memory"])
+def test_a_name_of_the_memory_s_tools_is_an_error_where_a_state_has_them(name: str) -> None:
+    found = [finding for finding in check(tooled(name, memory=True)) if finding.name == "taken-tool-name"]
+    assert [(finding.level, finding.pointer) for finding in found] == [("error", A + "/tools/0")]
+    assert not [finding for finding in check(tooled(name)) if finding.name == "taken-tool-name"]
+
+
+def test_a_tool_called_reply_is_a_warning() -> None:
+    found = [finding for finding in check(tooled("Reply")) if finding.name == "taken-tool-name"]
+    assert [(finding.level, finding.pointer) for finding in found] == [("warning", "/tools/Reply")]

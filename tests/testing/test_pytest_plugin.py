@@ -74,3 +74,39 @@ def test_a_case_that_expects_nothing_is_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "CaseWarning: a.test.json:1:" in done.stdout
     assert run(tmp_path, "-W", "error").returncode == 2
+
+
+FOREIGN = {
+    "tsconfig": '{"compilerOptions": {"noEmit": true}}',
+    "comments": '{\n  // of TypeScript\n  "compilerOptions": {},\n}',
+    "appsettings": '{"Logging": {"LogLevel": {"Default": "Warning"}}}',
+    "fixtures": "[1, 2]",
+    "words": '"definition"',
+    "empty": "",
+    "binary": "\ufffd\x00",
+    "cases": '{"cases": [{"input": 1}], "schemaVersion": 2, "authors": []}',
+    "definition": '{"definition": {"a": 1}, "runner": "jest"}',
+    "machine": json.dumps(DEFINITION),
+    "deep": "[" * 100_000,
+}
+
+
+def test_files_of_other_programs_are_passed_over_in_plain_pytest(tmp_path: Path) -> None:
+    for name, text in FOREIGN.items():
+        (tmp_path / f"{name}.test.json").write_text(text, encoding="utf-8")
+    (tmp_path / "latin.test.json").write_bytes(b'{"a": "\xe9"}')
+    (tmp_path / "ours.test.json").write_text(json.dumps({"definition": DEFINITION, "cases": CASES[:1], "x-by": "me"}))
+    (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n")
+    done = run(tmp_path)
+    assert done.returncode == 0
+    assert "2 passed" in done.stdout
+
+
+def test_a_file_that_is_named_or_probably_meant_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "tsconfig.test.json").write_text(FOREIGN["tsconfig"])
+    assert run(tmp_path, "tsconfig.test.json").returncode != 0
+    (tmp_path / "half.test.json").write_text('{"definition": "order", "cases": [')
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "half.test.json:1" in done.stdout
+    assert "tsconfig" not in done.stdout

@@ -8,6 +8,7 @@ reads `COVERED` and `RECORDED`.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +34,8 @@ RUNS = "runs passed"
 """The property of a report that says how many runs of a case passed, if there were several."""
 
 _SHOWN = 100
+_MARKS = frozenset({"definition", "cases"})
+"""Keys of which each file of conversation tests has at least one."""
 
 
 class CaseFailed(Exception):
@@ -132,11 +135,41 @@ class CaseItem(pytest.Item):
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | None:
-    """Make the collector of a file of conversation tests."""
+    """Make the collector of a file of conversation tests.
+
+    Other programs have files of that ending, too. In plain pytest, one is ours by its content, or if it is named.
+    """
     if not file_path.name.endswith(ENDING):
+        return None
+    is_asked_for = OPTIONS in parent.config.stash or parent.session.isinitpath(file_path)
+    if not is_asked_for and not is_ours(file_path):
         return None
     collector: Cases = Cases.from_parent(parent, path=file_path)
     return collector
+
+
+def is_ours(path: Path) -> bool:
+    """Return true if a file is one of conversation tests by its content.
+
+    It is an object with `definition` or `cases`, and all its keys are ours or misspelt. A text that is no JSON must
+    name two of our keys.
+
+    Args:
+        path: The file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return False
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return '"definition"' in text and any(f'"{key}"' in text for key in ("cases", "steps", "users"))
+    if not isinstance(document, dict) or document.keys().isdisjoint(_MARKS):
+        return False
+    known = import_module("llm_fsm.testing.scenarios.schema").suite_schema()["properties"]
+    nearest = import_module("llm_fsm._text").nearest
+    return all(key in known or key.startswith("x-") or nearest(key, known) is not None for key in document)
 
 
 def _told(file: str, result: Result) -> Iterator[str]:

@@ -210,7 +210,9 @@ def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     memory = buckets.SPECS if turn.state.definition.memory else ()
     if turn.host.tools is NO_TOOLS:
         return memory
-    return (*turn.tools.specs(turn.state.id), *memory)
+    # Providers refuse two tools of one name, and that of the memory runs (finding `taken-tool-name`).
+    own = [spec for spec in turn.tools.specs(turn.state.id) if not memory or spec.name not in buckets.NAMES]
+    return (*own, *memory)
 
 
 def run(

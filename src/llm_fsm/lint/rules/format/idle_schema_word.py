@@ -86,6 +86,13 @@ _FORMATS = (
     *("relative-json-pointer", "regex"),
 )
 _NEAR = 0.8
+_IDLE_AT_ROOT = (
+    *("if", "then", "else", "not", "allOf", "anyOf", "oneOf", "$ref", "enum", "const", "minProperties"),
+    *("maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"),
+    *("propertyNames", "unevaluatedProperties"),
+)
+"""Keywords about several keys at once, which are never checked. Every generated schema has `required` and
+`additionalProperties`, so these two are no finding."""
 
 
 @lint_rule("S122", "warning")
@@ -107,6 +114,7 @@ def idle_schema_word(document: Document) -> Iterator[Finding]:
         for word, value in part.schema.items():
             if word not in _WORDS and word not in _SHORT and word not in _SETTINGS:
                 yield from _unknown(part, word, value)
+        yield from _at_root(part)
         yield from _of_other_types(part)
         yield from _format(part)
         yield from _required(part)
@@ -139,6 +147,19 @@ def _fast(document: Document, part: SchemaPart) -> Iterator[Finding]:
         return
     message = f'"x-fast" does nothing in {part.name}: {why}'
     yield idle_schema_word.finding(message, pointer=part.pointer + "/x-fast", hint=hint)
+
+
+def _at_root(part: SchemaPart) -> Iterator[Finding]:
+    """Find rules about several keys, because each key is checked by itself."""
+    if part.pointer != "/context_schema":
+        return
+    for word in _IDLE_AT_ROOT:
+        if word in part.schema:
+            yield idle_schema_word.finding(
+                f"{quoted(word)} does nothing at the root of {part.name}: each key is checked by itself",
+                pointer=part.pointer + step(word),
+                hint="write a condition on the transitions that need it, or put the rule inside a key",
+            )
 
 
 def _unknown(part: SchemaPart, word: str, value: Any) -> Iterator[Finding]:
