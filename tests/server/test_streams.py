@@ -147,6 +147,32 @@ def test_a_stream_goes_on_after_any_of_its_events_though_pieces_were_joined() ->
             assert "".join(pieces_in("rest", iter(again.text.splitlines()))) == "".join(texts[place + 1 :])
 
 
+def test_every_resume_with_an_event_of_an_earlier_telling_restarts_though_the_turn_is_live() -> None:
+    gate = threading.Event()
+    words = [f"word{number} " for number in range(9)]
+    path, wish = DOORS["rest"]
+    with client_of([*words, gate, "end."]) as client:
+        headers = {"Accept": "text/event-stream", "Idempotency-Key": "k"}
+        with client.stream("POST", path, json=wish, headers=headers) as first:
+            for line in first.iter_lines():
+                if line.startswith('data: {"text"'):
+                    break
+        resumed = {"Accept": "text/event-stream", "Last-Event-ID": "k:0ld0ld.3"}
+        for old in ("k:0ld0ld.1", "k:0ld0ld.3", "k:3", "k:0ld0ld.1000"):
+            with client.stream("POST", path, json=wish, headers={**resumed, "Last-Event-ID": old}) as again:
+                told = next(line for line in again.iter_lines() if line.startswith('data: {"text"'))
+            data = json.loads(told.removeprefix("data: "))
+            assert data["restart"]
+            assert data["text"].startswith("word0 word1")
+        gate.set()
+        end = client.post(path, json=wish, headers=resumed)
+        assert '"restart":true' in end.text
+        ids = [line.removeprefix("id: ") for line in end.text.splitlines() if line.startswith("id: ")]
+        rest = client.post(path, json=wish, headers={**resumed, "Last-Event-ID": ids[0]})
+        assert "restart" not in rest.text
+        assert "word0 word1" not in "".join(pieces_in("rest", iter(rest.text.splitlines())))
+
+
 def test_every_follower_of_a_turn_gets_all_of_its_words() -> None:
     gates = [threading.Event() for _ in range(20)]
     pieces = [part for number, gate in enumerate(gates) for part in (f"word{number}.", gate)]

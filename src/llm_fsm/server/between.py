@@ -101,10 +101,10 @@ def between(service: Service, feed: Feed) -> APIRouter:
 
 def _position(request: Request) -> Position | None:
     """Return the position in `Last-Event-ID`. Raises Problem 400."""
-    record, number = last_event(request)
+    record, telling, number = last_event(request)
     if record is None:
         return None
-    if not record.isascii() or not record.isdecimal() or len(record) > 15:
+    if telling or not record.isascii() or not record.isdecimal() or len(record) > 15:
         raise Problem("bad-request", "this Last-Event-ID was not given by this stream")
     return int(record), number
 

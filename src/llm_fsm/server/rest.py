@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Header, Path, Query, Request
@@ -137,15 +137,24 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-def last_event(request: Request) -> tuple[str | None, int]:
-    """Return the request id and number in `Last-Event-ID`. Raises Problem 400 for an unknown form."""
+class LastEvent(NamedTuple):
+    """The last event that a client saw: its request id, the telling that it belongs to, and its number there."""
+
+    key: str | None = None
+    telling: str = ""
+    number: int = 0
+
+
+def last_event(request: Request) -> LastEvent:
+    """Return the event in `Last-Event-ID`. Raises Problem 400 for an unknown form."""
     given = request.headers.get("last-event-id")
     if not given:
-        return None, 0
-    key, mark, number = given.rpartition(":")
+        return LastEvent()
+    key, mark, place = given.rpartition(":")
+    telling, _, number = place.rpartition(".")
     if not mark or not number.isascii() or not number.isdecimal() or len(number) > 9:
         raise Problem("bad-request", "this Last-Event-ID was not given by this server")
-    return key_of(key), int(number)
+    return LastEvent(key_of(key), telling, int(number))
 
 
 def event_stream(
@@ -350,9 +359,9 @@ class RestRoutes:
             served = await service.find(caller_of(request), conversation_id)
             key = request.headers.get("idempotency-key")
             if wants_stream(request):
-                again, after = last_event(request)
-                live = await service.stream(served, wish.text, key_of(key) or again, picked=wish.picked)
-                return self._events(served, live, after)
+                seen = last_event(request)
+                live = await service.stream(served, wish.text, key_of(key) or seen.key, picked=wish.picked)
+                return self._events(served, live, seen)
             turn = await service.send(served, wish.text, key_of(key), picked=wish.picked)
             return await self._json(served, views.turn_of(served, turn))
 
@@ -365,9 +374,9 @@ class RestRoutes:
         ) -> Response:
             served = await service.find(caller_of(request), conversation_id)
             if wants_stream(request):
-                again, after = last_event(request)
-                live = await service.stream_answer(served, wish.value, wish.pause, key_of(key) or again)
-                return self._events(served, live, after)
+                seen = last_event(request)
+                live = await service.stream_answer(served, wish.value, wish.pause, key_of(key) or seen.key)
+                return self._events(served, live, seen)
             turn = await service.answer(served, wish.value, wish.pause, key_of(key))
             return await self._json(served, views.turn_of(served, turn))
 
@@ -435,10 +444,10 @@ class RestRoutes:
         async def follow_run(request: Request, run_id: ConversationId) -> Response:
             served = await service.find(caller_of(request), run_id, fresh=True)
             live = await service.live_run(served)
-            _, after = last_event(request)
+            seen = last_event(request)
             if live is None:
                 return event_stream(service, served.caller, self._recorded(served))
-            return self._events(served, live, after)
+            return self._events(served, live, seen)
 
         @router.post(
             "/runs/{run_id}/answer", status_code=202, tags=tag, summary="Answer what a run waits for",
@@ -518,9 +527,10 @@ class RestRoutes:
 
     # -- streams
 
-    def _events(self, served: Served, live: LiveTurn, after: int) -> Response:
-        # A turn with fewer events than the client has seen was begun again, or comes from the store.
-        anew = after > len(live.events)
+    def _events(self, served: Served, live: LiveTurn, seen: LastEvent) -> Response:
+        # Numbers of another telling say nothing here: the turn was begun again, or comes from the store.
+        anew = seen.number > 0 and seen.telling != live.telling
+        after = min(seen.number, len(live.events))
         return event_stream(self.service, served.caller, self._told(served, live, after, anew=anew))
 
     async def _told(self, served: Served, live: LiveTurn, after: int, *, anew: bool) -> AsyncGenerator[bytes]:
@@ -528,7 +538,7 @@ class RestRoutes:
 
         A turn that is told `anew` begins with event 1, and its first text says that it restarts.
         """
-        key, start = live.request_id, 0 if anew else after
+        key, start = f"{live.request_id}:{live.telling}", 0 if anew else after
         number = start
         shown = await self.service.shown(served)
         try:
@@ -539,14 +549,14 @@ class RestRoutes:
                 name, data = told[0], shown.document(told[1])
                 if anew and name == "delta":
                     data, anew = {**data, "restart": True}, False
-                yield sse(data, event=name, event_id=f"{key}:{number}")
+                yield sse(data, event=name, event_id=f"{key}.{number}")
             turn = await live.result()
             shown = await self.service.shown(served)
             data = shown.document(views.turn_of(served, turn))
-            yield sse(data, event="turn", event_id=f"{key}:{number + 1}")
+            yield sse(data, event="turn", event_id=f"{key}.{number + 1}")
         except Exception as error:
             document = shown.document(problem_of(error).document())
-            yield sse(document, event="error", event_id=f"{key}:{number}")
+            yield sse(document, event="error", event_id=f"{key}.{number}")
 
     async def _recorded(self, served: Served) -> AsyncGenerator[bytes]:
         shown = await self.service.shown(served)

@@ -8,6 +8,7 @@ returns the turn from the store.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
@@ -28,6 +29,8 @@ class LiveTurn:
     def __init__(self, request_id: str, said: object) -> None:
         self.request_id = request_id
         self.said = said
+        self.telling = secrets.token_hex(4)
+        """Tells the events of this object from those of the same turn, begun again or in another process."""
         self.events: list[Event] = []
         self.turn: Turn | None = None
         self.error: Exception | None = None
