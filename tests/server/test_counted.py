@@ -146,3 +146,24 @@ def test_one_token_has_at_most_half_of_the_streams() -> None:
             assert gauge.streams == 3
     assert gauge.streams == 0
     gauge.check_streams(ada)
+
+
+def test_the_limit_of_requests_remembers_no_caller_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    gauge = Gauge(Limits(messages_per_minute=2))
+    sizes = []
+    for number in range(500):
+        now += 1
+        gauge.request(Caller(f"jwt:{number}"))
+        sizes.append(len(gauge))
+    assert max(sizes) <= 61
+    busy = Caller("jwt:busy")
+    gauge.request(busy)
+    gauge.request(busy)
+    with pytest.raises(Problem):
+        gauge.request(busy)
+    now += 30
+    gauge.request(busy)
+    with pytest.raises(Problem):
+        gauge.request(busy)

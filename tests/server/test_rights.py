@@ -19,7 +19,9 @@ from llm_fsm import AsyncMachine
 from llm_fsm.server import create_app
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import ALL_RIGHTS, Right, Tokens, add_token
+from llm_fsm.server.views import COLLEAGUE
 from llm_fsm.testing import ScriptedLLM, calls, reply
+from llm_fsm.turn.closing import SOMEBODY_ANSWERS
 from refunds import PAID, REFUNDS
 from served import served
 
@@ -338,6 +340,8 @@ def test_a_user_may_edit_a_message_of_their_own_transcript(tmp_path: Path) -> No
         ("127.0.0.1", "192.168.0.4", {}, False),
         ("127.0.0.1", "localhost", {b"x-forwarded-for": b"192.168.0.4"}, False),
         ("127.0.0.1", "localhost", {b"forwarded": b"for=192.168.0.4"}, False),
+        (None, "localhost", {b"x-forwarded-for": b"192.168.0.4"}, False),
+        ("", "localhost", {b"x-real-ip": b"192.168.0.4"}, False),
     ],
 )
 def test_without_tokens_this_machine_may_do_all_and_others_talk(
@@ -356,3 +360,116 @@ def test_anybody_who_may_only_talk_does_not_list_the_conversations_of_others() -
         seeded = {"definition": "shop", "greet": False, "context": {"tier": "gold"}}
         assert client.post("/conversations", json=seeded).status_code == 403
         assert client.get("/metrics").status_code == 403
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_anybody_who_may_only_talk_is_not_led_to_the_conversation_of_another_by_a_guess(user: str | None) -> None:
+    app = create_app(machines(), closes=True, due_seconds=None, anonymous=["talk"])
+    named = {} if user is None else {"user": user}
+    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+
+        def ask(said: list[dict[str, str]], **headers: str) -> dict[str, Any]:
+            body = {"model": "shop", "messages": said, **named}
+            found: dict[str, Any] = client.post("/v1/chat/completions", json=body, headers=headers).json()
+            return found
+
+        hello = [{"role": "user", "content": "Hello"}]
+        victim = ask(hello)
+        retried = ask(hello, **{"X-Stainless-Retry-Count": "1"})
+        assert retried["conversation_id"] != victim["conversation_id"]
+        answer = {"role": "assistant", "content": victim["choices"][0]["message"]["content"]}
+        secret = ask([*hello, answer, {"role": "user", "content": "I live in Rome"}])
+        end = [{"role": "user", "content": "I live in Rome"}, answer, {"role": "user", "content": "Where do I live?"}]
+        guessed = ask([{"role": "user", "content": "x"}, answer, *end])
+        assert guessed["conversation_id"] not in {victim["conversation_id"], secret["conversation_id"]}
+        history = client.get(f"/conversations/{guessed['conversation_id']}/history").json()["messages"]
+        assert "Hello" not in [one["text"] for one in history]
+
+
+# -- a user at a pause that a colleague has to answer: one sentence, and not how to answer
+
+INSIDE = ("approved", "amount", "schema\":{\"", "refund(")
+"""Parts of a pause that only tell how to answer it, or what it is for."""
+
+
+def answer_of(at: Door, name: str) -> dict[str, Any]:
+    body = {"model": "refunds", "messages": [{"role": "user", "content": "5 back"}]}
+    found: dict[str, Any] = at.ask(name, "POST", "/v1/chat/completions", body).json()
+    return found
+
+
+def ag_ui(at: Door, name: str) -> dict[str, Any]:
+    message = {"id": "m", "role": "user", "content": "5 back"}
+    last = at.ag_ui(name, "refunds", messages=[message])[-1]
+    interrupt: dict[str, Any] = last["outcome"]["interrupts"][0]
+    return interrupt
+
+
+def test_the_openai_form_tells_a_user_one_sentence_and_no_tool_call(tmp_path: Path) -> None:
+    with door(tmp_path, talk=TALK) as at:
+        found = answer_of(at, "talk")
+        choice = found["choices"][0]
+        assert choice["finish_reason"] == "stop"
+        assert "tool_calls" not in choice["message"]
+        assert choice["message"]["content"] == SOMEBODY_ANSWERS
+        assert found["llm_fsm"]["paused"]["what"] == COLLEAGUE
+
+
+def test_the_openai_form_tells_who_may_answer_how_to(tmp_path: Path) -> None:
+    with door(tmp_path, desk={"talk", "answer"}) as at:
+        choice = answer_of(at, "desk")["choices"][0]
+        assert choice["finish_reason"] == "tool_calls"
+        assert '{"approved": true}' in choice["message"]["content"]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_answer_of_the_openai_form_tells_a_user_what_is_approved(tmp_path: Path, path: str, stream: bool) -> None:
+    with door(tmp_path, talk=TALK) as at:
+        said = [{"role": "user", "content": "5 back"}]
+        body = {"model": "refunds", "stream": stream, "messages": said, "input": said}
+        told = at.ask("talk", "POST", path, body).text.replace("\\", "")
+        assert SOMEBODY_ANSWERS in told
+        assert not [part for part in INSIDE if part in told]
+
+
+def test_ag_ui_tells_a_user_one_sentence(tmp_path: Path) -> None:
+    with door(tmp_path, talk=TALK) as at:
+        interrupt = ag_ui(at, "talk")
+        assert interrupt["message"] == COLLEAGUE
+        assert not interrupt.get("metadata")
+        assert not interrupt.get("responseSchema")
+
+
+def test_ag_ui_tells_who_may_answer_what_is_approved(tmp_path: Path) -> None:
+    with door(tmp_path, desk={"talk", "answer"}) as at:
+        assert ag_ui(at, "desk")["metadata"]["call"]["name"] == "refund"
+
+
+def test_rest_and_its_streams_tell_a_user_one_sentence(tmp_path: Path) -> None:
+    with door(tmp_path, sees_all="desk", talk=TALK, desk={"answer"}) as at:
+        place = at.refund("talk")
+        shown = at.ask("talk", "GET", f"/conversations/{place}")
+        paused = shown.json()["paused"]
+        assert paused | {"id": "", "state": ""} == {
+            "id": "", "kind": "approval", "what": COLLEAGUE, "state": "", "call": None, "schema": {},
+            "expires": None, "may_answer": False,
+        }  # fmt: skip
+        assert not [part for part in INSIDE if part in shown.text]
+        run = at.begin("talk", "refunds").json()["id"]
+        assert run != place
+        of_desk = at.ask("desk", "GET", f"/conversations/talk~{place}").json()["paused"]
+        assert of_desk["may_answer"] is True
+        assert of_desk["call"]["name"] == "refund"
+
+
+def test_a_transcript_continues_after_a_colleague_has_answered(tmp_path: Path) -> None:
+    with door(tmp_path, sees_all="desk", talk=TALK, desk={"answer"}) as at:
+        found = answer_of(at, "talk")
+        place = found["conversation_id"]
+        answered = at.ask("desk", "POST", f"/conversations/talk~{place}/answer", {"value": {"approved": True}})
+        assert answered.status_code == 200
+        signed = at.ask("desk", "POST", f"/conversations/talk~{place}/answer", {"value": {"by": "Eve"}})
+        assert signed.status_code == 200
+        told = at.ask("talk", "GET", f"/conversations/{place}/history").json()["messages"]
+        assert told[0]["text"] == "5 back"

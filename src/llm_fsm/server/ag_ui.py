@@ -25,7 +25,7 @@ from llm_fsm.server.feed import Feed
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import caller_of, event_stream
-from llm_fsm.server.rights import spoken
+from llm_fsm.server.rights import may_answer, spoken
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import stream_of
@@ -113,7 +113,7 @@ class AgUi:
             if changes:
                 yield ag.StateDeltaEvent(delta=changes)
             if turn.ended:
-                yield _finished(given, turn, turn.choices, shown)
+                yield _finished(served, given, turn, turn.choices, shown)
                 return
 
     async def _conversation(
@@ -184,7 +184,7 @@ class _Telling:
             yield ag.MessagesSnapshotEvent.model_validate({"messages": [*messages, said]})
         if self._step:
             yield ag.StepFinishedEvent(step_name=self._step)
-        yield _finished(self._given, turn, turn.choices, self.shown)
+        yield _finished(self._served, self._given, turn, turn.choices, self.shown)
 
     def _say(self, delta: ev.MessageDelta) -> Iterator[ag.BaseEvent]:
         if delta.restart:
@@ -245,7 +245,7 @@ async def _standing(
         yield ag.MessagesSnapshotEvent.model_validate({"messages": history})
     yield ag.StepFinishedEvent(step_name=served.chat.state)
     last = (await served.chat.turns())[-1]
-    yield _finished(given, last, served.chat.choices, shown)
+    yield _finished(served, given, last, served.chat.choices, shown)
 
 
 def _spoken(message: str, text: str) -> Iterator[ag.BaseEvent]:
@@ -270,12 +270,12 @@ def _failed(problem: Problem) -> ag.RunErrorEvent:
 
 
 def _finished(
-    given: RunAgentInput, turn: Turn, choices: Iterable[Choice], shown: Redactor
+    served: Served, given: RunAgentInput, turn: Turn, choices: Iterable[Choice], shown: Redactor
 ) -> ag.RunFinishedEvent:
     """Return the end of a run, with its interrupt if the conversation waits."""
     outcome: Any = ag.RunFinishedSuccessOutcome()
     if turn.paused is not None:
-        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(turn.paused, shown)])
+        outcome = ag.RunFinishedInterruptOutcome(interrupts=[_interrupt(served, turn.paused, shown)])
     return ag.RunFinishedEvent(
         thread_id=given.thread_id,
         run_id=given.run_id,
@@ -293,8 +293,10 @@ def _finished(
     )
 
 
-def _interrupt(paused: Any, shown: Redactor) -> Interrupt:
+def _interrupt(served: Served, paused: Any, shown: Redactor) -> Interrupt:
     expires = None if paused.expires is None else datetime.fromtimestamp(paused.expires, UTC).isoformat()
+    if not may_answer(served.caller, paused, served.chat.id):
+        return Interrupt(id=paused.id, reason=paused.kind, message=views.COLLEAGUE, expires_at=expires)
     call = None if paused.call is None else shown.value(paused.call)
     return Interrupt(
         id=paused.id,

@@ -227,4 +227,4 @@ def _told(served: Served, event: ev.Event) -> tuple[str, Mapping[str, Any]] | No
         case ev.TurnUndone():
             return "undone", {"record": event.record}
         case _:
-            return views.told(served.machine, event)
+            return views.told(served, event)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from llm_fsm.server.problems import Problem
 from llm_fsm.server.tokens import Caller
 
+_FULL_SECONDS = 60.0
+"""Seconds in which an empty bucket fills, as rates are by the minute."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -55,6 +58,10 @@ class Gauge:
         self._buckets: dict[str, tuple[float, float]] = {}
         self._streams: Counter[str] = Counter()
 
+    def __len__(self) -> int:
+        """Return how many callers are remembered for the limit of requests."""
+        return len(self._buckets)
+
     @property
     def streams(self) -> int:
         """The streams that are open."""
@@ -70,6 +77,7 @@ class Gauge:
         if rate is None:
             return
         now = time.monotonic()
+        self._forget_full(now)
         left, at = self._buckets.get(caller.name, (float(rate), now))
         left = min(float(rate), left + (now - at) * rate / 60)
         if left < 1:
@@ -78,7 +86,16 @@ class Gauge:
                 f"at most {rate} requests a minute that send or change something are taken with this token",
                 retry_after=(1 - left) * 60 / rate,
             )
+        self._buckets.pop(caller.name, None)  # so that the dictionary is in order of time
         self._buckets[caller.name] = (left - 1, now)
+
+    def _forget_full(self, now: float) -> None:
+        """Remove the buckets that are full again: each fills within a minute, and callers without an end may come."""
+        while self._buckets:
+            name, (_, at) = next(iter(self._buckets.items()))
+            if at > now - _FULL_SECONDS:
+                return
+            del self._buckets[name]
 
     def check_streams(self, caller: Caller) -> None:
         """Check that another stream may be opened.

@@ -33,6 +33,7 @@ from llm_fsm.server.front_end_tasks import is_task, task_answer
 from llm_fsm.server.machines import Served, new_id
 from llm_fsm.server.problems import Problem, problem_of
 from llm_fsm.server.rest import Key, caller_of, event_stream, key_of
+from llm_fsm.server.rights import may_answer
 from llm_fsm.server.service import Service
 from llm_fsm.server.stream_events import PLACE, stream_of
 from llm_fsm.server.tokens import Caller
@@ -52,6 +53,7 @@ from llm_fsm.server.transcripts import (
     words_of,
 )
 from llm_fsm.server.turns import LiveTurn
+from llm_fsm.session.messages import Paused
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 ANSWER = "answer"
@@ -297,7 +299,7 @@ class OpenAI:
     async def _words(self, served: Served, turn: Turn) -> str:
         """Return the text of a turn as the client gets it."""
         shown = await self.service.shown(served)
-        return shown.text(words_of(turn))
+        return shown.text(words_of(served, turn))
 
     async def _taken(self, served: Served, asked: Asked, joined: Sequence[int], request_id: str) -> LiveTurn:
         await served.chat.refresh()
@@ -406,7 +408,8 @@ class OpenAI:
                 piece = f"\n\n{event.text}" if event.restart and shown else event.text
                 shown += piece
                 yield piece
-        words = redactor.text(pause_words((await going.live.result()).paused))
+        turn = await going.live.result()
+        words = redactor.text(pause_words(going.served, turn.text, turn.paused))
         if words:
             piece = f"\n\n{words}" if shown else words
             shown += piece
@@ -472,7 +475,7 @@ class OpenAI:
                 yield chunk({"content": piece})
             turn = await going.live.result()
             redactor = await self.service.shown(going.served)
-            calls = redactor.document(_tool_calls(turn))
+            calls = redactor.document(_tool_calls(going.served, turn))
             if calls:
                 yield chunk({"tool_calls": [{"index": place, **call} for place, call in enumerate(calls)]})
             extra = redactor.document(_extra(going.served, turn))
@@ -515,7 +518,7 @@ class OpenAI:
                 return event_stream(self.service, going.served.caller, self._response_events(going), place)
             turn = await self.finished(going)
             redactor = await self.service.shown(going.served)
-            return Json(redactor.document(_response(going, turn, words_of(turn))), headers=place)
+            return Json(redactor.document(_response(going, turn, words_of(going.served, turn))), headers=place)
 
     async def _response_events(self, going: Going) -> AsyncGenerator[bytes]:
         number = 0
@@ -701,12 +704,20 @@ def _extra(served: Served, turn: Turn) -> dict[str, Any]:
     return {"conversation_id": served.id, "llm_fsm": views.turn_of(served, turn)}
 
 
-def _tool_calls(turn: Turn) -> list[dict[str, Any]]:
-    """Return a pause as a tool call, which a tool message answers."""
-    paused = turn.paused
+def _tool_calls(served: Served, turn: Turn) -> list[dict[str, Any]]:
+    """Return a pause as a tool call, which a tool message answers; none if the caller may not answer it."""
+    paused = _to_answer(served, turn)
     if paused is None:
         return []
     return [{"id": paused.id, "type": "function", "function": {"name": ANSWER, "arguments": _arguments(paused)}}]
+
+
+def _to_answer(served: Served, turn: Turn) -> Paused | None:
+    """Return the pause of a turn, if its caller may answer it."""
+    paused = turn.paused
+    if paused is None or not may_answer(served.caller, paused, served.chat.id):
+        return None
+    return paused
 
 
 def _arguments(paused: Any) -> str:
@@ -715,8 +726,8 @@ def _arguments(paused: Any) -> str:
 
 
 def _completion(served: Served, turn: Turn) -> dict[str, Any]:
-    calls = _tool_calls(turn)
-    message: dict[str, Any] = {"role": "assistant", "content": words_of(turn), "refusal": None}
+    calls = _tool_calls(served, turn)
+    message: dict[str, Any] = {"role": "assistant", "content": words_of(served, turn), "refusal": None}
     if calls:
         message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop", "logprobs": None}
@@ -754,9 +765,10 @@ def _response(going: Going, turn: Turn | None, text: str, item: str | None = Non
     if turn is None:
         return document
     document["output"].append(_message_item(item or f"msg_{secrets.token_hex(12)}", text))
-    if turn.paused is not None:
-        call = {"id": f"fc_{turn.paused.id}", "call_id": turn.paused.id, "name": ANSWER, "type": "function_call"}
-        document["output"].append({**call, "arguments": _arguments(turn.paused), "status": "completed"})
+    paused = _to_answer(served, turn)
+    if paused is not None:
+        call = {"id": f"fc_{paused.id}", "call_id": paused.id, "name": ANSWER, "type": "function_call"}
+        document["output"].append({**call, "arguments": _arguments(paused), "status": "completed"})
     given, written = turn.usage.input_tokens, turn.usage.output_tokens
     document["usage"] = {
         "input_tokens": given,

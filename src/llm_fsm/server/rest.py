@@ -502,7 +502,7 @@ class RestRoutes:
         view |= {
             "state": chat.state,
             "context": views.context_of(machine, chat.context),
-            "paused": views.paused_of(chat.paused),
+            "paused": views.paused_of(served, chat.paused),
         }
         if not running:
             turns = await chat.turns()
@@ -543,7 +543,7 @@ class RestRoutes:
         shown = await self.service.shown(served)
         try:
             async for number, event in shown.follow(live, start):
-                told = views.told(served.machine, event)
+                told = views.told(served, event)
                 if told is None:
                     continue
                 name, data = told[0], shown.document(told[1])

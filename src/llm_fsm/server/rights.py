@@ -127,8 +127,20 @@ def check_list(caller: Caller) -> None:
         Problem: The caller may not list any (403).
     """
     check(caller, "read", "list conversations")
-    if not caller.name:  # callers without a token share all conversations: an id is then what only its owner knows
+    if is_shared(caller):
         check(caller, "manage", "list conversations, which belong to others, too")
+
+
+def is_shared(caller: Caller) -> bool:
+    """Return true for a caller that nothing tells from others: only an id that nobody can guess keeps them apart.
+
+    Args:
+        caller: The caller.
+
+    Returns:
+        True if it has no token, and may not see the conversations of others.
+    """
+    return not caller.name and not may(caller, "manage")
 
 
 def spoken(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,9 +196,11 @@ def local_rights(client: str | None, host: str, headers: Mapping[bytes, bytes]) 
         All rights for a program on this machine, and `talk` for anybody else. A request that a proxy passed on
         comes from somebody else.
     """
+    if not _FORWARDING.isdisjoint(headers):  # also over a socket of this machine, which has no address
+        return DEFAULT_RIGHTS
     if client is None or not _is_address(client):
         return ALL_RIGHTS
-    is_local = _is_loopback(client) and _is_loopback(host) and _FORWARDING.isdisjoint(headers)
+    is_local = _is_loopback(client) and _is_loopback(host)
     return ALL_RIGHTS if is_local else DEFAULT_RIGHTS
 
 

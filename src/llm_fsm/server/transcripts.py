@@ -25,11 +25,14 @@ from llm_fsm import events as ev
 from llm_fsm.errors import StoreError
 from llm_fsm.server import transcript_index as index
 from llm_fsm.server.machines import Served
+from llm_fsm.server.rights import is_shared, may_answer
 from llm_fsm.server.secrecy import Redactor
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import MARK, Caller
 from llm_fsm.server.transcript_index import Entry
+from llm_fsm.server.views import COLLEAGUE
 from llm_fsm.session.turn_record import TurnRecord, parse, without_undone
+from llm_fsm.turn.closing import SOMEBODY_ANSWERS
 
 _PREFIX = "t-"
 _ADDRESS_CHARS = 16
@@ -110,19 +113,22 @@ def address_of(caller: Caller, machine: AsyncMachine, names: Sequence[tuple[str,
     return Address(caller, machine, _digest(owner), bool(names))
 
 
-def words_of(turn: Turn) -> str:
+def words_of(served: Served, turn: Turn) -> str:
     """Return the text of a turn in a transcript, with its pause as text."""
-    return _words(turn.text, turn.paused)
+    return _words(served, turn.text, turn.paused)
 
 
-def _words(text: str, paused: Any) -> str:
-    return "\n\n".join(part for part in (text, pause_words(paused)) if part)
+def _words(served: Served, text: str, paused: Any) -> str:
+    return "\n\n".join(part for part in (text, pause_words(served, text, paused)) if part)
 
 
-def pause_words(paused: Any) -> str:
-    """Describe a pause in one sentence; "" if there is none."""
+def pause_words(served: Served, text: str, paused: Any) -> str:
+    """Describe a pause in one sentence, after the text of its turn; "" if there is none, or if the text says it."""
     if paused is None:
         return ""
+    if not may_answer(served.caller, paused, served.chat.id):
+        is_said = text.endswith(SOMEBODY_ANSWERS) or (paused.kind == "wait" and text != "")
+        return "" if is_said else COLLEAGUE
     call = paused.call
     about = f" of {call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" if call else ""
     how = 'answer {"approved": true} or {"approved": false}' if paused.kind == "approval" else "answer with JSON"
@@ -134,7 +140,7 @@ def answer_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def exchanges(records: Iterable[TurnRecord]) -> list[Exchange]:
+def exchanges(served: Served, records: Iterable[TurnRecord]) -> list[Exchange]:
     """Return the exchanges of a conversation, without turns that were undone."""
     found = []
     for _, record in without_undone(records):
@@ -146,7 +152,7 @@ def exchanges(records: Iterable[TurnRecord]) -> list[Exchange]:
             elif isinstance(event, ev.Paused):
                 paused = event
         if asked is not None:
-            words = _words(record.text, paused)
+            words = _words(served, record.text, paused)
             found.append(Exchange(record.turn, asked.request_id, _said_by(asked), words))
     return found
 
@@ -234,8 +240,11 @@ class Transcripts:
     async def retried(self, address: Address, messages: Sequence[Said], key: str | None) -> tuple[Served, Entry] | None:
         """Return the turn that has answered just these messages, or answers them now; None if it is not certain.
 
-        `key`: the request id that it must have; None: one turn alone was asked in the last seconds.
+        `key`: the request id that it must have; None: one turn alone was asked in the last seconds. Of callers without
+        a token, an equal message is as likely another user's.
         """
+        if key is None and is_shared(address.caller):
+            return None
         found = await index.entries(address.machine.store, marks(address, messages)[-1])
         if key is None:
             since = time.time() - _RETRY_SECONDS
@@ -326,8 +335,11 @@ class Transcripts:
     async def _by_end(self, address: Address, before: Sequence[Said]) -> TranscriptPoint | None:
         """Return the conversation that ends with the last messages, for a client that has trimmed or edited the others.
 
-        Without a name of the user, it must be the only one: another one may be another user's.
+        Without a name of the user, it must be the only one: another one may be another user's. A caller without a token
+        must show all messages: the last ones alone can be guessed.
         """
+        if is_shared(address.caller):
+            return None
         answered = [place for place in range(1, len(before)) if before[place].role == "assistant"]
         if not answered or before[answered[-1] - 1].role == "assistant":
             return None
@@ -365,7 +377,7 @@ class Transcripts:
     async def _exchanges(self, served: Served) -> list[Exchange]:
         texts = await served.machine.store.records(served.chat.id)
         shown = await self._service.shown(served)
-        found = exchanges(map(parse, texts))
+        found = exchanges(served, map(parse, texts))
         return [one._replace(words=shown.text(one.words)) for one in found]
 
     async def _settled(self, served: Served, entry: Entry) -> None:

@@ -15,7 +15,9 @@ from llm_fsm import events as ev
 from llm_fsm.records.explain import Explanation
 from llm_fsm.server.machines import Served
 from llm_fsm.server.problems import Problem
+from llm_fsm.server.rights import may_answer
 from llm_fsm.server.service import Begun
+from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import DOTS, shown_event
 from llm_fsm.stores.base import Listed
 
@@ -32,7 +34,10 @@ class UsageView(BaseModel):
 
 
 class PausedView(BaseModel):
-    """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
+    """A pause, which waits for an answer. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch.
+
+    `may_answer`: false if a colleague has to answer it. Then `what` is a sentence for the user.
+    """
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -43,6 +48,7 @@ class PausedView(BaseModel):
     call: dict[str, JsonValue] | None
     answer_schema: dict[str, JsonValue] = Field(alias="schema")
     expires: float | None
+    may_answer: bool
 
 
 class ChoiceView(BaseModel):
@@ -186,9 +192,18 @@ def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, A
     return {key: DOTS if secret(key) else value for key, value in context.items()}
 
 
-def paused_of(paused: Any) -> dict[str, Any] | None:
-    """Return a pause; None for none."""
-    return None if paused is None else asdict(paused)
+COLLEAGUE = "A colleague has to agree to this."
+"""The sentence that a user reads at a pause that they may not answer."""
+
+
+def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
+    """Return a pause; None for none. Who may not answer it does not read how to, nor for what it is."""
+    if paused is None:
+        return None
+    document = asdict(paused)
+    if may_answer(served.caller, paused, served.chat.id):
+        return {**document, "may_answer": True}
+    return {**document, "what": COLLEAGUE, "call": None, "schema": {}, "may_answer": False}
 
 
 def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
@@ -207,7 +222,7 @@ def turn_of(served: Served, turn: Turn) -> dict[str, Any]:
         "moved": turn.moved,
         "context": context_of(served.machine, turn.context),
         "ended": turn.ended,
-        "paused": paused_of(turn.paused),
+        "paused": paused_of(served, turn.paused),
         "output": turn.output,
         "outcome": turn.outcome,
         "request_id": turn.request_id,
@@ -230,7 +245,7 @@ def conversation_of(served: Served) -> dict[str, Any]:
         "state": chat.state,
         "ended": chat.ended,
         "context": context_of(served.machine, chat.context),
-        "paused": paused_of(chat.paused),
+        "paused": paused_of(served, chat.paused),
         "due": chat.due,
         "choices": choices_of(chat.choices),
         "metadata": chat.metadata,
@@ -321,15 +336,22 @@ _TOLD: Mapping[type[ev.Event], _Told] = {
     ev.KeyResultChecked: lambda _, event: (
         "check", {"name": event.name, "passed": event.passed, "reason": reason_of(event.reason)},
     ),
-    ev.Paused: lambda _, event: (
-        "paused", {"id": event.id, "kind": event.kind, "what": event.what, "schema": dict(event.schema)},
-    ),
     ev.Ended: lambda _, event: ("ended", {"outcome": event.outcome}),
 }  # fmt: skip
 """The events of streams, each as a name and data."""
 
 
-def told(machine: AsyncMachine, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
     """Return name and data of an event for a stream; None if clients do not need it."""
+    if isinstance(event, ev.Paused):
+        return "paused", _pause_told(served, event)
     tell = _TOLD.get(type(event))
-    return None if tell is None else tell(machine, event)
+    return None if tell is None else tell(served.machine, event)
+
+
+def _pause_told(served: Served, event: ev.Paused) -> dict[str, Any]:
+    """Return a pause for a stream, as `paused_of` shows it."""
+    kind: Any = event.kind
+    pause = Paused(id=event.id, kind=kind, what=event.what, state=event.state, schema=event.schema)
+    document = paused_of(served, pause) or {}
+    return {name: document[name] for name in ("id", "kind", "what", "schema", "may_answer")}

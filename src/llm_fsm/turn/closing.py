@@ -34,6 +34,10 @@ program acts between messages, and nobody expects an answer.
 """
 
 
+SOMEBODY_ANSWERS = "Before I can go on, somebody has to answer a question about this."
+"""The words at a pause if nothing else was said."""
+
+
 def close(
     turn: TurnState, arrival: Arrival = ORDINARY, *, written: Written, asked: str | None = None
 ) -> Run:
@@ -117,7 +121,7 @@ def _name_the_pause(turn: TurnState) -> None:
     if pause.kind == "wait":
         turn.say("question", response.plain_question(turn, sorry=False))
     else:
-        turn.say("notice", "Before I can go on, somebody has to answer a question about this.")
+        turn.say("notice", SOMEBODY_ANSWERS)
 
 
 def _ask_for_words(turn: TurnState, *, greeting: bool) -> Run:

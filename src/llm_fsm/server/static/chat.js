@@ -5,6 +5,7 @@ const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at
 let token = sessionStorage.getItem("llm-fsm-token");
 let conversation = null;
 let following = null; // ends the stream of what happens between messages
+let foreign = false; // the conversation waits for a colleague's answer
 let unsent = null; // a message whose answer did not arrive: it is sent again under its own key
 
 async function call(path, body, headers = {}, method = body === undefined ? "GET" : "POST", signal = undefined) {
@@ -127,7 +128,8 @@ async function follow(id) {
       for await (const [name, data, place] of events(stream)) {
         if (own.signal.aborted) return;
         last = place ?? last;
-        if (name !== "turn" || !["due", "update", "end"].includes(data.kind)) continue;
+        if (name !== "turn") continue;
+        if (!["due", "update", "end"].includes(data.kind) && !(foreign && data.kind === "answer")) continue;
         if (data.text) show("bot", data.text);
         after(data);
       }
@@ -163,11 +165,16 @@ function button(label, act) {
 function ask(paused) {
   answer.hidden = !paused;
   answer.replaceChildren();
+  foreign = Boolean(paused && !paused.may_answer);
   if (!paused) return;
   const told = document.createElement("p");
+  answer.append(told);
+  if (foreign) {
+    told.textContent = paused.what;
+    return;
+  }
   const call = paused.call ? `: ${paused.call.name} ${JSON.stringify(paused.call.arguments)}` : "";
   told.textContent = `Waiting for ${paused.what}${call}`;
-  answer.append(told);
   const give = (value) => turn("answer", { value, pause: paused.id }, paused.id);
   if (paused.kind === "approval") {
     answer.append(button("Approve", () => give({ approved: true })), button("Refuse", () => give({ approved: false })));
