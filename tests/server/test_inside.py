@@ -153,7 +153,7 @@ def test_events_of_failures_tell_no_words_of_exceptions() -> None:
     machine = AsyncMachine.from_dict(GREETER, model="offline")
     served_by: Any = type("S", (), {"machine": machine, "id": "c"})()
     for event in failed:
-        shown = [str(views.event_of(served_by, event)), str(views.told(machine, event))]
+        shown = [str(views.event_of(served_by, event)), str(views.told(served_by, event))]
         assert not any(mark in text for mark in MARKS for text in shown), event
     plain = ev.KeyResultChecked(name="k", passed=False, by="registered", reason="3 tests fail: a, b, c")
     assert views.event_of(served_by, plain)["reason"] == "3 tests fail: a, b, c"
