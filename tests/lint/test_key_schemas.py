@@ -202,3 +202,18 @@ def test_a_rule_for_values_over_unknown_keys_or_of_another_shape_is_found(rules:
     place = "/context_schema/properties/n/x-valid"
     expected = sorted((level, place + pointer) for level, pointer in found)
     assert sorted(briefly(found_by("bad-key-setting", written))) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        ({"x-said": "quote"}, 0),
+        ({"x-said": "digits", "x-source": "model"}, 0),
+        ({"x-said": "quotes"}, 1),
+        ({"x-said": True}, 1),
+        ({"x-said": "quote", "x-source": "host"}, 1),
+    ],
+)
+def test_a_proof_that_does_not_exist_or_of_a_key_that_no_reply_writes_is_found(schema: Any, found: int) -> None:
+    places = [place for _, place in briefly(found_by("bad-key-setting", key(type="string", **schema)))]
+    assert places == [f"{KEYS}/k/x-said"] * found

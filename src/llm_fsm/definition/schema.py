@@ -139,6 +139,10 @@ _CONTEXT_KEY: Mapping[str, Any] = {
                 "required": ["logic"],
             },
         },
+        "x-said": {
+            "description": "The proof that the user said the value: a quote of the user, or its digits in order.",
+            "enum": ["quote", "digits", None],
+        },
         "x-labels": {
             "description": "Value to the words for it, which choices show.",
             "type": ["object", "null"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from llm_fsm.conditions.coercion import look_up
@@ -101,6 +101,8 @@ class Changed:
     source: str
     values: Mapping[str, Any]
     removed: tuple[str, ...]
+    quotes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Key to the place of the user's words for it: number of the message, start, end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +335,7 @@ class _Account:
             for key, value in event.values.items()
         }
         self.notes.append(
-            Changed(source=event.source, values=values, removed=event.removed)
+            Changed(source=event.source, values=values, removed=event.removed, quotes=dict(event.quotes))
         )
 
     def masked(self, noted: Noted) -> Noted:

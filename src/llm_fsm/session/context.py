@@ -26,6 +26,7 @@ from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.session.events import ContextRefused, ContextSet, Event
 from llm_fsm.session.list_items import with_items
 from llm_fsm.session.normalize import normalised
+from llm_fsm.session.quotes import KINDS, NOT_SAID, QUOTES, SAID, UserWords, digits_of, proof, quotes_of
 from llm_fsm.session.redaction import DOTS, texts_in
 from llm_fsm.session.reply_schema import from_strict, pairs
 from llm_fsm.session.value_rules import ValueRule, compile_value_rules
@@ -100,6 +101,9 @@ class Keys:
     """Keys with `x-from`, and what they are made of."""
     rules: tuple[ValueRule, ...] = ()
     """The rules of `x-valid`, in the order of the keys."""
+
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Keys with `x-said`, and the kind of proof: quote or digits."""
 
     def is_rule(self, reason: str) -> bool:
         """Return true if the reason of a refusal is the description of a rule."""
@@ -223,6 +227,11 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         reserved=reserved(sources),
         made_of={key: names for key in schemas if (names := definition.made_of(key))},
         rules=compile_value_rules(definition.key_schemas),
+        said={
+            key: kind
+            for key, schema in writable.items()
+            if (kind := schema.get(SAID)) in KINDS
+        },
     )
 
 
@@ -293,7 +302,8 @@ def uphold(
             )
     if not refused:
         return (change,)
-    rest = replace(change, values=values, removed=tuple(removed))
+    quotes = {key: place for key, place in change.quotes.items() if key in values}
+    rest = replace(change, values=values, removed=tuple(removed), quotes=quotes)
     return (*((rest,) if values or removed else ()), *refused.values())
 
 
@@ -331,7 +341,7 @@ class _Update:
             self.refuse(name, reason, told=True)
 
     def refuse(self, key: str, reason: str, **more: Any) -> None:
-        if self.keys.is_secret(key):
+        if self.keys.is_secret(key) and not reason.startswith(NOT_SAID):
             reason = "its schema refuses the value"
         self.refused.append(
             ContextRefused(key=key[:200], reason=reason, source="model", **more)
@@ -478,6 +488,7 @@ def accept_reply(
     begun: Mapping[str, Any] = MappingProxyType({}),
     *,
     names: Mapping[str, Any] = MappingProxyType({}),
+    words: UserWords | None = None,
 ) -> tuple[Event, ...]:
     """Accept or refuse each value of a reply's `context_update`.
 
@@ -487,6 +498,7 @@ def accept_reply(
         update: The reply's values by key.
         begun: Parts of incomplete objects from earlier replies.
         names: The system names, which the rules of `x-valid` may read.
+        words: The words of the user, for keys with `x-said`. None: the values need no proof.
 
     Returns:
         At most one ContextSet, of what really changes, and a ContextRefused for each refusal.
@@ -498,7 +510,7 @@ def accept_reply(
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():
-        if value is None or key in (EXTRA, CLEAR):
+        if value is None or key in (EXTRA, CLEAR, QUOTES):
             continue
         if value == DOTS and keys.is_secret(
             key
@@ -526,10 +538,38 @@ def accept_reply(
             else (values, (*removed, EXTRA))
         )
     changed = keys.changed(context, values)
+    places = {} if words is None else _proved(sorted_, changed, update.get(QUOTES), words)
     if changed or removed:
-        change = ContextSet(source="model", values=changed, removed=removed)
+        change = ContextSet(source="model", values=changed, removed=removed, quotes=places)
         events += uphold(keys, context, change, names)
     return (*events, *sorted_.refused)
+
+
+def _proved(
+    sorted_: _Update, changed: dict[str, Any], quotes: object, words: UserWords
+) -> dict[str, tuple[int, int, int]]:
+    """Return the places of the user's words for values with `x-said`, and drop values without any."""
+    places: dict[str, tuple[int, int, int]] = {}
+    said = sorted_.keys.said
+    for key in [key for key in changed if key in said]:
+        kind, value, old = said[key], changed[key], sorted_.context.get(key)
+        if kind == "digits" and old is not None and digits_of(str(old)) == digits_of(str(value)) != "":
+            del changed[key]  # only its form is another
+            continue
+        place = proof(kind, value, quotes_of(key, quotes), words.since(key), old)
+        if place is None:
+            del changed[key]
+            sorted_.refuse(key, _unproved(kind), told=True)
+        else:
+            places[key] = place
+    return places
+
+
+def _unproved(kind: str) -> str:
+    """Return the reason of a refusal for want of the user's own words."""
+    if kind == "digits":
+        return f"{NOT_SAID}: the user did not write these digits; ask for them"
+    return f"{NOT_SAID}: the user did not write these words since you asked; ask, and quote the answer"
 
 
 def _put_together(

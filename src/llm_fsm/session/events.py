@@ -133,13 +133,15 @@ class ContextSet(Event, frozen=True, kw_only=True):
 
     `source` is model, host, tool, answer, definition (`set` and `clear`), or user if no model was
     asked; x-from if keys were removed because one that they are made of changed. `by` says who made
-    keys with `x-from`: the name of a handler, or the place of a `set`.
+    keys with `x-from`: the name of a handler, or the place of a `set`. `quotes` has the place of
+    the user's words for keys with `x-said`: number of the message, start and end.
     """
 
     source: str
     values: Mapping[str, Any] = {}
     removed: tuple[str, ...] = ()
     by: str = ""
+    quotes: Mapping[str, tuple[int, int, int]] = {}
 
 
 class ContextRefused(Event, frozen=True, kw_only=True):
@@ -223,6 +225,7 @@ class BotSaid(Event, frozen=True, kw_only=True):
     `kept_chars` limits each message in the prompt's history. `fallback` is true if the words are
     the definition's or this package's, because no model gave usable ones. `kept_user` and
     `kept_text` replace the user's message and these words in the history if a secret is in them.
+    `asked` names the keys with `x-said` that the state collects.
     """
 
     text: str
@@ -230,6 +233,7 @@ class BotSaid(Event, frozen=True, kw_only=True):
     fallback: bool = False
     kept_user: str | None = None
     kept_text: str | None = None
+    asked: tuple[str, ...] = ()
 
 
 class HistoryTrimmed(Event, frozen=True, kw_only=True):

@@ -208,7 +208,10 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
         None if user is None else cut(user, event.kept_chars),
         cut(said, event.kept_chars),
     )
-    return replace(session, window=(*session.window, exchange), user_input=None)
+    asked = session.asked
+    if event.asked:
+        asked = {**asked, **dict.fromkeys(event.asked, session.turn)}
+    return replace(session, window=(*session.window, exchange), user_input=None, asked=asked)
 
 
 def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
@@ -409,6 +412,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         summary="",
         begun={},
         made={},
+        asked={},
         refusals={},
     )
 

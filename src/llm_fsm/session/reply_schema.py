@@ -19,7 +19,7 @@ from typing import Any
 
 from llm_fsm._json import in_unicode
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.session.list_items import ADD, REMOVE, first_property, is_list
+from llm_fsm.session.list_items import ADD, REMOVE, first_property, is_list, key_of
 from llm_fsm.session.messages import ReplyForm, ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -186,9 +186,23 @@ def _as_object(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     clear = {"type": "array", "items": _TEXT}
     return {
         "type": "object",
-        "properties": {**properties, "_extra": _FACTS, "_clear": clear},
+        "properties": {**properties, **_quotes(keys), "_extra": _FACTS, "_clear": clear},
         "additionalProperties": False,
     }
+
+
+def quoted_keys(keys: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the keys with values that need a quote of the user."""
+    return tuple(key for key, schema in keys.items() if schema.get("x-said") == "quote")
+
+
+def _quotes(keys: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schema of the quotes by key; {} if no key needs one."""
+    names = [name for name, _ in _writable({key: keys[key] for key in quoted_keys(keys)}, "object")]
+    if not names:
+        return {}
+    properties = dict.fromkeys(names, _TEXT)
+    return {"_quotes": {"type": "object", "properties": properties, "additionalProperties": False}}
 
 
 def _as_list(
@@ -198,12 +212,14 @@ def _as_list(
     branch."""
     if not declared:
         return {"type": "array", "items": _update(_TEXT, _any(null=False))}
-    branches: dict[str, tuple[list[str], dict[str, Any]]] = {}
+    quoted = quoted_keys(keys)
+    branches: dict[tuple[str, bool], tuple[list[str], dict[str, Any]]] = {}
     for key, value in _values(keys):
-        branches.setdefault(in_unicode(value), ([], value))[0].append(key)
+        branch = (in_unicode(value), key_of(key) in quoted)
+        branches.setdefault(branch, ([], value))[0].append(key)
     items = [
-        _update({"type": "string", "enum": names}, value)
-        for names, value in branches.values()
+        _update({"type": "string", "enum": names}, value, quote=quote)
+        for (_, quote), (names, value) in branches.items()
     ]
     return {"type": "array", "items": {"anyOf": items}}
 
@@ -242,11 +258,16 @@ def _values(
     yield "_extra", dict(_PAIR)
 
 
-def _update(key: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+def _update(
+    key: Mapping[str, Any], value: Mapping[str, Any], *, quote: bool = False
+) -> dict[str, Any]:
+    properties = {"key": key, "value": value}
+    if quote:
+        properties["quote"] = _TEXT
     return {
         "type": "object",
-        "properties": {"key": key, "value": value},
-        "required": ["key", "value"],
+        "properties": properties,
+        "required": list(properties),
         "additionalProperties": False,
     }
 
@@ -303,6 +324,8 @@ def updates(value: object) -> dict[str, Any] | None:
             ]
         else:
             found[key] = one
+            if isinstance(item.get("quote"), str):
+                found["_quotes"] = {**found.get("_quotes", {}), key: item["quote"]}
     return found
 
 

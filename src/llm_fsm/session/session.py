@@ -21,6 +21,7 @@ from llm_fsm._text import estimate
 from llm_fsm.definition.models import HistorySettings
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import Paused
+from llm_fsm.session.quotes import UserWords
 
 Exchange = tuple[str | None, str]
 """The user's message (None: nobody spoke) and the answer."""
@@ -46,7 +47,7 @@ OF_FLOW = (
         "path",
         "begun",
     ),
-    *("refusals", "made"),
+    *("refusals", "made", "asked"),
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 FORMAT = 1
@@ -96,6 +97,7 @@ class Saved(TypedDict, total=False):
     path: tuple[tuple[str, str], ...]
     begun: Mapping[str, Any]
     refusals: Mapping[str, tuple[int, int]]
+    asked: Mapping[str, int]
     made: Mapping[str, tuple[str, str]]
     memory: Mapping[str, Any]
     shared: Mapping[str, Any]
@@ -218,6 +220,8 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     silence: Silence | None = None
     begun: Mapping[str, Any] = {}
     """Key to a partial object, which waits for the parts that its schema requires."""
+    asked: Mapping[str, int] = {}
+    """Key with `x-said` to the turn at whose end a state that collects it spoke last."""
     made: Mapping[str, tuple[str, str]] = {}
     """Key with `x-from` to the source that made it, and to the handler or the place of the
     `set`."""
@@ -355,6 +359,14 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "_refusals": {key: count for key, (count, _) in self.refusals.items()},
             "_timestamp": self.time,
         }
+
+    def user_words(self) -> UserWords:
+        """Return what the user wrote, as far as the history has it."""
+        said = [user for user, _ in self.window if user is not None]
+        messages = [(self.turn - back, text) for back, text in zip(range(len(said), 0, -1), said, strict=True)]
+        if self.user_input is not None:
+            messages.append((self.turn, self.user_input))
+        return UserWords(messages=tuple(messages), asked=self.asked)
 
     def data(self) -> dict[str, Any]:
         """Return the values that conditions read: the context and the system names."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys
 from llm_fsm.session.list_items import key_of
+from llm_fsm.session.quotes import QUOTES
 from llm_fsm.session.reply_schema import pairs
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -204,7 +205,9 @@ def divided(mine: Keys, theirs: Keys, update: Mapping[str, Any]) -> tuple[Mappin
         for key, value in {**_extra(update), **update}.items()
         if key_of(key) in theirs.offered and key_of(key) not in mine.offered and key_of(key) not in mine.sources
     }
-    return _without(update, found.keys()), found
+    if found and update.get(QUOTES) is not None:
+        found[QUOTES] = update[QUOTES]
+    return _without(update, [key for key in found if key != QUOTES]), found
 
 
 def _extra(update: Mapping[str, Any]) -> Mapping[str, Any]:

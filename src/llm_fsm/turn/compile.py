@@ -674,6 +674,8 @@ def _questions(parts: _Parts) -> Callable[[str, ReplyForm], LLMRequest]:
             examples=examples,
             reasoning=reasoning,
             form=form,
+            quoted=", ".join(key for key in listed if keys.said.get(key) == "quote"),
+            digits=", ".join(key for key in listed if keys.said.get(key) == "digits"),
             **facts,
         )
         return LLMMessage("system", system_prompt(parts.prompts, spoken, keys, texts))

@@ -14,7 +14,9 @@ from typing import Any
 from llm_fsm._text import cut
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
+from llm_fsm.session.list_items import key_of
 from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.quotes import NOT_SAID, speaks_of
 from llm_fsm.turn import assignments, closing, handlers, response, transitions
 from llm_fsm.turn.available import AvailableMoves, available_here
 from llm_fsm.turn.backtracking import divided
@@ -133,7 +135,7 @@ def take(
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from actions.repair(turn, named.target, message, available)))
-    unchanged = _refused_changes(turn, message)
+    unchanged = _is_unsaid(turn, reply, message) or _refused_changes(turn, message)
     if named.here:
         yield from _keep(turn, theirs)
         if unchanged:
@@ -236,6 +238,18 @@ def _refused_changes(turn: TurnState, message: Message) -> bool:
         key for key, _ in session.notes if session.origins.get(key, (session.turn, ""))[0] < session.turn
     ]
     return bool(earlier) and turn.has("correct")
+
+
+def _is_unsaid(turn: TurnState, reply: Reply, message: Message) -> bool:
+    """Return true if a value was refused that the user never said, and the reply cannot be done without it.
+
+    So it is for a new value of an earlier answer, and for a message that speaks of the value as known.
+    """
+    unsaid = [key for key, reason in turn.session.notes if reason.startswith(NOT_SAID)]
+    if any(key in turn.session.context for key in unsaid):
+        return True
+    values = [value for name, value in reply.update.items() if key_of(name).partition(".")[0] in unsaid]
+    return bool(values) and speaks_of(response.read(message), values)
 
 
 def _stay(turn: TurnState, message: Message) -> Run:

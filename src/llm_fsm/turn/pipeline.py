@@ -509,6 +509,7 @@ def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
         fallback=turn.fallback,
         kept_user=None if user is None else without(secrets, user),
         kept_text=without(secrets, text),
+        asked=tuple(key for key in turn.state.collects if key in turn.machine.keys.said),
     )
 
 

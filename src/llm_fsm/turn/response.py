@@ -9,6 +9,7 @@ from typing import Any
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
+from llm_fsm.session.quotes import NOT_SAID
 from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
@@ -193,7 +194,7 @@ def is_untold(turn: TurnState, message: Message) -> bool:
 def complain(turn: TurnState) -> None:
     """Say which values were refused, and why, where no model's words will."""
     for key, reason in dict.fromkeys(turn.session.notes):
-        if key == UPDATE:
+        if key == UPDATE or reason.startswith(NOT_SAID):
             continue
         schema = turn.machine.keys.offered.get(key, {})
         name, words = label(key, schema), str(schema.get("description") or "")

@@ -238,7 +238,12 @@ def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
     changed: set[str] = set()
     session = turn.session
     for event in accept_reply(
-        turn.machine.keys, session.context, update, session.begun, names=session.system_names()
+        turn.machine.keys,
+        session.context,
+        update,
+        session.begun,
+        names=session.system_names(),
+        words=session.user_words() if turn.machine.keys.said else None,
     ):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):

@@ -72,7 +72,11 @@ def _note(noted: why.Noted) -> Iterator[str]:
             yield f"Repair pattern {noted.pattern}{how}"
         case why.Changed():
             for key, value in noted.values.items():
-                yield f"  set by {noted.source}: {key} = {shown(value)}"
+                place = noted.quotes.get(key)
+                said = ""
+                if place is not None:
+                    said = f" (said in message {place[0]}, characters {place[1] + 1} to {place[2]})"
+                yield f"  set by {noted.source}: {key} = {shown(value)}{said}"
             for key in noted.removed:
                 yield f"  removed by {noted.source}: {key}"
         case why.Refused():

@@ -18,6 +18,7 @@ from llm_fsm.llm.offline import wording
 from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
+from llm_fsm.session.reply_schema import quoted_keys
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {
@@ -72,9 +73,10 @@ def answer(view: PlainTurn) -> dict[str, Any]:
         return _reply(pattern, {}, "")
     choice = _opened(view, update) if update else _named(view)
     if choice is None:
-        return _reply(view.state, update, _stay_words(view, update))
+        return _reply(view.state, _quoted(view, update), _stay_words(view, update))
     wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
-    return _reply(choice.target_state, update, "" if choice.fixed else wording.opening(choice.arrival, wanted))
+    words = "" if choice.fixed else wording.opening(choice.arrival, wanted)
+    return _reply(choice.target_state, _quoted(view, update), words)
 
 
 def _pattern(view: PlainTurn) -> str | None:
@@ -167,6 +169,12 @@ def _reason(view: PlainTurn, update: Mapping[str, Any]) -> str:
                 if reason and not _is_true(rule, data):
                     return f"I cannot continue unless this is true: {reason}"
     return ""
+
+
+def _quoted(view: PlainTurn, update: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an update with the message as the quote of each value that needs one."""
+    quotes = {key: view.user for key in quoted_keys(view.writable) if key in update}
+    return {**update, "_quotes": quotes} if quotes else update
 
 
 def _reply(target: str, update: Mapping[str, Any], message: str) -> dict[str, Any]:

@@ -207,8 +207,12 @@ class SystemParts:
         autos: Some transition is taken without a reply.
         reasoning: none, first or last.
         form: The form of a reply.
+        quoted: The keys with values that need a quote of the user.
+        digits: The keys with values of digits that the user must have said.
     """
 
+    quoted: str
+    digits: str
     keys: str
     states: str
     examples: str
@@ -231,6 +235,8 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         description=clean(definition.description),
         persona=clean(definition.persona),
         keys=said.keys,
+        quoted=said.quoted,
+        digits=said.digits,
         declared=keys.declared,
         list=clean(a_list),
         list_part=clean(first_property(keys.offered.get(a_list, {}))),

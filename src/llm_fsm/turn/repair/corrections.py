@@ -7,6 +7,7 @@ from typing import Any
 
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_reply
+from llm_fsm.session.quotes import QUOTES
 from llm_fsm.turn import closing, handlers, response, subflows, transitions
 from llm_fsm.turn.backtracking import Correction, apart, correction, outside
 from llm_fsm.turn.effects import Effect, Result
@@ -75,7 +76,13 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     for place, values in found.items():
         caller = session.of_caller(place)
         machine = turn.root.of(caller)
-        for event in accept_reply(machine.keys, caller.context, values, names=session.system_names()):
+        for event in accept_reply(
+            machine.keys,
+            caller.context,
+            {**values, QUOTES: update.get(QUOTES)},
+            names=session.system_names(),
+            words=caller.user_words(),
+        ):
             if isinstance(event, ev.ContextSet):
                 changes = ev.AnswersChanged(frame=place, values=event.values, removed=event.removed)
                 turn.emit(changes)

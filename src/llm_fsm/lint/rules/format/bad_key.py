@@ -117,6 +117,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
     `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false. `x-labels` is an
     object that maps values to words. `x-from` is a list of other declared keys, or of their parts. No key is made of
     itself, also not through others. `x-valid` is a list of `{"logic": …, "description": …}` over declared keys.
+    `x-said` is `quote` or `digits`, at a key that a reply may write.
     """
     for key, schema in (document.keys or {}).items():
         place = "/context_schema/properties" + step(key)
@@ -135,6 +136,7 @@ def bad_key_setting(document: Document) -> Iterator[Finding]:
                 shown = as_json(value, 40)
                 message = f'"{name}": expected true or false, found {shown}'
                 yield bad_key_setting.finding(message, pointer=f"{place}/{name}")
+        yield from _said(schema, place + "/x-said")
         yield from _labels(schema, place + "/x-labels")
         yield from _made_of(document.keys or {}, key, place + "/x-from")
         yield from _value_rules(document.keys or {}, schema.get(VALID), f"{place}/{VALID}")
@@ -163,6 +165,29 @@ def _made_of(keys: Mapping[str, Mapping[str, Any]], key: str, place: str) -> Ite
             yield bad_key_setting.finding(
                 f"{quoted(key)} is made of itself", pointer=f"{place}/{number}"
             )
+
+
+_PROOFS = ("quote", "digits")
+
+
+def _said(schema: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """Find an `x-said` that is no kind of proof, or that is at a key that no reply writes."""
+    kind = schema.get("x-said")
+    if kind is None:
+        return
+    if kind not in _PROOFS:
+        shown = kind if isinstance(kind, str) else as_json(kind, 40)
+        meant = nearest(shown, _PROOFS)
+        yield bad_key_setting.finding(
+            f'"x-said": expected one of {", ".join(_PROOFS)}, found {quoted(shown)}',
+            pointer=place,
+            hint=None if meant is None else f'did you mean "{meant}"?',
+        )
+    source = schema.get("x-source")
+    if source not in (None, "model"):
+        yield bad_key_setting.finding(
+            f'"x-said" is for what the user says, and only {quoted(str(source))} writes this key', pointer=place
+        )
 
 
 _RULE_KEYS = ("logic", "description")
