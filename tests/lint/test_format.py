@@ -8,6 +8,8 @@ import pytest
 
 from lint_cases import Written, briefly, found_by, machine, to
 from llm_fsm import check
+from llm_fsm.definition.names import MEMORY_TOOLS
+from llm_fsm.session.memory import SPECS
 
 A = "/states/a"
 DID = "did you mean"
@@ -299,3 +301,7 @@ def test_a_name_of_the_memory_s_tools_is_an_error_where_a_state_has_them(name: s
 def test_a_tool_called_reply_is_a_warning() -> None:
     found = [finding for finding in check(tooled("Reply")) if finding.name == "taken-tool-name"]
     assert [(finding.level, finding.pointer) for finding in found] == [("warning", "/tools/Reply")]
+
+
+def test_the_names_of_the_memory_s_tools_are_those_that_a_model_is_offered() -> None:
+    assert list(MEMORY_TOOLS) == [spec.name for spec in SPECS]

@@ -35,6 +35,15 @@ PatternName = Literal[
 PATTERNS: tuple[str, ...] = get_args(PatternName)
 """All repair patterns, in the order in which prompts show them."""
 
+MEMORY_TOOLS = (
+    "set_memory",
+    "append_memory",
+    "get_memory",
+    "clear_memory",
+    "view_all_memory",
+)
+"""The tools of the working memory, as `session.memory` offers them."""
+
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"}
 }

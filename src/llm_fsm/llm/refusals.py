@@ -20,7 +20,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from llm_fsm.llm.retry import is_retryable
 
 Kind: TypeAlias = Literal["form", "reply", "account", "moment"]
-Step: TypeAlias = Literal["", "system", "schema", "tool", "json_object", "stream", "temperature", "parts"]
+Step: TypeAlias = Literal[
+    "", "system", "schema", "tool", "json_object", "stream", "temperature", "parts"
+]
 
 FORM_STATUS = frozenset({400, 404, 415, 422, 501})
 """HTTP statuses with which providers reject a request for its form."""

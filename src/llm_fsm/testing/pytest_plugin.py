@@ -137,7 +137,8 @@ class CaseItem(pytest.Item):
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | None:
     """Make the collector of a file of conversation tests.
 
-    Other programs have files of that ending, too. In plain pytest, one is ours by its content, or if it is named.
+    Other programs have files of that ending, too. In plain pytest, one is ours by its content, or
+    if it is named.
     """
     if not file_path.name.endswith(ENDING):
         return None
@@ -151,8 +152,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | No
 def is_ours(path: Path) -> bool:
     """Return true if a file is one of conversation tests by its content.
 
-    It is an object with `definition` or `cases`, and all its keys are ours or misspelt. A text that is no JSON must
-    name two of our keys.
+    It is an object with `definition` or `cases`, and all its keys are ours or misspelt. A text that
+    is no JSON must name two of our keys.
 
     Args:
         path: The file.
@@ -164,12 +165,16 @@ def is_ours(path: Path) -> bool:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return '"definition"' in text and any(f'"{key}"' in text for key in ("cases", "steps", "users"))
+        return '"definition"' in text and any(
+            f'"{key}"' in text for key in ("cases", "steps", "users")
+        )
     if not isinstance(document, dict) or document.keys().isdisjoint(_MARKS):
         return False
     known = import_module("llm_fsm.testing.scenarios.schema").suite_schema()["properties"]
     nearest = import_module("llm_fsm._text").nearest
-    return all(key in known or key.startswith("x-") or nearest(key, known) is not None for key in document)
+    return all(
+        key in known or key.startswith("x-") or nearest(key, known) is not None for key in document
+    )
 
 
 def _told(file: str, result: Result) -> Iterator[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_OF_MESSAGES = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "index"})
+_OF_MESSAGES = frozenset(
+    {"role", "content", "tool_calls", "function_call", "refusal", "annotations", "audio", "index"}
+)
 """Keys of a message that are sent in our own form, or that no request may have."""
 _OF_CALLS = frozenset({"id", "type", "function", "index"})
 _OF_FUNCTIONS = frozenset({"name", "arguments"})
@@ -34,7 +36,11 @@ def call_parts(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rest(given: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in known and value not in (None, "", [], {})}
+    return {
+        key: value
+        for key, value in given.items()
+        if key not in known and value not in (None, "", [], {})
+    }
 
 
 def read_native(message: Mapping[str, Any], ids: tuple[str, ...]) -> dict[str, Any]:

@@ -87,12 +87,13 @@ _FORMATS = (
 )
 _NEAR = 0.8
 _IDLE_AT_ROOT = (
-    *("if", "then", "else", "not", "allOf", "anyOf", "oneOf", "$ref", "enum", "const", "minProperties"),
-    *("maxProperties", "dependentRequired", "dependentSchemas", "dependencies", "patternProperties"),
+    *("if", "then", "else", "not", "allOf", "anyOf", "oneOf", "$ref", "enum", "const"),
+    *("minProperties", "maxProperties", "dependentRequired", "dependentSchemas"),
+    *("dependencies", "patternProperties"),
     *("propertyNames", "unevaluatedProperties"),
 )
-"""Keywords about several keys at once, which are never checked. Every generated schema has `required` and
-`additionalProperties`, so these two are no finding."""
+"""Keywords about several keys at once, which are never checked. Every generated schema has
+`required` and `additionalProperties`, so these two are no finding."""
 
 
 @lint_rule("S122", "warning")
@@ -156,9 +157,10 @@ def _at_root(part: SchemaPart) -> Iterator[Finding]:
     for word in _IDLE_AT_ROOT:
         if word in part.schema:
             yield idle_schema_word.finding(
-                f"{quoted(word)} does nothing at the root of {part.name}: each key is checked by itself",
+                f"{quoted(word)} does nothing at the root of {part.name}: "
+                "each key is checked by itself",
                 pointer=part.pointer + step(word),
-                hint="write a condition on the transitions that need it, or put the rule inside a key",
+                hint="write a condition on the transitions that need it, or put it inside a key",
             )
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from llm_fsm._json import step
+from llm_fsm.definition.names import MEMORY_TOOLS
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Document
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.format.characters import seen_as
-from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that OpenAI and most other providers take."""
@@ -27,14 +27,14 @@ def bad_tool_name(document: Document) -> Iterator[Finding]:
     """A tool has a name that providers refuse.
 
     Why it is bad:
-    A provider refuses the whole request because of one name. In every state with that tool, no message is answered.
-    Names are 1 to 64 ASCII letters, digits, `_` and `-`. Google also refuses names that begin with a digit or `-`: a
-    warning.
+    A provider refuses the whole request because of one name. In every state with that tool, no
+    message is answered. Names are 1 to 64 ASCII letters, digits, `_` and `-`. Google also refuses
+    names that begin with a digit or `-`: a warning.
 
     Example:
         "tools": {"look up": {"registered": "look_up"}},
         "states": {"find": {"kind": "task", "purpose": "Find it", "tools": ["look up"],
-                            "key_results": [{"name": "found", "description": "Something was found"}]}}
+                            "key_results": [{"name": "found", "description": "It was found"}]}}
 
     Fix:
     Rename the tool. `registered` or `tool` may keep the other name.
@@ -61,13 +61,15 @@ def taken_tool_name(document: Document) -> Iterator[Finding]:
     """A tool has the name of a built-in one.
 
     Why it is bad:
-    A state with `"memory": true` has tools of the working memory. Providers refuse two tools of one name, and yours is
-    never called. `reply` is the function by which some models are asked for a reply: a warning.
+    A state with `"memory": true` has tools of the working memory. Providers refuse two tools of one
+    name, and yours is never called. `reply` is the function by which some models are asked for a
+    reply: a warning.
 
     Example:
         "tools": {"get_memory": {"registered": "get_memory"}},
-        "states": {"find": {"kind": "task", "purpose": "Find it", "memory": true, "tools": ["get_memory"],
-                            "key_results": [{"name": "found", "description": "Something was found"}]}}
+        "states": {"find": {"kind": "task", "purpose": "Find it", "memory": true,
+                            "tools": ["get_memory"],
+                            "key_results": [{"name": "found", "description": "It was found"}]}}
 
     Fix:
     Rename the tool. `registered` may keep the name.
@@ -91,7 +93,8 @@ def _in_memory(listed: Iterable[tuple[str, str]], taken: Mapping[str, str]) -> I
         built_in = taken.get(seen_as(name))
         if built_in is not None:
             yield taken_tool_name.finding(
-                f"the working memory of this state has a tool {quoted(built_in)}, so {quoted(name)} is never called",
+                f"the working memory of this state has a tool {quoted(built_in)}, "
+                f"so {quoted(name)} is never called",
                 pointer=pointer,
                 hint="give your tool another name",
             )
