@@ -18,6 +18,9 @@ from paths import ROOT
 PACKAGE = ROOT / "src" / "llm_fsm"
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {
+    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("checks", "loader", "problems")},
+    *{("testing.pytest_plugin", f"testing.scenarios.{name}") for name in ("schema", "session")},
+    ("testing.pytest_plugin", "_text"),
     *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
     ("engine.outbox.sinks", "engine.outbox.webhook"),
     *{("turn.localized", "babel"), ("turn.localized", "babel.dates")},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,15 +58,16 @@ class Cases(pytest.File):
         Raises:
             CollectError: The file cannot be used. The message says everything that is wrong.
         """
-        loader = import_module("llm_fsm.testing.scenarios.loader")
-        problems = import_module("llm_fsm.testing.scenarios.problems")
-        checks = import_module("llm_fsm.testing.scenarios.checks")
-        stash = self.config.stash
+        # Loaded with the first such file: pytest imports this module in the runs of any project.
+        from llm_fsm.testing.scenarios import checks, loader, session  # noqa: PLC0415
+        from llm_fsm.testing.scenarios.problems import SuiteError  # noqa: PLC0415
+
+        options = self.config.stash.get(OPTIONS, None)
+        host = self.config.stash.get(HOST, None)
         try:
             self.loaded = loader.read_suite(_relative(self.path))
-            make = import_module("llm_fsm.testing.scenarios.session").CaseSession
-            self.session_ = make(self.loaded, stash.get(OPTIONS, None), stash.get(HOST, None))
-        except problems.SuiteError as error:
+            self.session_ = session.CaseSession(self.loaded, options, host)
+        except SuiteError as error:
             raise self.CollectError(
                 "\n".join(visible(str(fault)) for fault in error.faults)
             ) from error
@@ -170,11 +170,16 @@ def is_ours(path: Path) -> bool:
         )
     if not isinstance(document, dict) or document.keys().isdisjoint(_MARKS):
         return False
-    known = import_module("llm_fsm.testing.scenarios.schema").suite_schema()["properties"]
-    nearest = import_module("llm_fsm._text").nearest
-    return all(
-        key in known or key.startswith("x-") or nearest(key, known) is not None for key in document
-    )
+    from llm_fsm import _text  # noqa: PLC0415
+    from llm_fsm.testing.scenarios.schema import suite_schema  # noqa: PLC0415
+
+    known = suite_schema()["properties"]
+    for key in document:
+        if key in known or key.startswith("x-"):
+            continue
+        if _text.nearest(key, known) is None:
+            return False
+    return True
 
 
 def _told(file: str, result: Result) -> Iterator[str]:
@@ -190,7 +195,9 @@ def _told(file: str, result: Result) -> Iterator[str]:
 
 def visible(text: str, chars: int | None = None) -> str:
     """Return a text as one line in which control characters are shown as escapes."""
-    line: str = import_module("llm_fsm._text").visible(text)
+    from llm_fsm import _text  # noqa: PLC0415
+
+    line = _text.visible(text)
     return line if chars is None or len(line) <= chars else f"{line[: chars - 1]}…"
 
 
