@@ -34,9 +34,9 @@ from llm_fsm.engine.streaming import MessageStream, ReplyListener
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.deadlines import due_rows
-from llm_fsm.session.large_values import Located, without_large
+from llm_fsm.session.large_values import LARGE, Located, without_large
 from llm_fsm.session.messages import ModelReply, Usage
-from llm_fsm.session.session import Session, dump_session
+from llm_fsm.session.session import Reference, Session, dump_session
 from llm_fsm.session.turn_record import Kind, TurnRecord, dump
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tools.executor import Perform
@@ -496,15 +496,19 @@ class TurnRunner:
         )
         number = loaded.version + 1
         posted = self.host.outgoing(record, session, number)
-        lean, large, located = without_large(
-            session, loaded.located, {number: record.events}
-        )
+        record_text = dump(record)
+        lean, located = session, loaded.located
+        large: Mapping[str, Reference] = {}
+        if located or len(record_text) > LARGE:  # else no value on record is large
+            lean, large, located = without_large(
+                session, located, {number: record.events}
+            )
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
                 expected=loaded.version,
                 session=dump_session(lean, large),
-                record=dump(record),
+                record=record_text,
                 request_id=request_id,
                 definition=self.host.name,
                 state=session.state,

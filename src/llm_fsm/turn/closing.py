@@ -25,12 +25,14 @@ from llm_fsm.turn.turn_state import ORDINARY, Arrival, Part, Run, Stop, TurnStat
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology: the definition or a pattern has said what happened."""
 
-Written = Literal["here", "pattern", "opening", "nothing", "update"]
+Written = Literal["here", "no_call", "opening", "nothing", "update"]
 """The purpose for which the words so far were written.
 
-`here`: a message for the state in which the turn rests. `pattern`: words of a pattern, which the model wrote beside the
-open question. `opening`: nothing yet, and the conversation begins. `nothing`: nothing for this state. `update`: the
-program acts between messages, and nobody expects an answer.
+- `here`: a message for the state in which the turn rests.
+- `no_call`: words of a pattern, a notice or a time-out. The machine asks the open question itself.
+- `opening`: nothing yet, and the conversation begins.
+- `nothing`: nothing for this state.
+- `update`: the program acts between messages, and nobody expects an answer.
 """
 
 
@@ -79,7 +81,7 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
 
 def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:
     """Return true where the open question needs no call: it is known from before, or the purpose asks it."""
-    if arrival.back or written == "pattern":
+    if arrival.back or written == "no_call":
         return True
     return arrival.passed and (asks(turn.state.definition.purpose) or any(map(asks, turn.words)))
 

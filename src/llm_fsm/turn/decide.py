@@ -19,7 +19,7 @@ from llm_fsm.turn.choices import Choice, asked_key
 from llm_fsm.turn.effects import Effect, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
-from llm_fsm.turn.named import judged, named_by
+from llm_fsm.turn.named import named_by, possible_move
 from llm_fsm.turn.outcome import Refused, Taken, Unreadable, go, take_reply
 from llm_fsm.turn.repair import actions
 from llm_fsm.turn.request import turn_request
@@ -109,7 +109,8 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     """Do what the user chose, as far as that is certain; None if the model is to be asked."""
     targets = {move.target for move in turn.state.moves}
     if isinstance(picked.value, str) and picked.value in targets:
-        move = judged(turn.session, named_by(turn.machine, turn.session, picked.value, available_here(turn)))
+        named = named_by(turn.machine, turn.session, picked.value, available_here(turn))
+        move = possible_move(turn.session, named)
         if isinstance(move, Refusal) or move.asks_model:
             return None
         if (yield from handlers.vetoed(turn, move)) is not None:

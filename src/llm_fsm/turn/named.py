@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session.meant import meant_name
+from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import AvailableMoves, OfferedDigression
 from llm_fsm.turn.compiled import CompiledMachine
@@ -81,11 +82,13 @@ def _spelt(machine: CompiledMachine, target: str, available: AvailableMoves) -> 
     if target in machine.states or target in machine.patterns or target in available.valid:
         return target
     offered = tuple(dict.fromkeys((*available.valid, *available.patterns)))
-    found = meant_name(target, offered)
-    return found or meant_name(target, tuple(machine.states)) or target
+    plain = {letters(name) for name in offered}
+    # A name that may mean several options is none: another state does not make it certain.
+    others = tuple(name for name in machine.states if letters(name) not in plain)
+    return meant_name(target, offered) or meant_name(target, others) or target
 
 
-def judged(session: Session, named: Named) -> Move | Refusal:
+def possible_move(session: Session, named: Named) -> Move | Refusal:
     """Return the move to what a reply names, or why it is not possible with the values of the session."""
     if not named.moves:
         return Refusal(by="unknown", reason="no transition leads there from this state")

@@ -23,7 +23,7 @@ from llm_fsm.turn.backtracking import divided
 from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, Refusal, reads
-from llm_fsm.turn.named import Named, judged, named_by
+from llm_fsm.turn.named import Named, named_by, possible_move
 from llm_fsm.turn.repair import actions, corrections
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
@@ -135,25 +135,25 @@ def take(
     if named.pattern:
         yield from _keep(turn, theirs)
         return Taken((yield from actions.repair(turn, named.target, message, available)))
-    unchanged = _is_unsaid(turn, reply, message) or _refused_changes(turn, message)
+    change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
     if named.here:
         yield from _keep(turn, theirs)
-        if unchanged:
-            yield from _stay_unchanged(turn)
+        if change_refused:
+            yield from _stay_after_refusal(turn)
         else:
             yield from _stay(turn, message)
         return Taken()
     move = yield from _checked(turn, named)
     if isinstance(move, Refused):
         return move
-    if unchanged and move.is_own:
-        return (yield from _move_unchanged(turn, move))
+    if change_refused and move.is_own:
+        return (yield from _move_after_refusal(turn, move))
     return (yield from _move(turn, move, "model", reading))
 
 
 def _checked(turn: TurnState, named: Named) -> Generator[Effect, Result, Move | Refused]:
     """Return the move to what a reply named, or why it is not possible."""
-    move = judged(turn.session, named)
+    move = possible_move(turn.session, named)
     if isinstance(move, Refusal):
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
         return _refusal(turn, named, move.reason, closed=move.by == "closed")
@@ -225,7 +225,7 @@ def _keep(turn: TurnState, theirs: Mapping[str, Any]) -> Run:
         yield from transitions.apply_update(turn, theirs)
 
 
-def _refused_changes(turn: TurnState, message: Message) -> bool:
+def _change_was_refused(turn: TurnState, message: Message) -> bool:
     """Return true if a value was refused that the message may speak of as known. Then the message is not said.
 
     That is a new value for an earlier answer where corrections are switched on, and any value that breaks a rule
@@ -263,14 +263,14 @@ def _stay(turn: TurnState, message: Message) -> Run:
     yield from closing.close(turn, written="here", asked=asked)
 
 
-def _stay_unchanged(turn: TurnState) -> Run:
+def _stay_after_refusal(turn: TurnState) -> Run:
     """Say which change was refused, and why, before the question that is open."""
     response.complain(turn)
     response.say_fixed(turn)
-    yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
+    yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
 
 
-def _move_unchanged(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
+def _move_after_refusal(turn: TurnState, move: Move) -> Generator[Effect, Result, Taken]:
     """Move although a change was refused. The old answer ends nothing, begins no work and enters no other flow."""
     session = turn.session
     there = rest(turn.root, session, move)
@@ -278,11 +278,11 @@ def _move_unchanged(turn: TurnState, move: Move) -> Generator[Effect, Result, Ta
         reasons = "; ".join(f"{key}: {why}" for key, why in session.notes)
         reason = f"a changed answer was refused: {reasons}"
         turn.emit(ev.MoveRefused(target=move.target, reason=reason, by="closed"))
-        yield from _stay_unchanged(turn)
+        yield from _stay_after_refusal(turn)
         return Taken()
     response.complain(turn)
     arrival = yield from transitions.follow(turn, move, "model")
-    yield from closing.close(turn, arrival, written="pattern", asked="")
+    yield from closing.close(turn, arrival, written="no_call", asked="")
     return Taken(arrival.stop)
 
 

@@ -396,7 +396,7 @@ def _break_off(turn: TurnState, silence: Silence, time: float) -> StoppableRun:
 def _end_silence(turn: TurnState, state: str, target: str | None) -> StoppableRun:
     """Go where the silence in a state leads. Nobody waits there for words of a model."""
     stop = yield from _time_out(turn, state, target)
-    yield from closing.close(turn, Arrival(stop=stop), written="pattern", asked="")
+    yield from closing.close(turn, Arrival(stop=stop), written="no_call", asked="")
     return stop
 
 
@@ -456,7 +456,7 @@ def _arrived(turn: TurnState, stop: Stop | None) -> Run:
     if not turn.words:
         yield from closing.close(turn, Arrival(stop=stop), written="nothing")
     elif stop is not None or turn.paused or turn.state.kind == "converse":
-        yield from closing.close(turn, Arrival(stop=stop), written="pattern", asked="")
+        yield from closing.close(turn, Arrival(stop=stop), written="no_call", asked="")
 
 
 def _finish(turn: TurnState, stop: Stop | None) -> Run:

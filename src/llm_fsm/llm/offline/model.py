@@ -19,6 +19,7 @@ from llm_fsm.llm.offline.extract import LEAVING, NO, YES, folded, read_update
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, ReplyForm, TransitionView
 from llm_fsm.session.reply_schema import quoted_keys
+from llm_fsm.turn.repair.questions import asks
 
 NOTICE = "offline: no language model is used, and only what is certain is understood"
 _WAYS: Mapping[str, frozenset[str]] = {
@@ -153,7 +154,9 @@ def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
     missing = {key: schema for key, schema in view.wanted.items() if key not in update}
     understood = wording.noted(update, {**view.writable, **view.wanted})
     if missing:
-        return wording.join(understood or wording.not_found(missing), wording.request(missing))
+        # A purpose that is a question is asked by the machine, behind this message.
+        further = "" if asks(view.purpose) else wording.request(missing)
+        return wording.join(understood or wording.not_found(missing), further)
     closed = _reason(view, update)
     if closed or understood:
         return wording.join(understood, closed, wording.menu(_open(view, update)))

@@ -71,7 +71,7 @@ def _answer_both(turn: TurnState, name: str, message: Message, move: Move) -> St
 def _close(turn: TurnState, arrival: Arrival, flow: str) -> Run:
     """Close a turn after a pattern led on. The model is asked for words only in another definition than `flow`."""
     if turn.session.flow == flow:
-        yield from closing.close(turn, arrival, written="pattern", asked="")
+        yield from closing.close(turn, arrival, written="no_call", asked="")
     else:
         yield from closing.close(turn, arrival, written="nothing")
 
@@ -98,7 +98,7 @@ def _answer_aside(turn: TurnState, name: str, message: Message) -> Run:
         _say(turn, name, message=message, question=response.open_question(turn, asked))
     response.say_fixed(turn)
     if name in ("correct", "digress"):
-        yield from closing.close(turn, written="pattern", asked=asked)
+        yield from closing.close(turn, written="no_call", asked=asked)
 
 
 def _say(
@@ -219,7 +219,7 @@ def _back(turn: TurnState, message: Message) -> StoppableRun:
     _say(turn, "back", message=told_in(response.read(message)))
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
-    yield from closing.close(turn, written="pattern", asked="")
+    yield from closing.close(turn, written="no_call", asked="")
     return None
 
 
@@ -271,19 +271,19 @@ def _skip(turn: TurnState, message: Message, available: AvailableMoves) -> Stopp
         turn.emit(ev.Repaired(pattern="skip", how="stayed"))
         _say(turn, "skip", message=message)
         response.say_fixed(turn)
-        yield from closing.close(turn, written="pattern", asked="")
+        yield from closing.close(turn, written="no_call", asked="")
         return None
     move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
-        yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
+        yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
     _say(turn, "skip", message=message)
     arrival = yield from transitions.arrive(turn, move, "skip")
     foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
     if foreseen:
-        yield from closing.close(turn, arrival, written="pattern", asked="")
+        yield from closing.close(turn, arrival, written="no_call", asked="")
     else:
         yield from closing.close(turn, arrival, written="nothing")
     return arrival.stop
@@ -329,7 +329,7 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
     _say(turn, "cannot_handle", end, said=message != "", question=question, **data)
     if end == "rephrase" and message != "":
         response.say_fixed(turn)
-        yield from closing.close(turn, written="pattern", asked=response.last_question(turn.session))
+        yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
     return None
 
 

@@ -159,7 +159,7 @@ def _go_back(
         message = _without_old_question(turn, message, asked, by_name=by_name)
     say_first(turn, earlier, "correct", message)
     if turn.session.flow == start[0]:
-        yield from closing.close(turn, arrival, written="pattern", asked="")
+        yield from closing.close(turn, arrival, written="no_call", asked="")
     else:
         yield from closing.close(turn, arrival, written="nothing")
     return arrival
