@@ -70,7 +70,7 @@ def test_a_small_machine_has_one_schema_and_one_system_message() -> None:
     played = walked(8, 5)
     assert len(set(schemas(played))) == 1
     assert targets(schemas(played)[0]) == [f"step_{number}" for number in range(8)]
-    assert len({turn.requests[0].messages[0] for turn in played}) == 1
+    assert len({turn.requests[0].messages[0].content for turn in played}) == 1
     assert "context_keys" in names(played[0].requests[0].messages[0].content)
     assert "context_keys" not in names(played[0].prompt)
 

@@ -383,12 +383,12 @@ def target_summary(
         instructions = _without_end_of(instructions, definition.states[seen_from])
     if state.reply is not None:
         shown["says_by_itself"] = _short(state.reply)
-    elif state.tools_first:
-        shown["says_by_itself"] = "what its tools find"
         if "purpose" in shown and _names_all(
             shown["says_by_itself"], [shown["purpose"]]
         ):
             del shown["purpose"]
+    elif state.tools_first:
+        shown["says_by_itself"] = "what its tools find"
     elif works:
         shown["says_by_itself"] = True
     elif instructions:
