@@ -76,7 +76,7 @@ def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> 
         asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [stays]))
         return sum(count(sent(request)) for request in asked[1:]) / 12
 
-    assert mean(1000) == pytest.approx(mean(10), rel=0.1)
+    assert mean(1000) == pytest.approx(mean(10), rel=0.15)
 
 
 def test_the_table_says_what_is_over_its_bar() -> None:
@@ -99,7 +99,7 @@ def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
 def test_one_command_measures_everything() -> None:
     command = (sys.executable, "-m", "benchmarks", "--quick")
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 13
+    assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 17
 
 
 def test_an_interrupted_run_says_so_in_a_line(

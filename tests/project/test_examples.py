@@ -81,7 +81,8 @@ def test_ten_lines_talk_to_a_server() -> None:
             LLM_FSM_MODEL="any",
             LLM_FSM_BASE_URL=server.base_url,
         )
-    assert printed.splitlines() == ["Welcome!", "Off you go.", "", "Goodbye, and have a good day!"]
+    greeting = ["Welcome!", "", "Hello, and welcome! What may I call you?"]
+    assert printed.splitlines() == [*greeting, "Off you go.", "", "Goodbye, and have a good day!"]
 
 
 # -- fastapi_app
