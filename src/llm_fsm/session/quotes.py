@@ -28,7 +28,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserWords:
-    """What the user wrote, as far as the session has it.
+    """The words of the user, as far as the session has them.
 
     Attributes:
         messages: Number and text of each message, the oldest first.

@@ -74,7 +74,7 @@ Outcome = Unreadable | Refused | Taken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a reply says, once its values for the definition at work are kept.
+    """The content of a reply, once its values for the definition at work are kept.
 
     Attributes:
         named: The thing that it names.

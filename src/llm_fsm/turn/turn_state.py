@@ -59,7 +59,7 @@ Message = str | None
 
 
 class StillArrivingError(Exception):
-    """What follows in a rehearsal depends on words that have not arrived."""
+    """Raised in a rehearsal that depends on words that have not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
