@@ -44,6 +44,9 @@ because a stricter level undoes statements that wait for a lock.
 
 _VICTIM = frozenset({"40001", "40P01", "23503"})
 """The server undid a statement for another one, for example because of a deadlock or a dropped definition."""
+_OF_THE_TIME_OUT = 0.8
+"""The server gives a statement up before the client does. Otherwise a write that the client gave up could still be
+made, and the caller would be told to try again."""
 _PAUSES = (0.01, 0.1, 0.5)
 """Seconds to wait before such a statement is begun again."""
 
@@ -126,7 +129,7 @@ class ManagedConnection:
         except psycopg.Error as error:
             raise unreachable(self._place, error, self._seconds) from error
         try:
-            milliseconds = str(max(1, round(self._seconds * 1000)))
+            milliseconds = str(max(1, round(self._seconds * _OF_THE_TIME_OUT * 1000)))
             path = f'"{self._schema}"'
             await self._bounded(db, db.execute(_SETTINGS, (milliseconds, path, milliseconds)))
             await self._bounded(db, self._welcome(db))
