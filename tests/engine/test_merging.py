@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationConflict, Machine
 from llm_fsm.events import BotSaid, UserSaid
+from llm_fsm.records.doctor import examine
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM
 from machines import GREETER, reply
 
@@ -47,6 +51,42 @@ async def test_every_request_id_of_a_merged_turn_gives_that_turn_again() -> None
         for other in ("another", "hello"):
             with pytest.raises(ConversationConflict):
                 await chat.send(other, request_id="r2")
+
+
+class CountingStore(MemoryStore):
+    """A store that counts the records that it hands out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handed_out = 0
+
+    async def records(self, *args: Any, **options: Any) -> Sequence[str]:
+        found = await super().records(*args, **options)
+        self.handed_out += len(found)
+        return found
+
+
+async def test_messages_of_a_long_conversation_are_merged_without_reading_its_records() -> None:
+    store = CountingStore()
+    async with machine(store=store) as made:
+        chat = await made.start(greet=False)
+        await chat.send("hello", request_id="r1")
+        await asyncio.gather(chat.send("a room", request_id="r2"), chat.send("for two", request_id="r3"))
+        await chat.send("later", request_id="r4")
+    assert store.handed_out == 0
+
+
+async def test_a_moved_conversation_knows_every_request_id_of_a_merged_turn(tmp_path: Path) -> None:
+    sent = (("hello", "r1"), ("a room", "r2"))
+    async with machine() as made:
+        chat = await made.start(greet=False, conversation_id="c")
+        await asyncio.gather(*(chat.send(text, request_id=name) for text, name in sent))
+        text = await made.export("c")
+    async with machine(store=f"sqlite:///{tmp_path / 'moved.db'}") as moved:
+        chat = await moved.resume(await moved.take_in(text))
+        again = [await chat.send(text, request_id=name) for text, name in sent]
+        assert [(turn.text, turn.number) for turn in again] == [("first", 1)] * 2
+        assert list(await examine(moved.store)) == []
 
 
 async def test_one_id_for_two_messages_at_once_is_a_conflict_and_the_other_is_answered() -> None:

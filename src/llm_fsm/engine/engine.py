@@ -17,7 +17,7 @@ from msgspec import structs
 from llm_fsm.engine.deployment import Deployment, Services
 from llm_fsm.engine.handlers.end import run_end_handlers, run_forgotten_end_handlers
 from llm_fsm.engine.handlers.registry import Handler
-from llm_fsm.engine.idempotency import answered_before, merged_record, turn_again
+from llm_fsm.engine.idempotency import answered_before, turn_again
 from llm_fsm.engine.merging import Merger
 from llm_fsm.engine.observers import Observer
 from llm_fsm.engine.recovery import (
@@ -280,12 +280,6 @@ class Engine:
             if isinstance(trigger, Due):
                 return await self._due(conversation_id, trigger)
             loaded, recorded = await self._load(conversation_id, request_id)
-            if (
-                recorded is None
-                and self._merger is not None
-                and isinstance(trigger, UserMessage)
-            ):
-                recorded = await merged_record(self.store, conversation_id, request_id)
             if recorded is not None and not isinstance(trigger, Resume):
                 known = await turn_again(self.store, loaded.session, trigger, recorded)
                 return await self._again(turn, known)
@@ -584,8 +578,7 @@ class Engine:
             )
             _replace_events(turn, happened)
             usage = Usage()
-        request_id = getattr(trigger, "request_id", None)
-        return await turn.commit(KINDS[type(trigger)], after, loaded, usage, request_id)
+        return await turn.commit(KINDS[type(trigger)], after, loaded, usage)
 
 
 def _after_turn(loaded: LoadedSession, result: TurnResult | None) -> LoadedSession:

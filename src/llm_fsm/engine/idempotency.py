@@ -23,22 +23,6 @@ _NOUNS: Mapping[type[Requested], str] = {
 _ONE = {"message": "a message", "answer": "an answer", "update": "an update"}
 
 
-async def merged_record(
-    store: Store, conversation_id: str, request_id: str | None
-) -> str | None:
-    """Find the record of a turn that answered a request id together with others.
-
-    The store indexes only one request id of a turn, so this searches all records.
-    """
-    if request_id is None:
-        return None
-    for text in reversed(await store.records(conversation_id)):
-        said = parse(text).user_message if '"merged"' in text else None
-        if said is not None and any(request_id == merged for merged, _ in said.merged):
-            return text
-    return None
-
-
 async def answered_before(
     store: Store, conversation_id: str, request_id: str | None
 ) -> bool:
@@ -46,8 +30,7 @@ async def answered_before(
     if request_id is None:
         return False
     loaded = await store.load(conversation_id, request_id)
-    known = loaded is not None and loaded.recorded is not None
-    return known or await merged_record(store, conversation_id, request_id) is not None
+    return loaded is not None and loaded.recorded is not None
 
 
 async def turn_again(

@@ -482,7 +482,6 @@ class TurnRunner:
         session: Session,
         loaded: LoadedSession,
         usage: Usage,
-        request_id: str | None = None,
     ) -> TurnResult:
         """Write the turn that led from the loaded conversation to `session`."""
         own = session.definition == self.host.identity
@@ -495,6 +494,7 @@ class TurnRunner:
             time=now,
         )
         number = loaded.version + 1
+        request_ids = record.request_ids
         posted = self.host.outgoing(record, session, number)
         record_text = dump(record)
         lean, located = session, loaded.located
@@ -509,7 +509,8 @@ class TurnRunner:
                 expected=loaded.version,
                 session=dump_session(lean, large),
                 record=record_text,
-                request_id=request_id,
+                request_id=request_ids[0] if request_ids else None,
+                merged=tuple((other, number) for other in request_ids[1:]),
                 definition=self.host.name,
                 state=session.state,
                 ended=session.ended,

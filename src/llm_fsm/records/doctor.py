@@ -10,7 +10,7 @@ from typing import Any
 
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.records.session_reader import SessionReader
-from llm_fsm.records.transfer import line_of, listing_faults, request_of
+from llm_fsm.records.transfer import line_of, listing_faults
 from llm_fsm.session.deadlines import due_rows
 from llm_fsm.session.integrity import integrity_faults
 from llm_fsm.session.turn_record import TurnRecord, parse
@@ -179,8 +179,7 @@ async def _inbox_complaints(
 ) -> Sequence[str]:
     found = []
     for number, (text, record) in enumerate(records, 1):
-        request_id = request_of(record)
-        if request_id is not None:
+        for request_id in record.request_ids:
             loaded = await store.load(name, request_id)
             if loaded is not None and loaded.recorded != text:
                 found.append(

@@ -336,9 +336,13 @@ async def _keep(
     """Write a whole conversation in one commit, under the id in `line`."""
     name = line.conversation_id
     session = structs.replace(session, conversation_id=name)
-    appended = [
-        (dump(_renamed(record, name)), request_of(record)) for record in records
-    ]
+    appended: list[tuple[str, str | None]] = []
+    merged: list[tuple[str, int]] = []
+    for number, record in enumerate(records, 1):
+        request_ids = record.request_ids
+        first = request_ids[0] if request_ids else None
+        appended.append((dump(_renamed(record, name)), first))
+        merged += [(other, number) for other in request_ids[1:]]
     *earlier, (last, request_id) = appended
     lean, large, _ = without_large(
         session, (), {number: record.events for number, record in enumerate(records, 1)}
@@ -351,6 +355,7 @@ async def _keep(
                 session=dump_session(lean, large),
                 record=last,
                 request_id=request_id,
+                merged=tuple(merged),
                 earlier=tuple(earlier),
                 definition=line.definition,
                 state=session.state,
@@ -420,10 +425,3 @@ def _told_of(event: ev.Event, name: str) -> ev.Event:
             event, session={**event.session, "conversation_id": name}
         )
     return event
-
-
-def request_of(record: TurnRecord) -> str | None:
-    """Return the request id that a record answers."""
-    asking = ev.UserSaid | ev.Answered | ev.Updated
-    asked = (event.request_id for event in record.events if isinstance(event, asking))
-    return next((request_id for request_id in asked if request_id is not None), None)

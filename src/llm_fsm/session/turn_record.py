@@ -48,6 +48,20 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
             (event for event in self.events if isinstance(event, ev.UserSaid)), None
         )
 
+    @property
+    def request_ids(self) -> tuple[str, ...]:
+        """The ids of the requests that the turn answers, in order of arrival.
+
+        A turn that merged messages answers the request of each of them.
+        """
+        found: list[str | None] = []
+        for event in self.events:
+            if isinstance(event, ev.UserSaid | ev.Answered | ev.Updated):
+                found.append(event.request_id)
+            if isinstance(event, ev.UserSaid):
+                found += [request_id for request_id, _ in event.merged]
+        return tuple(dict.fromkeys(known for known in found if known is not None))
+
 
 def dump(record: TurnRecord) -> str:
     """Write a record as canonical JSON text that is valid in UTF-8."""

@@ -4,7 +4,7 @@ A store knows nothing of machines. It keeps for each conversation:
 
 - one session document with a version,
 - turn records, appended once, numbered from 1,
-- the number of the record that answered each request id, for idempotency,
+- the number of the record that answered each request id, for idempotency; one record may answer several,
 - the outbox: events that sinks have not acknowledged yet,
 - rows of the due table: time-outs and reminders,
 - the journal of the unfinished turn.
@@ -151,6 +151,8 @@ class Commit:
         session: The session document after the turn.
         record: The record of the turn, stored under `number`.
         request_id: The request that this turn answers, for idempotency.
+        merged: Further request ids, each with the number of the record that answers it. One turn answers several
+            requests if their messages came close together.
         definition: The name of the definition, for listings.
         state: The id of the state, for listings.
         ended: True if no further message can be sent, for listings.
@@ -175,6 +177,7 @@ class Commit:
     session: str
     record: str
     request_id: str | None = None
+    merged: tuple[tuple[str, int], ...] = ()
     definition: str = ""
     state: str = ""
     ended: bool = False
@@ -188,12 +191,12 @@ class Commit:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.earlier:
-            return
-        if self.expected:
+        if self.earlier and self.expected:
             raise ValueError("earlier records are for a conversation that does not exist yet")
-        answered = [request_id for *_, request_id in self.numbered if request_id is not None]
-        if len(set(answered)) < len(answered):
+        if not self.earlier and not self.merged:
+            return  # an ordinary turn has one request id at most
+        request_ids = [request_id for request_id, _ in self.answered]
+        if len(set(request_ids)) < len(request_ids):
             raise ConversationConflict(
                 f'conversation "{self.conversation_id}" cannot be taken in: a request id stands in it twice'
             )
@@ -209,12 +212,24 @@ class Commit:
         return self.time if self.created is None else self.created
 
     @property
-    def numbered(self) -> Sequence[tuple[int, str, str | None]]:
-        """Number, record and request id of all records that this commit appends."""
-        if not self.earlier:
-            return ((self.expected + 1, self.record, self.request_id),)
+    def numbered(self) -> Sequence[tuple[int, str, Sequence[str]]]:
+        """Number, record and request ids of all records that this commit appends."""
         appended = (*self.earlier, (self.record, self.request_id))
-        return [(self.expected + place, *item) for place, item in enumerate(appended, 1)]
+        found: list[tuple[int, str, Sequence[str]]] = []
+        for number, (record, request_id) in enumerate(appended, self.expected + 1):
+            request_ids = [merged for merged, place in self.merged if place == number]
+            if request_id is not None:
+                request_ids.insert(0, request_id)
+            found.append((number, record, request_ids))
+        return found
+
+    @property
+    def answered(self) -> Sequence[tuple[str, int]]:
+        """Every request id that this commit answers, with the number of the record that answers it."""
+        found: list[tuple[str, int]] = []
+        for number, _, request_ids in self.numbered:
+            found += [(request_id, number) for request_id in request_ids]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

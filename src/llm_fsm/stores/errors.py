@@ -98,9 +98,10 @@ def wrong_version(commit: Commit, found: int) -> ConversationConflict:
 
 
 def answered_already(commit: Commit) -> ConversationConflict:
-    """Return the error that the request id is answered already; `load` returns the answer."""
+    """Return the error that a request id is answered already; `load` returns the answer."""
+    request_ids = " or ".join(f'"{request_id}"' for request_id, _ in commit.answered)
     return ConversationConflict(
-        f'request "{commit.request_id}" of conversation "{commit.conversation_id}" was answered already: '
+        f'request {request_ids} of conversation "{commit.conversation_id}" was answered already: '
         "load the conversation with this request id to get the answer"
     )
 

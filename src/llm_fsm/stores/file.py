@@ -81,6 +81,8 @@ class _Record(msgspec.Struct, array_like=True):
     number: int
     request_id: str | None
     record: str
+    merged: tuple[str, ...] = ()
+    """Further request ids. Lines of older versions end before them."""
 
 
 class _FileStep(msgspec.Struct, array_like=True):
@@ -142,11 +144,12 @@ class _Folder:
             version, size = (0, 0) if head is None else (head.version, head.bytes)
             if version != commit.expected:
                 raise wrong_version(commit, version)
-            if commit.request_id is not None and self._recorded(name, size, commit.request_id) is not None:
-                raise answered_already(commit)
+            for request_id, _ in commit.answered:
+                if self._recorded(name, size, request_id) is not None:
+                    raise answered_already(commit)
             if sha is not None:
                 self._keep_definition(commit, sha)
-            lines = [_Record(number, request, record) for number, record, request in commit.numbered]
+            lines = [_record_line(*item) for item in commit.numbered]
             size = _append(self._file(name, "records"), lines, size)
             _replace(self._file(name, "json"), _head_of(commit, head, size))
             _remove(self._file(name, "journal"))
@@ -279,7 +282,10 @@ class _Folder:
 
     def _recorded(self, name: str, size: int, request_id: str) -> str | None:
         lines = _lines(self._file(name, "records"), size, _Record)
-        return next((line.record for line in lines if line.request_id == request_id), None)
+        for line in lines:
+            if line.request_id == request_id or request_id in line.merged:
+                return line.record
+        return None
 
     def _steps(self, name: str) -> Iterator[_FileStep]:
         version, path = self._version(name), self._file(name, "journal")
@@ -321,6 +327,11 @@ class _Folder:
             yield
         finally:
             self._locks.give(name)
+
+
+def _record_line(number: int, record: str, request_ids: Sequence[str]) -> _Record:
+    request_id = request_ids[0] if request_ids else None
+    return _Record(number, request_id, record, tuple(request_ids[1:]))
 
 
 def _head_of(commit: Commit, before: _Head | None, size: int) -> _Head:

@@ -75,7 +75,7 @@ class MemoryStore:
             version = 0 if found is None else len(found.records)
             if version != commit.expected:
                 raise wrong_version(commit, version)
-            if found is not None and commit.request_id in found.answered:
+            if found is not None and any(request_id in found.answered for request_id, _ in commit.answered):
                 raise answered_already(commit)
             sha = commit.definition_sha
             if sha is not None and commit.definition_text is None and sha not in self._definitions:
@@ -83,10 +83,8 @@ class MemoryStore:
             if found is None:
                 found = self._conversations[name] = _Conversation(commit.began, metadata=dict(commit.metadata))
             self._pin(found.sha, sha, commit.definition_text)
-            for number, record, request_id in commit.numbered:
-                found.records.append(record)
-                if request_id is not None:
-                    found.answered[request_id] = number
+            found.records += [record for _, record, _ in commit.numbered]
+            found.answered.update(commit.answered)
             found.session, found.sha, found.definition = commit.session, sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._post(found, commit)

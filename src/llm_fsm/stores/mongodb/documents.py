@@ -66,8 +66,8 @@ class Documents:
         version = 0 if newest is None else newest["number"]
         if version != commit.expected:
             raise wrong_version(commit, version)
-        for *_, request_id in commit.numbered:
-            if newest is not None and request_id is not None and self._recorded(name, request_id) is not None:
+        for request_id, _ in commit.answered:
+            if newest is not None and self._recorded(name, request_id) is not None:
                 raise answered_already(commit)
         if sha is not None and commit.definition_text is None and self.definition(sha) is None:
             raise unknown_definition(commit)
@@ -88,7 +88,7 @@ class Documents:
             return ()
         turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
         numbered = (
-            (number, record) for turn in turns for number, (record, _) in enumerate(turn["appended"], turn["first"])
+            (number, record) for turn in turns for number, (record, *_) in enumerate(turn["appended"], turn["first"])
         )
         found = (record for number, record in numbered if number > after)
         return tuple(islice(found, None if limit is None else max(limit, 0)))
@@ -238,7 +238,7 @@ class Documents:
         turn = self._turns.find_one({"conversation": name, "requests": request_id})
         if turn is None:
             return None
-        return next(str(record) for record, known in turn["appended"] if known == request_id)
+        return next(str(record) for record, *known in turn["appended"] if request_id in known)
 
     def _check_lock(self, name: str) -> None:
         holder = self._held.get(name)
@@ -285,8 +285,8 @@ def _turn(commit: Commit, before: Document | None) -> Document:
         "conversation": commit.conversation_id,
         "first": commit.expected + 1,
         "number": commit.number,
-        "appended": [[record, request_id] for _, record, request_id in commit.numbered],
-        "requests": [request_id for *_, request_id in commit.numbered if request_id is not None],
+        "appended": [[record, *request_ids] for _, record, request_ids in commit.numbered],
+        "requests": [request_id for request_id, _ in commit.answered],
         "session": commit.session,
         "definition": commit.definition,
         "state": commit.state,

@@ -50,12 +50,14 @@ _SAVE = f"""WITH given AS (
     SELECT * FROM json_to_recordset(%(commits)s) AS t (id text, expected bigint, number bigint, session text,
         definition text, state text, ended bool, time float8, began float8, sha text, holder int)
 ), appended AS (
-    SELECT * FROM json_to_recordset(%(records)s) AS t (id text, number bigint, record text, request_id text)
+    SELECT * FROM json_to_recordset(%(records)s) AS t (id text, number bigint, record text)
+), answered AS (
+    SELECT * FROM json_to_recordset(%(answered)s) AS t (id text, request_id text, number bigint)
 ), texts AS (
     SELECT * FROM json_to_recordset(%(definitions)s) AS t (sha text, text text)
 ), fit AS (
     SELECT * FROM given WHERE {_STILL}
-    AND NOT EXISTS (SELECT 1 FROM appended a JOIN inbox i ON i.conversation = a.id AND i.request_id = a.request_id
+    AND NOT EXISTS (SELECT 1 FROM answered a JOIN inbox i ON i.conversation = a.id AND i.request_id = a.request_id
         WHERE a.id = given.id)
     AND (sha IS NULL OR EXISTS (SELECT 1 FROM texts WHERE texts.sha = given.sha)
         OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = given.sha))
@@ -78,7 +80,7 @@ _SAVE = f"""WITH given AS (
 ), recorded AS (
     INSERT INTO records SELECT id, number, record FROM appended JOIN done USING (id)
 ), known AS (
-    INSERT INTO inbox SELECT id, request_id, number FROM appended JOIN done USING (id) WHERE request_id IS NOT NULL
+    INSERT INTO inbox SELECT id, request_id, number FROM answered JOIN done USING (id)
 ), undue AS (
     DELETE FROM due USING done, given
     WHERE due.conversation = done.id AND given.id = done.id AND given.expected > 0
@@ -189,9 +191,14 @@ def _parameters(asked: Sequence[LockedRequest], commits: Sequence[Commit]) -> di
             for item, c in zip(asked, commits, strict=True)
         ),
         "records": _json(
-            {"id": c.conversation_id, "number": number, "record": record, "request_id": request_id}
+            {"id": c.conversation_id, "number": number, "record": record}
             for c in commits
-            for number, record, request_id in c.numbered
+            for number, record, _ in c.numbered
+        ),
+        "answered": _json(
+            {"id": c.conversation_id, "request_id": request_id, "number": number}
+            for c in commits
+            for request_id, number in c.answered
         ),
         "labels": _json(
             {"id": c.conversation_id, "key": key, "value": value}
@@ -221,7 +228,7 @@ async def _reasons(db: Connection, refused: Sequence[LockedRequest], again: bool
             "number": commit.number,
             "holder": item.holder,
             "sha": commit.definition_sha,
-            "requests": [request for *_, request in commit.numbered if request is not None],
+            "requests": [request_id for request_id, _ in commit.answered],
         }
         row = await (await db.execute(_WHY, (_json([asked]),))).fetchone()
         _, version, record, locked, known, defined = row or (None,) * 6

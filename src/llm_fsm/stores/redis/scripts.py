@@ -42,30 +42,26 @@ end
 
 SAVE = (
     "local P, id, holder, expected, number, sha = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]\n"
-    "local text, due, outbox, fields, appended = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]"
+    "local text, due, outbox, fields, answered = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]"
     + _HELD
     + _PIN
     + """
 local c = P .. 'c:' .. id
 local version = tonumber(redis.call('HGET', c, 'version') or '0')
-expected, number, appended = tonumber(expected), tonumber(number), tonumber(appended)
+expected, number, answered = tonumber(expected), tonumber(number), cjson.decode(answered)
 if version ~= expected then
-  local same = redis.call('LINDEX', P .. 'r:' .. id, number - 1) == ARGV[12 + 2 * appended]
+  local same = redis.call('LINDEX', P .. 'r:' .. id, number - 1) == ARGV[#ARGV]
   return {'version', version, same and 1 or 0}
 end
 if not held(id, holder) then return {'lost'} end
-for n = 1, appended do
-  local request = ARGV[13 + 2 * n]
-  if request ~= '' and redis.call('HEXISTS', P .. 'i:' .. id, request) == 1 then return {'answered'} end
+for _, one in ipairs(answered) do
+  if redis.call('HEXISTS', P .. 'i:' .. id, one[1]) == 1 then return {'answered'} end
 end
 if sha ~= '' and text == '' and redis.call('HEXISTS', P .. 'defs', sha) == 0 then return {'undefined'} end
 if expected > 0 then undue(id) end
 local before = redis.call('HGET', c, 'sha')
-for n = 1, appended do
-  local request = ARGV[13 + 2 * n]
-  redis.call('RPUSH', P .. 'r:' .. id, ARGV[12 + 2 * n])
-  if request ~= '' then redis.call('HSET', P .. 'i:' .. id, request, expected + n) end
-end
+for place = 14, #ARGV do redis.call('RPUSH', P .. 'r:' .. id, ARGV[place]) end
+for _, one in ipairs(answered) do redis.call('HSET', P .. 'i:' .. id, one[1], one[2]) end
 redis.call('HSET', c, 'version', number, 'due', due, unpack(cjson.decode(fields)))
 if expected == 0 then
   redis.call('HSET', c, 'created', ARGV[12])
@@ -90,7 +86,10 @@ redis.call('DEL', P .. 'j:' .. id)
 return {'ok'}
 """
 )
-"""A commit. After the named arguments come `created`, the session, and record and request id of each record."""
+"""A commit. `answered` holds pairs of a request id and the number of its record, written as text.
+
+After the named arguments come `created`, the session and each record.
+"""
 
 JOURNAL = (
     "local P, id, holder, step, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]"

@@ -265,7 +265,7 @@ def _arguments(commit: Commit) -> Sequence[Any]:
     fields += ["ended", str(int(commit.ended)), "updated", repr(float(commit.time))]
     if commit.metadata and not commit.expected:
         fields += ["labels", json.dumps(_labels(commit.metadata), ensure_ascii=False)]
-    appended = commit.numbered
+    answered = [[request_id, str(number)] for request_id, number in commit.answered]
     return (
         commit.expected,
         commit.number,
@@ -274,8 +274,8 @@ def _arguments(commit: Commit) -> Sequence[Any]:
         json.dumps(due, ensure_ascii=False),
         json.dumps(outbox, ensure_ascii=False),
         json.dumps(fields, ensure_ascii=False),
-        len(appended),
+        json.dumps(answered, ensure_ascii=False),
         repr(float(commit.began)),
         commit.session,
-        *(item for _, record, request_id in appended for item in (record, request_id or "")),
+        *(record for _, record, _ in commit.numbered),
     )

@@ -127,7 +127,7 @@ def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]
     asked = [
         (
             *(c.conversation_id, c.definition_sha, c.definition_text is not None),
-            [request for *_, request in c.numbered],
+            [request_id for request_id, _ in c.answered],
             *(c.definition, c.state, c.ended),
         )
         for c in commits
@@ -147,8 +147,11 @@ def _refusal(commit: Commit, before: _Found) -> Exception | None:
 def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> None:
     commits = [commit for commit, _ in taken]
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
-    numbered = [(c.conversation_id, *item) for c in commits for item in c.numbered]
-    answered = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
+    records: list[Row] = []
+    answered: list[Row] = []
+    for c in commits:
+        records += [(c.conversation_id, number, record) for number, record, _ in c.numbered]
+        answered += [(c.conversation_id, request_id, number) for request_id, number in c.answered]
     posted = [
         (c.conversation_id, c.number, place, event.sink, event.key, event.text)
         for c in commits
@@ -160,7 +163,7 @@ def _write(taken: Sequence[tuple[Commit, _Found]], db: sqlite3.Connection) -> No
         replaced = ", ".join(f"{column} = excluded.{column}" for column in columns)
         _run(db, _WRITE, rows, f"ON CONFLICT (id) DO UPDATE SET {replaced}")
     _run(db, "INSERT INTO labels (key, value, conversation)", labels)
-    _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
+    _run(db, "INSERT INTO records (conversation, number, record)", records)
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", answered)
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
     if any(commit.expected and commit.definition_text is not None for commit in commits):

@@ -155,6 +155,24 @@ async def a_request_id_is_answered_once(store: Store) -> None:
     await store.save(turn("other", 1, request_id="r"))
 
 
+async def a_turn_may_answer_several_requests(store: Store) -> None:
+    """The store finds a turn by the request id of each message that was merged into it. A save is
+    refused if one of its ids is known.
+    """
+    await store.save(turn("c", 1))
+    several = replace(turn("c", 2, request_id="a"), merged=(("b", 2), ("c", 2)))
+    await store.save(several)
+    await store.save(turn("c", 3, request_id="d"))
+    for request_id in ("a", "b", "c"):
+        wanted = Loaded(session="{}", version=3, recorded=several.record)
+        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
+    late = replace(turn("c", 4, request_id="e"), merged=(("f", 4), ("b", 4)))
+    await expect_conflict("a known id among new ones", store.save(late))
+    await expect_conflict("a known id alone", store.save(turn("c", 4, request_id="c")))
+    expect("load with e", await store.load("c", "e"), Loaded(session="{}", version=3))
+    await store.save(turn("other", 1, request_id="b"))
+
+
 async def records_come_in_order_and_in_pages(store: Store) -> None:
     """`after` and `limit` page through the records by their numbers."""
     for number in range(1, 13):
@@ -370,6 +388,7 @@ DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     a_version_that_does_not_fit_is_refused,
     a_known_request_id_brings_its_record,
     a_request_id_is_answered_once,
+    a_turn_may_answer_several_requests,
     records_come_in_order_and_in_pages,
     the_journal_keeps_steps_in_order,
     a_step_is_written_once,

@@ -183,12 +183,23 @@ async def a_conversation_can_come_whole(store: Store) -> None:
     """
     earlier = ((turn("c", 1).record, None), (turn("c", 2).record, "r2"))
     whole = replace(
-        turn("c", 1), record=turn("c", 3).record, earlier=earlier, created=5.5, request_id="r3"
+        turn("c", 1),
+        record=turn("c", 3).record,
+        earlier=earlier,
+        created=5.5,
+        request_id="r3",
+        merged=(("r2 too", 2), ("r3 too", 3)),
     )
     await store.save(whole)
     records = [turn("c", number).record for number in (1, 2, 3)]
     expect("records", list(await store.records("c")), records)
-    for request_id, record in (("r2", records[1]), ("r3", records[2]), ("r1", None)):
+    for request_id, record in (
+        ("r2", records[1]),
+        ("r2 too", records[1]),
+        ("r3", records[2]),
+        ("r3 too", records[2]),
+        ("r1", None),
+    ):
         wanted = Loaded(session="{}", version=3, recorded=record)
         expect(f"load with {request_id}", await store.load("c", request_id), wanted)
     (line,) = await store.list(ListQuery())
