@@ -21,7 +21,7 @@ from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Refusal
 from llm_fsm.turn.named import named_by, possible_move
 from llm_fsm.turn.outcome import Refused, Taken, Unreadable, go, take_reply
-from llm_fsm.turn.repair import actions
+from llm_fsm.turn.repair import verbs
 from llm_fsm.turn.request import turn_request
 from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.turn_state import Arrival, StoppableRun, TurnState
@@ -58,7 +58,7 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None, picked: Choic
     if turn.paused:
         return None
     if turn.has("cannot_handle"):
-        return (yield from actions.miss(turn, fallback=True))
+        return (yield from verbs.miss(turn, fallback=True))
     closing.last_resort(turn)
     return None
 

@@ -24,7 +24,7 @@ from llm_fsm.turn.compiled import CompiledState
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result, RunHandlers
 from llm_fsm.turn.guards import Move, Refusal, reads
 from llm_fsm.turn.named import Named, named_by, possible_move
-from llm_fsm.turn.repair import actions, corrections
+from llm_fsm.turn.repair import corrections, verbs
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.request import refusals
 from llm_fsm.turn.response import UPDATE
@@ -134,7 +134,7 @@ def take(
         return (yield from _move(turn, auto, "auto", reading))
     if named.pattern:
         yield from _keep(turn, theirs)
-        return Taken((yield from actions.repair(turn, named.target, message, available)))
+        return Taken((yield from verbs.repair(turn, named.target, message, available)))
     change_refused = _is_unsaid(turn, reply, message) or _change_was_refused(turn, message)
     if named.here:
         yield from _keep(turn, theirs)

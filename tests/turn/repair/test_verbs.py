@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,9 +14,18 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session, dump_session, parse_session
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.turn.repair.verbs import _VERBS
 from machines import Played, machine, nested, play, reply, say, start, talk
+from paths import ROOT
 
 ALL = list(PATTERNS)
+
+
+def test_every_end_of_a_pattern_names_a_verb_and_every_verb_is_named() -> None:
+    pieces = [json.loads(file.read_text("utf-8")) for file in (ROOT / "patterns").glob("*.json")]
+    spoken = [piece["states"] for piece in pieces if piece["name"] != "silence"]
+    ends = [state for states in spoken for state in states.values() if state["kind"] == "final"]
+    assert {state.get("outcome") for state in ends} == set(_VERBS)
 
 
 def needs(*keys: str) -> list[dict[str, Any]]:
@@ -215,7 +225,8 @@ def test_repeat_says_the_last_words_again_and_changes_nothing() -> None:
 
 def test_clarify_explains_and_stays() -> None:
     done = say(FORM, at("mail"), "which address?", reply("clarify", "Where mail reaches you."))
-    assert (done.session.state, done.text, done.usage.calls) == ("mail", "Where mail reaches you.", 1)
+    explained = "Where mail reaches you.\n\nWhat now?"
+    assert (done.session.state, done.text, done.usage.calls) == ("mail", explained, 1)
     fixed = say(FORM, at("phone"), "which?", reply("clarify", "Any will do."))
     assert fixed.text == "Any will do.\n\nWhich number?"
     assert say(FORM, at("phone"), "which?", reply("clarify", "")).text == "Which number?"
@@ -324,9 +335,9 @@ def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
     }  # fmt: skip
     program = machine(states, patterns=["skip"])
     done = say(program, at("ask", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nShall I book it?")
+    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nWhat now?")
     done = say(program, at("ask_all", program), "skip", reply("skip", "Booked!"))
-    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat to change?")
+    assert (done.session.state, done.text) == ("ask_all", "I am sorry, I cannot go on without that.\n\nWhat now?")
 
 
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:

@@ -1,12 +1,14 @@
-"""The acts of repair patterns on the place and the answers of a conversation, and the words that say so.
+"""The verbs of repair patterns: what one does to the place and the answers of a conversation.
 
-The words come from the pattern's definition (see `turn.repair.patterns`). None of them needs a further model call,
-unless it comes back into another definition. The model has not seen the questions of that one.
+A pattern is a definition (`patterns/*.json`). Its conditions choose the state in which it ends. That state has the
+words, and its `outcome` names the verb. None of them needs a further model call, unless it comes back into another
+definition. The model has not seen the questions of that one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm._text import TRUNCATED
@@ -20,50 +22,104 @@ from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, open_moves, reads
 from llm_fsm.turn.repair import corrections
 from llm_fsm.turn.repair.patterns import end_of
-from llm_fsm.turn.repair.questions import asks, told_in
+from llm_fsm.turn.repair.questions import told_in
 from llm_fsm.turn.rest import rest, way_on
 from llm_fsm.turn.turn_state import ORDINARY, Arrival, Message, Run, Stop, StoppableRun, TurnState
 
 
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A pattern that a reply names.
+
+    Attributes:
+        name: The pattern.
+        end: The state of the pattern in which it ends. Its `outcome` is the verb.
+        message: The words of the reply; "" if there are none.
+        data: Values of the keys that the pattern decides and speaks by.
+        foreseen: The states whose purpose the model has read, by the target that leads there.
+    """
+
+    name: str
+    end: str
+    message: Message
+    data: Mapping[str, Any]
+    foreseen: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
 def repair(turn: TurnState, name: str, message: Message, available: AvailableMoves) -> StoppableRun:
-    """Do what a pattern is there for.
+    """Do the verb of a pattern that a reply names.
 
     Args:
         turn: The turn.
-        name: The pattern that a reply names.
+        name: The pattern.
         message: The words of the reply.
         available: The menu that the model read.
     """
-    if name == "skip":
-        return (yield from _skip(turn, message, available))
-    if name in _ACTS:
-        return (yield from _ACTS[name](turn, message))
-    move = _way_on(turn) if name in ("correct", "digress") else None
-    if move is not None:
-        return (yield from _answer_both(turn, name, message, move))
-    yield from _answer_aside(turn, name, message)
+    if name == "cannot_handle":
+        return (yield from miss(turn, message))
+    data = {
+        "said": message != "",
+        "question": _open_question(turn),
+        "fixed": turn.state.fixed is not None,
+        "inside": turn.session.in_digression() or None,
+        "first": True if name == "back" and not _question_before(turn)[0] else None,
+        "onward": True if name == "skip" and _ways_without_answer(turn) else None,
+    }
+    end = end_of(turn.machine.patterns[name], data)
+    return (yield from _do(turn, Repair(name, end, message, data, available.arrivals)))
+
+
+def _do(turn: TurnState, it: Repair) -> StoppableRun:
+    verb = turn.machine.patterns[it.name].states[it.end].definition.outcome
+    return (yield from _VERBS[verb](turn, it))
+
+
+def _open_question(turn: TurnState) -> str:
+    """Return the question that a pattern repeats; "" where a fixed reply asks by itself."""
+    if turn.state.fixed is not None:
+        return ""
+    return response.open_question(turn, response.last_question(turn.session))
+
+
+def _say(turn: TurnState, it: Repair, message: Message) -> None:
+    """Say the message of a reply, and what the pattern adds to it."""
+    piece = turn.machine.patterns[it.name]
+    turn.say("model", message)
+    turn.say("pattern", response.pattern_words(turn, piece, it.end, {**it.data, "said": message != ""}))
+
+
+def _how(turn: TurnState, it: Repair) -> str:
+    """Return the name of the end for the record; "" for a pattern that has one end."""
+    return "" if it.end == turn.machine.patterns[it.name].definition.initial_state else it.end
+
+
+def _ask_again(turn: TurnState, it: Repair) -> StoppableRun:
+    """Say the words, and ask what is open again. Go on where the message has answered it besides."""
+    move = way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
+    if move is not None and (yield from handlers.vetoed(turn, move)) is None:
+        return (yield from _go_on(turn, it, move))
+    turn.emit(ev.Repaired(pattern=it.name, how=_how(turn, it)))
+    asked = response.last_question(turn.session)
+    if _claims_too_much(turn, it.name):
+        response.complain(turn)
+    else:
+        _say(turn, it, it.message)
+    response.say_fixed(turn)
+    yield from closing.close(turn, written="no_call", asked=asked)
     return None
 
 
-def _way_on(turn: TurnState) -> Move | None:
-    """Return the way on where the message has answered the open question."""
-    return way_on(turn.root, turn.session) if response.keys_asked_for(turn) else None
-
-
-def _answer_both(turn: TurnState, name: str, message: Message, move: Move) -> StoppableRun:
-    """Go on where a message has answered the open question besides."""
-    if (yield from handlers.vetoed(turn, move)) is not None:
-        yield from _answer_aside(turn, name, message)
-        return None
-    turn.emit(ev.Repaired(pattern=name, how="moved"))
+def _go_on(turn: TurnState, it: Repair, move: Move) -> StoppableRun:
+    """Make the move that the message has opened, and say its words for the pattern first."""
+    turn.emit(ev.Repaired(pattern=it.name, how="moved"))
     flow, earlier = turn.session.flow, turn.said
     asked = response.open_question(turn, response.last_question(turn.session))
-    untrue = _claims_too_much(turn, name)
+    untrue = _claims_too_much(turn, it.name)
     if untrue:
         response.complain(turn)
-    arrival = yield from transitions.arrive(turn, move, name, asked=frozenset({turn.here}))
+    arrival = yield from transitions.arrive(turn, move, it.name, asked=frozenset({turn.here}))
     if not untrue:
-        corrections.say_first(turn, earlier, name, response.still_asked(turn, message, asked))
+        corrections.say_first(turn, earlier, it.name, response.still_asked(turn, it.message, asked))
     yield from _close(turn, arrival, flow)
     return arrival.stop
 
@@ -82,65 +138,49 @@ def _claims_too_much(turn: TurnState, name: str) -> bool:
     return name == "correct" and bool(turn.session.notes) and not corrected
 
 
-def _answer_aside(turn: TurnState, name: str, message: Message) -> Run:
-    """Answer by a pattern that changes nothing: say its words, and what is open stays so."""
-    turn.emit(ev.Repaired(pattern=name))
-    if name == "repeat":
-        last, asked = response.last_words(turn.session), response.open_question(turn)
-        changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
-        stale = not last or last.endswith(TRUNCATED) or changed
-        _say(turn, name, question=asked if stale else last)
-        return
-    asked = response.last_question(turn.session)
-    if _claims_too_much(turn, name):
-        response.complain(turn)
-    elif message != "" or name == "digress" or turn.state.fixed is None:  # a fixed reply shows the change, and asks
-        _say(turn, name, message=message, question=response.open_question(turn, asked))
+def _refuse(turn: TurnState, it: Repair) -> StoppableRun:
+    """Say that it cannot be done, and ask again. The model's words may have promised it."""
+    turn.emit(ev.Repaired(pattern=it.name, how=it.end))
+    _say(turn, it, "")
     response.say_fixed(turn)
-    if name in ("correct", "digress"):
-        yield from closing.close(turn, written="no_call", asked=asked)
+    yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
+    return None
 
 
-def _say(
-    turn: TurnState, name: str, state: str | None = None, *, message: Message = "", **data: Any
-) -> None:
-    """Say the message of a reply, and what a pattern adds to it.
-
-    Args:
-        turn: The turn.
-        name: The pattern.
-        state: The state of the pattern that speaks; None: the one in which it ends.
-        message: The words of the reply; "" if there are none.
-        data: Values of the pattern's keys.
-    """
-    piece = turn.machine.patterns[name]
-    data.setdefault("said", message != "")
-    turn.say("model", message)
-    turn.say("pattern", response.pattern_words(turn, piece, state or end_of(piece, data), data))
+def _say_again(turn: TurnState, it: Repair) -> StoppableRun:
+    """Say the last words again, or the open question if they are not there whole or not true any more."""
+    turn.emit(ev.Repaired(pattern=it.name))
+    last, asked = response.last_words(turn.session), response.open_question(turn)
+    changed = turn.state.fixed is not None and asked not in last  # it shows a value that is another one now
+    stale = not last or last.endswith(TRUNCATED) or changed
+    words = asked if stale else last
+    _say(turn, replace(it, data={**it.data, "question": words}), "")
+    yield from ()
+    return None
 
 
-def _hand_over(turn: TurnState, message: Message) -> StoppableRun:
-    """End the conversation for a person, or do what the nearest calling definition has a state of its own for."""
+def _hand_over(turn: TurnState, it: Repair) -> StoppableRun:
+    """End the conversation for a person, or enter the state that the nearest calling definition has for it."""
     session = turn.session
     places = (n for n in session.callers() if "handover" in turn.root.of(session.of_caller(n)).own_patterns)
     place = next(places, None)
     if place is None:
         turn.emit(ev.Repaired(pattern="handover"))
-        _say(turn, "handover", message=message)
+        _say(turn, it, it.message)
         return Stop("handover")
     turn.emit(ev.Repaired(pattern="handover", how="moved"))
     while len(turn.session.stack) > place:
         subflows.leave(turn, "handover")
-    turn.say("model", message)
+    turn.say("model", it.message)
     arrival = yield from transitions.arrive(turn, Move(pointer="/patterns", target="handover"), "handover")
-    yield from closing.close(turn, arrival, written="nothing" if message == "" else "here")
+    yield from closing.close(turn, arrival, written="nothing" if it.message == "" else "here")
     return arrival.stop
 
 
-def _cancel(turn: TurnState, message: Message) -> StoppableRun:
+def _end(turn: TurnState, it: Repair) -> StoppableRun:
     """End what is going on: a digression, a subflow, or the conversation."""
     turn.emit(ev.Repaired(pattern="cancel", how=turn.session.stack[-1].kind if turn.session.stack else ""))
-    _say(turn, "cancel", message=message)
+    _say(turn, it, it.message)
     while turn.session.stack:
         frame = turn.session.stack[-1]
         arrival = yield from transitions.return_from(turn, "cancelled")
@@ -163,8 +203,10 @@ def _cancel(turn: TurnState, message: Message) -> StoppableRun:
     return arrival.stop
 
 
-def _step_back(turn: TurnState) -> StoppableRun:
+def _return(turn: TurnState, it: Repair) -> StoppableRun:
     """Leave a digression before its end."""
+    turn.emit(ev.Repaired(pattern=it.name, how=it.end))
+    _say(turn, it, told_in(response.read(it.message)))
     arrival = yield from transitions.return_from(turn, "cancelled")
     if arrival.stop is None:
         arrival = yield from transitions.settle(turn, arrival)
@@ -177,7 +219,7 @@ def _leads_back(turn: TurnState, state: str) -> bool:
     return plan is not None and plan.kind == "converse"
 
 
-def _restart(turn: TurnState, message: Message) -> StoppableRun:
+def _clear(turn: TurnState, it: Repair) -> StoppableRun:
     """Begin again, with what the caller and the host have given, and what the same message says."""
     session = turn.session
     left, origins = session.state, _root_origins(session)
@@ -196,27 +238,19 @@ def _restart(turn: TurnState, message: Message) -> StoppableRun:
     turn.emit(ev.StateEntered(state=initial, previous=left, by="restart"))
     yield from assignments.run(turn, turn.state.assignment)
     yield from handlers.run(turn, Point.POST_TRANSITION)
-    turn.say("model", message)
-    turn.say("pattern", response.pattern_words(turn, piece, "restart", {"said": message != ""}))
+    turn.say("model", it.message)
+    turn.say("pattern", response.pattern_words(turn, piece, it.end, it.data))
     response.say_on_the_way(turn)
     arrival = yield from transitions.settle(turn)
     yield from _close(turn, arrival, flow)
     return arrival.stop
 
 
-def _back(turn: TurnState, message: Message) -> StoppableRun:
+def _back(turn: TurnState, it: Repair) -> StoppableRun:
     """Ask the question before once more, its answer open again; what worked or waited since is not begun again."""
-    if turn.session.in_digression():
-        turn.emit(ev.Repaired(pattern="back", how="left"))
-        _say(turn, "back", message=told_in(response.read(message)))
-        return (yield from _step_back(turn))
     state, keys = _question_before(turn)
-    if not state:
-        turn.emit(ev.Repaired(pattern="back", how="first"))
-        _say(turn, "back", first=True, question=response.open_question(turn, response.last_question(turn.session)))
-        return None
     turn.emit(ev.Repaired(pattern="back", how="moved"))
-    _say(turn, "back", message=told_in(response.read(message)))
+    _say(turn, it, told_in(response.read(it.message)))
     yield from transitions.go_back(turn, state, keys)
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call", asked="")
@@ -248,41 +282,37 @@ def _last_answer(session: Session, state: CompiledState) -> tuple[str, ...]:
     return tuple(key for key, turn in turns.items() if turn == last) or skipped
 
 
-def _skip(turn: TurnState, message: Message, available: AvailableMoves) -> StoppableRun:
-    """Leave out what is asked here, and go on where one way is open without it. It is never a yes."""
-    keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
-    ways = list(open_moves(turn.state.own, data))
-    if not keys or _waits_for_yes(turn) or not all(rest(turn.root, turn.session, move).talks for move in ways):
-        ways = []
+def _ways_without_answer(turn: TurnState) -> list[Move]:
+    """Return the moves that are open without the answers asked for here. None of them is a yes, or leads back."""
+    if not response.missing_keys(turn) or _waits_for_yes(turn):
+        return []
+    moves = list(open_moves(turn.state.own, turn.session.data()))
+    if not all(rest(turn.root, turn.session, move).talks for move in moves):
+        return []
     past = {state for state, _ in turn.session.path}
-    targets = list(dict.fromkeys(move.target for move in ways if move.target not in past))
-    if not targets and turn.session.in_digression():
-        turn.emit(ev.Repaired(pattern="skip", how="left"))
-        _say(turn, "skip", message=message)
-        return (yield from _step_back(turn))
-    if not targets:
-        turn.emit(ev.Repaired(pattern="skip", how="needed"))
-        asked = "" if asks(turn.state.definition.purpose) else response.last_question(turn.session)
-        _say(turn, "skip", needed=", ".join(keys) or "it", question=response.open_question(turn, asked))
-        return None
-    if keys:
-        turn.emit(ev.KeysSkipped(keys=keys))
-    if len(targets) > 1:
+    return [move for move in moves if move.target not in past]
+
+
+def _leave_out(turn: TurnState, it: Repair) -> StoppableRun:
+    """Leave out what is asked here, and go on where one way is open without it."""
+    moves, flow = _ways_without_answer(turn), turn.session.flow
+    turn.emit(ev.KeysSkipped(keys=response.missing_keys(turn)))
+    move = moves[0]
+    if any(other.target != move.target for other in moves):
         turn.emit(ev.Repaired(pattern="skip", how="stayed"))
-        _say(turn, "skip", message=message)
+        _say(turn, it, it.message)
         response.say_fixed(turn)
         yield from closing.close(turn, written="no_call", asked="")
         return None
-    move = next(move for move in ways if move.target == targets[0])
     if (yield from handlers.vetoed(turn, move)) is not None:
         response.say_fixed(turn)
         yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
         return None
     turn.emit(ev.Repaired(pattern="skip", how="moved"))
-    _say(turn, "skip", message=message)
+    _say(turn, it, it.message)
     arrival = yield from transitions.arrive(turn, move, "skip")
-    foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
-    if foreseen:
+    foreseen = it.foreseen.get(move.target, ())
+    if turn.session.flow == flow and turn.session.state in foreseen:
         yield from closing.close(turn, arrival, written="no_call", asked="")
     else:
         yield from closing.close(turn, arrival, written="nothing")
@@ -314,41 +344,32 @@ def miss(turn: TurnState, message: Message = "", *, fallback: bool = False) -> S
             return (yield from _go_to(turn, "cannot_handle"))
         closing.last_resort(turn)
         return None
-    data: dict[str, Any] = {"misses": count, "choices": _choices(turn)}
-    end = end_of(turn.machine.patterns["cannot_handle"], data)
-    turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
-    if end == "give_up":
-        return (yield from _give_up(turn))
-    if fallback and end == "rephrase":
-        closing.last_resort(turn)
-        return None
-    turn.say("model", message)
-    question = response.open_question(turn, response.last_question(turn.session))
+    question = _open_question(turn)
     if response.ends_in(turn, question, message or ""):
         question = ""  # the message asks it
-    _say(turn, "cannot_handle", end, said=message != "", question=question, **data)
-    if end == "rephrase" and message != "":
-        response.say_fixed(turn)
-        yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))
-    return None
+    said = message != ""
+    data = {"misses": count, "choices": _choices(turn), "question": question, "said": said}
+    end = end_of(turn.machine.patterns["cannot_handle"], data)
+    if fallback and end == "rephrase":
+        turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
+        closing.last_resort(turn)
+        return None
+    return (yield from _do(turn, Repair("cannot_handle", end, message, data)))
 
 
-def _give_up(turn: TurnState) -> StoppableRun:
+def _give_up(turn: TurnState, it: Repair) -> StoppableRun:
     """Hand the conversation over to a person, or apologise and end it."""
+    turn.emit(ev.Repaired(pattern=it.name, how=it.end))
     if "handover" in turn.machine.own_patterns:
         return (yield from _go_to(turn, "handover"))
     if "handover" in turn.machine.patterns:
-        return (yield from _hand_over(turn, ""))
-    _say_given_up(turn)
-    return Stop("given_up")
-
-
-def _say_given_up(turn: TurnState) -> None:
-    """Say the apology of the definition, if it has one, else that of the pattern."""
-    if (apology := turn.state.model.on_failure) is not None:
+        return (yield from _hand_over(turn, Repair("handover", "handover", "", {})))
+    apology = turn.state.model.on_failure
+    if apology is not None:
         turn.say("notice", apology)
     else:
-        _say(turn, "cannot_handle", "give_up")
+        _say(turn, it, "")
+    return Stop("given_up")
 
 
 def _go_to(turn: TurnState, pattern: str) -> StoppableRun:
@@ -378,11 +399,16 @@ def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
     return session.origins if root is None else root.saved["origins"]
 
 
-_ACTS: Mapping[str, Callable[[TurnState, Message], StoppableRun]] = {
+_VERBS: Mapping[str, Callable[[TurnState, Repair], StoppableRun]] = {
+    "ask_again": _ask_again,
     "back": _back,
-    "cancel": _cancel,
-    "cannot_handle": miss,
-    "handover": _hand_over,
-    "restart": _restart,
+    "clear": _clear,
+    "end": _end,
+    "give_up": _give_up,
+    "hand_over": _hand_over,
+    "leave_out": _leave_out,
+    "refuse": _refuse,
+    "return": _return,
+    "say_again": _say_again,
 }
-"""The acts of patterns, by their names. Each is given the words of the reply."""
+"""The verbs that a final state of `patterns/*.json` may name as its `outcome`."""
