@@ -211,7 +211,34 @@ def return_other(document: Document) -> Changes:
             yield one(document, (*place, "return"), not transition.get("return", False))
 
 
+def set_other(document: Document) -> Changes:
+    """Without one of the keys that are set, or with another value of it."""
+    for place, owner in (*transitions(document), *states(document)):
+        for key in owner.get("set", ()):
+            yield one(document, (*place, "set", key), GONE)
+            yield one(document, (*place, "set", key), {"cat": ["other ", key]})
+
+
+def clear_gone(document: Document) -> Changes:
+    for place, owner in (*transitions(document), *states(document)):
+        for number, _ in enumerate(owner.get("clear", ())):
+            yield one(document, (*place, "clear", number), GONE)
+
+
 # -- states
+
+
+def kind_other(document: Document) -> Changes:
+    """A state that talks decides instead, one that decides talks, and one that works or waits ends there."""
+    for place, state in states(document):
+        kind = state.get("kind", "converse")
+        if kind == "converse" and state.get("transitions"):
+            yield one(document, (*place, "kind"), "decide")
+        elif kind == "decide":
+            yield one(document, (*place, "kind"), "converse")
+        elif kind in ("task", "wait", "subflow"):
+            bare = {key: value for key, value in state.items() if key in ("purpose", "description")}
+            yield one(document, place, {**bare, "kind": "final"})
 
 
 def reply_other(document: Document) -> Changes:
@@ -341,6 +368,13 @@ def _schema_changes(document: Document, place: Place) -> Changes:
             yield one(document, (*place, key, "type"), "integer" if schema["type"] == "string" else "string")
 
 
+def valid_gone(document: Document) -> Changes:
+    """A key without one of its rules, or with a rule of which a part is gone."""
+    for key, schema in _keys(document).items():
+        for number, _ in enumerate(schema.get("x-valid", ())):
+            yield one(document, ("context_schema", "properties", key, "x-valid", number), GONE)
+
+
 def source_other(document: Document) -> Changes:
     for key, schema in document.get("context_schema", {}).get("properties", {}).items():
         place = ("context_schema", "properties", key, "x-source")
@@ -390,6 +424,10 @@ _CHANGES: Mapping[str, Callable[[Document], Changes]] = MappingProxyType(
         "auto is another": auto_other,
         "a label is another one": label_other,
         "return is another": return_other,
+        "a value that is set is another": set_other,
+        "a key is no longer cleared": clear_gone,
+        "a state is of another kind": kind_other,
+        "a rule for values is gone": valid_gone,
         "fixed words are others": reply_other,
         "fixed words are gone": reply_gone,
         "fixed words are new": reply_new,

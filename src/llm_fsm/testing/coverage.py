@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Literal
 
 from llm_fsm._json import step, steps
@@ -22,8 +22,8 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import CompiledMachine
-from llm_fsm.turn.guards import Guard, Move, verdict
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
+from llm_fsm.turn.guards import Guard, Move, labelled, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
 _SHARED = "/global_transitions/"
@@ -33,8 +33,10 @@ KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Counts of touches for each element of a definition. A condition counts twice: `…=true` and
-    `…=false`.
+    """Counts of touches for each element of a definition.
+
+    A condition counts twice. `…=true`: it was tried and held. `…=false`: it stopped a move, because
+    a reply picked the move, or because the machine would have made it by itself.
     """
 
     counts: Mapping[Kind, Mapping[str, int]]
@@ -47,9 +49,12 @@ class Coverage:
         """Return everything that was never touched."""
         return [*chain.from_iterable(map(self.missing, KINDS))]
 
-    def touches(self, name: str) -> bool:
-        """Return True if this element was touched."""
-        return any(self.counts[kind].get(name) for kind in KINDS)
+    def touched(self) -> list[str]:
+        """Return the elements that were touched."""
+        found: list[str] = []
+        for kind in KINDS:
+            found += [name for name, count in self.counts[kind].items() if count]
+        return found
 
     def share(self, kind: Kind | None = None) -> float:
         """Return the percentage of elements that were touched; 100 if there are none."""
@@ -95,7 +100,7 @@ def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
     """Yield everything that can be touched, in the order of the file."""
     for name, flow in (("", program), *program.flows.items()):
         for state_id, plan in flow.states.items():
-            place = _named(name, f"/states{step(state_id)}")
+            place = named(name, f"/states{step(state_id)}")
             yield "states", place
             for move in plan.moves:
                 stays = plan.kind == "converse" and move.target == state_id and not move.auto
@@ -117,11 +122,11 @@ def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
         for pointer in sorted(shared):
             yield from _of_move(name, shared[pointer])
         for pattern in flow.definition.patterns:
-            yield "patterns", _named(name, f"{_PATTERNS}{pattern}")
+            yield "patterns", named(name, f"{_PATTERNS}{pattern}")
 
 
 def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
-    place = _named(flow, move.pointer)
+    place = named(flow, move.pointer)
     yield "transitions", place
     for number, guard in enumerate(move.guards):
         if not guard.judged:
@@ -129,7 +134,8 @@ def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
             yield "conditions", f"{place}/conditions/{number}=false"
 
 
-def _named(flow: str, pointer: str) -> str:
+def named(flow: str, pointer: str) -> str:
+    """Return the name of an element: its pointer, behind the name of the flow that has it."""
     if flow:
         return f"{flow}#{pointer}"
     return pointer
@@ -159,21 +165,21 @@ class _Touched:
                 self.keys(session)
 
     def at(self, session: Session) -> str:
-        return _named(session.flow, f"/states{step(session.state)}")
+        return named(session.flow, f"/states{step(session.state)}")
 
     def before(self, session: Session, event: ev.Event) -> None:
         """Count the elements that an event touches in the session before it."""
         match event:
             case ev.StateEntered():
-                self.decided(session, event.transition)
+                self.decided(session, event)
                 if event.transition.startswith(_PATTERNS):
                     self.pattern(session, event.transition.removeprefix(_PATTERNS))
                 elif event.transition:
-                    self.counts["transitions"][_named(session.flow, event.transition)] += 1
+                    self.counts["transitions"][named(session.flow, event.transition)] += 1
                 elif event.by in ("timeout", "exhausted"):
                     self.counts["transitions"][f"{self.at(session)}/on_{event.by}"] += 1
             case ev.MovePicked() | ev.MoveRefused() | ev.BotSaid() | ev.Ended():
-                self.decided(session, "")
+                self.decided(session, event)
             case ev.KeyResultChecked():
                 self.key_result(session, event)
             case ev.Repaired(pattern=pattern):
@@ -188,10 +194,10 @@ class _Touched:
         on.
         """
         for place in {session.flow, ""}:
-            self.counts["patterns"][_named(place, f"{_PATTERNS}{name}")] += 1
+            self.counts["patterns"][named(place, f"{_PATTERNS}{name}")] += 1
 
-    def decided(self, session: Session, taken: str) -> None:
-        """Count the conditions that were evaluated; in states that decide, only up to the move that
+    def decided(self, session: Session, event: ev.Event) -> None:
+        """Count the conditions that were tried; in states that decide, only up to the move that
         was made.
         """
         program = self.program.at(session)
@@ -199,12 +205,16 @@ class _Touched:
         if plan is None:
             return
         data = session.data()
+        taken = event.transition if isinstance(event, ev.StateEntered) else ""
+        stopped = {move.pointer for move in _tried(plan, event, session.input)}
         for move in plan.moves:
             for number, guard in enumerate(move.guards):
-                holds = _holds(guard, data)
-                if holds is not None:
-                    place = f"{_named(session.flow, move.pointer)}/conditions/{number}"
-                    self.counts["conditions"][f"{place}={'true' if holds else 'false'}"] += 1
+                holds = guard_holds(guard, data)
+                place = f"{named(session.flow, move.pointer)}/conditions/{number}"
+                if holds:
+                    self.counts["conditions"][f"{place}=true"] += 1
+                elif holds is False and move.pointer in stopped:
+                    self.counts["conditions"][f"{place}=false"] += 1
                 if plan.kind == "decide" and holds is False:
                     break
             if plan.kind == "decide" and (move.pointer == taken or verdict(move, data).holds):
@@ -232,7 +242,34 @@ class _Touched:
         return Coverage(counts=found)
 
 
-def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
+def _tried(plan: CompiledState, event: ev.Event, output: Any) -> Iterator[Move]:
+    """Yield the moves that would have been made at an event if their conditions held."""
+    taken = event.transition if isinstance(event, ev.StateEntered) else ""
+    if isinstance(event, ev.MoveRefused):
+        yield from (move for move in plan.moves if move.target == event.target)
+    if plan.kind == "decide":
+        yield from plan.moves
+    elif plan.kind == "converse":
+        yield from takewhile(lambda move: move.pointer != taken, plan.autos)
+        same = [move for move in plan.moves if move.target == _target(event)]
+        yield from takewhile(lambda move: move.pointer != taken, same)
+    elif taken:
+        # Work and answers name a label. Moves with another one were not tried.
+        label = next((move.on for move in plan.moves if move.pointer == taken), None)
+        tried = [move for move in plan.moves if move.on in (None, label)]
+        if isinstance(event, ev.StateEntered) and event.by == "task":
+            tried = [*labelled(plan.moves, output)]
+        yield from takewhile(lambda move: move.pointer != taken, tried)
+
+
+def _target(event: ev.Event) -> str:
+    """Return the state that a reply picked, and to which one of several moves was made."""
+    if isinstance(event, ev.StateEntered) and event.by == "model":
+        return event.state
+    return ""
+
+
+def guard_holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
     """Return True if a condition holds; None if only the model can tell."""
     if guard.judged:
         return None

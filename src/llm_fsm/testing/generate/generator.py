@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._json import steps
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.conversation import Turn
@@ -24,10 +23,12 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.coverage import Coverage, coverage_of
+from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
 from llm_fsm.testing.generate.planner import Plan, Planner
 from llm_fsm.testing.generate.solver import SAID
 from llm_fsm.testing.generate.values import samples
+from llm_fsm.testing.generate.wanted import Wanted
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.loader import Play, suite_of
 from llm_fsm.testing.scenarios.models import Case, CaseReply, merged
@@ -45,7 +46,8 @@ _EXPECTED: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.FlowPushed: ("kind", "context"),
     ev.ContextRefused: ("key",),
     ev.AttemptFailed: ("attempt", "last"),
-    ev.MoveRefused: (),
+    ev.MoveRefused: ("target",),
+    ev.KeyResultChecked: ("name", "passed"),
     ev.ConditionFailed: (),
     ev.LimitReached: (),
     ev.TimedOut: (),
@@ -109,28 +111,37 @@ def generated(
 
 
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
-    nothing = coverage_of(maker.player.machine.program, [])
-    left = dict.fromkeys(nothing.untouched() if missing is None else missing)
-    coverage = nothing
+    program = maker.player.machine.program
+    coverage = coverage_of(program, [])
+    elements = coverage.untouched() if missing is None else [*missing]
+    # Tests for what other tests leave out only touch those elements.
+    changes = maker.decisions.names() if missing is None else ()
+    wanted = Wanted(elements, changes, maker.planner)
     found = list[KeptConversation]()
     try:
-        for plan in maker.plans(left):
-            case, turns = await maker.played(plan)
-            touched = nothing
-            if turns:
-                touched = maker.coverage(turns)
-            reached = tuple(item for item in left if touched.touches(item))
-            if reached:
-                found.append(KeptConversation(case=case, reaches=reached))
-                coverage = coverage.plus(touched)
-                for item in reached:
-                    del left[item]
+        for plan in maker.plans(wanted):
+            played = await maker.played(plan)
+            if played is None:
+                continue
+            reached = wanted.take(played.touched, played.told)
+            if reached is not None:
+                found.append(KeptConversation(case=played.case, reaches=reached))
+                coverage = coverage.plus(played.touched)
     finally:
         await maker.player.close()
     cases = _numbered([one.case for one in found])
     kept = tuple(replace(one, case=case) for one, case in zip(found, cases, strict=True))
     document = {"definition": name, **maker.host, "cases": cases}
-    return Generated(document=document, conversations=kept, coverage=coverage, left=tuple(left))
+    return Generated(document=document, conversations=kept, coverage=coverage, left=wanted.left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Played:
+    """A plan that was played: its case, the elements it touches, the changes it tells apart."""
+
+    case: dict[str, Any]
+    touched: Coverage
+    told: Collection[str]
 
 
 class _Maker:
@@ -140,12 +151,15 @@ class _Maker:
         self.definition = definition
         flows = gather(definition, file=place)
         within: dict[str, dict[str, Planner]] = {name: {} for name in flows.called}
-        called = {name: Planner(one.definition, within[name]) for name, one in flows.called.items()}
+        mutants: dict[str, MachineMutants] = {}
+        called = {
+            name: Planner(one.definition, within[name], name, mutants)
+            for name, one in flows.called.items()
+        }
         for name, one in flows.called.items():
             within[name].update({state: called[flow] for state, flow in one.calls.items()})
-        self.planner = Planner(
-            definition, {state: called[flow] for state, flow in flows.root.calls.items()}
-        )
+        calls = {state: called[flow] for state, flow in flows.root.calls.items()}
+        self.planner = Planner(definition, calls, "", mutants)
         self._tasks = tasks_of(flows)
         self._every = [definition, *(one.definition for one in flows.called.values())]
         values = [self.planner.paths.full, *(called[name].paths.full for name in flows.called)]
@@ -158,37 +172,27 @@ class _Maker:
             }
         )
         self.player = Player(suite_of(text, file=place, drafts=True))
+        self.decisions = Decisions(self.player.machine.program)
+        mutants.update(self.decisions.mutants)
         self._keys = compile_keys(definition, ())
 
-    def plans(self, left: Mapping[str, None]) -> Iterator[Plan]:
-        """Yield plans for the states, nearest first, while elements are left that may be touched
-        there.
-        """
+    def plans(self, wanted: Wanted) -> Iterator[Plan]:
+        """Yield plans for the states, nearest first, that may touch or tell something new."""
         yield Plan(name="begins", greet=True)
         near = [*self.planner.paths.shortest]
         for state in (*near, *(state for state in self.definition.states if state not in near)):
-            for tried, plan in enumerate(self.planner.plans(state)):
-                if tried >= _MOST_TRIED or not any(self._may_touch(item, state) for item in left):
+            tried = 0
+            for plan in self.planner.plans(state):
+                if tried >= _MOST_TRIED:
                     break
+                if not wanted.may_touch(plan, state):
+                    continue
                 if all(self._keys.fault(*item) is None for item in plan.context.items()):
+                    tried += 1
                     yield plan
 
-    def _may_touch(self, item: str, state: str) -> bool:
-        kind = self.definition.kind_of(state)
-        if "#" in item:
-            return kind == "subflow"
-        if not item.startswith("/states/"):
-            return kind in ("converse", "subflow")
-        place = steps(item.split(" ", 1)[0])[1]
-        return place == state or (item.count("/") == 2 and state in self.planner.before(place))
-
-    def coverage(self, turns: Iterable[Turn]) -> Coverage:
-        """Return the coverage of one conversation's turns."""
-        events = [*chain.from_iterable(turn.events for turn in turns)]
-        return coverage_of(self.player.machine.program, [events])
-
-    async def played(self, plan: Plan) -> tuple[dict[str, Any], Sequence[Turn]]:
-        """Return the case of a plan and its turns; no turns if it could not be played."""
+    async def played(self, plan: Plan) -> _Played | None:
+        """Play a plan. Return None if it could not be played."""
         skeleton = self._skeleton(plan)
         case = Case.model_validate(skeleton)
         play = Play(
@@ -204,9 +208,20 @@ class _Maker:
             turns = () if run.chat is None else await run.chat.turns()
         finally:
             await machine.delete(run.id)
-        if run.missed or not run.notes:
-            return {}, ()
-        return run.case(skeleton, greet=plan.greet), turns
+        if run.missed or not run.notes or not turns:
+            return None
+        events = [*chain.from_iterable(turn.events for turn in turns)]
+        tried: dict[str, Any] = {}
+        for act in plan.acts:
+            tried.update(act.update)
+        outputs: dict[str, list[Any]] = {}
+        for state, output in _outputs(plan):
+            outputs.setdefault(state, []).append(output)
+        return _Played(
+            case=run.case(skeleton, greet=plan.greet),
+            touched=coverage_of(machine.program, [events]),
+            told=self.decisions.told_by(events, tried, outputs),
+        )
 
     def _skeleton(self, plan: Plan) -> dict[str, Any]:
         """Return the case without replies and expectations."""
@@ -215,8 +230,7 @@ class _Maker:
             plan.state == initial and self.definition.kind_of(initial) != "decide"
         )
         functions: dict[str, Any] = {}
-        outputs = [*plan.outputs, *chain.from_iterable(act.outputs for act in plan.acts)]
-        for state, output in outputs:
+        for state, output in _outputs(plan):
             execute = self._tasks.get(state)
             if execute is not None:
                 functions.setdefault(execute, []).append({"output": output})
@@ -238,6 +252,13 @@ class _Maker:
             case["functions"] = functions
         case["steps"] = [_step(act) for act in plan.acts]
         return case
+
+
+def _outputs(plan: Plan) -> Iterator[tuple[str, Any]]:
+    """Yield the tasks of a plan, each with its output."""
+    yield from plan.outputs
+    for act in plan.acts:
+        yield from act.outputs
 
 
 def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:

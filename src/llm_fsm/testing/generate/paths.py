@@ -6,6 +6,8 @@ the start.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,9 +17,13 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.lint.graph import Arc, arcs_from
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.lint.solver.solver import Reasoning
+from llm_fsm.session.quotes import SAID
 from llm_fsm.testing.generate.solver import Solver
 from llm_fsm.testing.generate.task_outputs import outputs
 from llm_fsm.testing.generate.values import samples
+
+_MOST_KNOWN = 40
+"""The most keys that a conversation knows at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +103,17 @@ class MachinePaths:
         """A value for each key."""
         return self.solver.everything()
 
+    def near(self, state: str) -> Mapping[str, Any]:
+        """Return a value for each key; in a machine of many keys, for those that a state names.
+
+        So the tests of a machine grow with it, and not with its square.
+        """
+        if len(self.full) <= _MOST_KNOWN:
+            return self.full
+        text = json.dumps(self.known.document.states[state].value, ensure_ascii=False)
+        words = frozenset(re.findall(r"\w+", text))
+        return {key: value for key, value in self.full.items() if key in words}
+
     def sorted_out(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Divide values into those of the start and those that the model writes."""
         document = self.known.document
@@ -105,9 +122,14 @@ class MachinePaths:
         wrote = {
             key: value
             for key, value in given.items()
-            if keys is None or (key in keys and document.source_of(key) == "model")
+            if keys is None or (key in keys and self._is_told(key))
         }
         return {key: value for key, value in given.items() if key not in wrote}, wrote
+
+    def _is_told(self, key: str) -> bool:
+        """Return true if a reply writes a key without proof that the user said it."""
+        schema = self.known.keys.schema(key) or {}
+        return self.known.document.source_of(key) == "model" and SAID not in schema
 
     def leg(self, arc: Arc) -> Path | None:
         """Return one transition as a path; None if no values open it."""
@@ -123,7 +145,7 @@ class MachinePaths:
         if kind == "wait":
             return self._answered(arc, values)
         if kind == "task":
-            return Path(context={**self.full, **values}, outputs=((arc.source, self._output(arc)),))
+            return Path(context={**self.near(arc.source), **values}, outputs=((arc.source, self._output(arc)),))
         if kind == "subflow":
             child = self.called.get(arc.source)
             return Path(context=values, acts=() if child is None else next(child.ends(), ()))
@@ -155,7 +177,7 @@ class MachinePaths:
     def _output(self, arc: Arc) -> Any:
         label = arc.placed.value.get("on")
         labels = [str(label)] if label is not None and label != "default" else ["nothing"]
-        fitting = outputs(self.known.document.states[arc.source], labels, self.full)
+        fitting = outputs(self.known.document.states[arc.source], labels, self.near(arc.source))
         named = {"_transition": labels[0]}
         tried = [*fitting, named] if label is None else [named, *fitting]
         return next((one for one in tried if label is None or _names(one, labels[0])), named)

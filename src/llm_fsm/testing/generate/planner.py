@@ -8,21 +8,32 @@ that passes or fails. The result of a plan is only known after the machine has p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from llm_fsm._json import step
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.document import SYSTEM_NAMES, Document, Placed
-from llm_fsm.lint.graph import Arc, arcs_from, digressions_of, global_arcs
-from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
+from llm_fsm.lint.document import Document, Placed
+from llm_fsm.lint.graph import arcs_from, digressions_of, global_arcs
+from llm_fsm.lint.solver.solver import Reasoning, reasoning
+from llm_fsm.testing.coverage import guard_holds, named
+from llm_fsm.testing.generate.decisions import MachineMutants, check_place, has_auto
+from llm_fsm.testing.generate.mutants import MutantsOfMoves, edges, told_apart_rule
 from llm_fsm.testing.generate.paths import Act, MachinePaths, Path, answer_of, answers
-from llm_fsm.testing.generate.solver import COUNTED, text
-from llm_fsm.testing.generate.task_outputs import outputs
-from llm_fsm.turn.repair.patterns import named
+from llm_fsm.testing.generate.solver import COUNTED, SAID, text
+from llm_fsm.testing.generate.task_outputs import candidates, outputs
+from llm_fsm.testing.scenarios.models import BEGINNING
+from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.repair.patterns import named as named_patterns
 
 _MOST_TRIALS = 60
+_LONGEST_PATH = 10
+"""The most transitions before a state. Conversations about a state behind more begin in it."""
+_PROOFS = 2
+"""The plans for each change, because a conversation may turn out otherwise than planned."""
 _SILENT = (299, 2, 598, 2, 898, 2)
 """Seconds to wait, before and after each of the two reminders and the end of a silence."""
 
@@ -49,16 +60,35 @@ class Plan:
     input: Any = None
     outputs: tuple[tuple[str, Any], ...] = ()
     refuses: Literal["", "checks", "judge"] = ""
+    aims: frozenset[str] = frozenset()
+    """The elements and changes that it is made for; empty if only playing it tells."""
+    explores: bool = False
+    """True if it is also played for what else it may touch."""
 
 
 @dataclass(frozen=True)
 class Planner:
-    """The plans for one definition. `called` maps a state to the planner of the machine that it
-    calls.
+    """The plans for one definition.
+
+    Args:
+        definition: The definition.
+        called: State to the planner of the machine that it calls.
+        flow: The name by which the definition is called; empty for the first one.
+        mutants: Name of a flow to its compiled machine with the changes of it. It is filled before
+            the first plan is asked for.
     """
 
     definition: Definition
     called: Mapping[str, Planner] = field(default_factory=dict)
+    flow: str = ""
+    mutants: Mapping[str, MachineMutants] = field(default_factory=dict)
+
+    @property
+    def _mine(self) -> MachineMutants:
+        return self.mutants[self.flow]
+
+    def _named(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(named(self.flow, name) for name in names)
 
     @cached_property
     def _known(self) -> Reasoning:
@@ -71,16 +101,18 @@ class Planner:
             self.definition, self._known, {state: one.paths for state, one in self.called.items()}
         )
 
-    def before(self, state: str) -> set[str]:
-        """Return the states that lead to a state at once."""
+    @cached_property
+    def before(self) -> Mapping[str, set[str]]:
+        """Map each state to the states that lead to it at once."""
         document = self._known.document
-        before: set[str] = set()
+        before: dict[str, set[str]] = {}
         for source in document.states:
-            if any(arc.target == state for arc in arcs_from(document)[source]):
-                before.add(source)
+            for arc in arcs_from(document)[source]:
+                before.setdefault(arc.target, set()).add(source)
         for name, one in self.definition.states.items():
-            if state in (one.on_timeout, one.on_exhausted):
-                before.add(name)
+            for target in (one.on_timeout, one.on_exhausted):
+                if target is not None:
+                    before.setdefault(target, set()).add(name)
         return before
 
     def plans(self, state: str) -> Iterator[Plan]:
@@ -89,7 +121,9 @@ class Planner:
         """
         tried = sorted(self._tried(state), key=lambda plan: len(plan.acts))
         arcs = self.paths.shortest.get(state)
-        before = None if arcs is None else self.paths.along(arcs)
+        # A long path would make the tests of a machine grow with its square.
+        near = arcs is not None and len(arcs) <= _LONGEST_PATH
+        before = self.paths.along(arcs) if arcs is not None and near else None
         if before is not None:
             yield from (self._after(before, plan) for plan in tried if plan.state == state)
         yield from tried
@@ -124,16 +158,20 @@ class Planner:
         return [*first, *tried(state)]
 
     def _talks(self, state: str) -> Iterator[Plan]:
-        for arc in arcs_from(self._known.document)[state]:
-            for values in self._trials(arc):
-                context, update = self.paths.sorted_out(values)
-                act = Act(to=None if arc.auto else arc.target, update=update)
-                for turns in self._turns(arc):
-                    acts = (*(Act() for _ in range(turns)), act)
-                    yield Plan(
-                        name=f"{state}: to {arc.target}", state=state, context=context, acts=acts
-                    )
-        full, wrote = self.paths.sorted_out(self.paths.full)
+        plan = self._mine.program.states[state]
+        picks: dict[str, list[Move]] = {}
+        for move in plan.moves:
+            if move.target != state and not move.auto:
+                picks.setdefault(move.target, []).append(move)
+        for target, moves in picks.items():
+            for trial in self._trials(state, moves):
+                yield self._picking(state, target, target, trial)
+        for trial in self._trials(state, plan.autos) if plan.autos else ():
+            yield self._picking(state, plan.autos[0].target, None, trial)
+        for move in plan.moves:
+            if has_auto(plan, move):
+                yield from self._open_but_stays(state, move)
+        full, wrote = self.paths.sorted_out(self.paths.near(state))
         yield Plan(name=f"{state}: stays", state=state, acts=(Act(),))
         yield Plan(
             name=f"{state}: stays, everything known",
@@ -141,7 +179,8 @@ class Planner:
             context=full,
             acts=(Act(update=wrote),),
         )
-        for pattern in named(self.definition.patterns):
+        yield from self._values(state)
+        for pattern in named_patterns(self.definition.patterns):
             garbled = pattern == "cannot_handle"
             acts = (Act(garbled=True),) if garbled else (Act(to=pattern),)
             yield Plan(name=f"{state}: {pattern}", state=state, acts=acts)
@@ -150,13 +189,97 @@ class Planner:
                 name=f"{state}: {pattern}, everything known", state=state, context=full, acts=known
             )
 
-    def _turns(self, arc: Arc) -> list[int]:
-        """List how many messages may come before, if a condition counts them."""
-        guard = self._known.guard(arc.placed)
-        counts = guard is not None and not {*COUNTED}.isdisjoint(read_names([guard]))
-        if counts:
-            return sorted({turn - 1 for turn in self.paths.solver.turns})
-        return [0]
+    def _picking(self, state: str, target: str, to: str | None, trial: _Trial) -> Plan:
+        """Plan to say the values of a trial, and to pick a state with them; None to stay."""
+        context, update = self.paths.sorted_out(trial.context)
+        acts = (*(Act() for _ in range(trial.turn - 1)), Act(to=to, update=update))
+        return Plan(
+            name=f"{state}: to {target}", state=state, context=context, acts=acts, aims=trial.aims
+        )
+
+    def _open_but_stays(self, state: str, move: Move) -> Iterator[Plan]:
+        """Plan to stay although a way is open: a way that needs no pick would be taken."""
+        aims = self._named([f"{move.pointer}: auto"])
+        for trial in self._trials(state, [move]):
+            if verdict(move, self._data(state, trial.context, trial.turn)).holds:
+                yield replace(self._picking(state, state, None, trial), aims=aims)
+
+    def _values(self, state: str) -> Iterator[Plan]:
+        """Plan to say values at the bounds of the keys that a state collects, on both sides."""
+        for key in self._keys_of(state):
+            proofs = Counter[str]()
+            schema = self._known.keys.schema(key) or {}
+            told = {key} == {*self.paths.sorted_out({key: "said"})[1]}
+            for value in edges(schema, self.paths.solver.values(key)):
+                data = self._data(state, {}, 1)
+                names = [*self._mine.told_by_value(key, value, data)]
+                if all(proofs[name] >= _PROOFS for name in names):
+                    continue
+                proofs.update(names)
+                yield Plan(
+                    name=f"{state}: {key}",
+                    state=state,
+                    context={} if told else {key: value},
+                    acts=(Act(update={key: value}),) if told else (),
+                    aims=self._named(names),
+                )
+
+    def _keys_of(self, state: str) -> list[str]:
+        """List the keys whose values are tried in a state: each in the first that collects it."""
+        return [key for key, where in self._places.items() if where == state]
+
+    @cached_property
+    def _places(self) -> Mapping[str, str]:
+        states = self._mine.program.states
+        talking = [name for name in self.paths.shortest if states[name].kind == "converse"]
+        talking += [name for name in states if states[name].kind == "converse"]
+        found: dict[str, str] = {}
+        for name in talking:
+            for key in states[name].collects:
+                found.setdefault(key, name)
+        for key in self.definition.key_schemas if talking else ():
+            found.setdefault(key, talking[0])
+        return found
+
+    def _data(self, state: str, context: Mapping[str, Any], turn: int) -> dict[str, Any]:
+        """Return what conditions probably read in a state, with these values known."""
+        counts = dict.fromkeys(COUNTED, turn)
+        system = {"_timestamp": BEGINNING, "_user_input": SAID, "_current_state": state}
+        return {**context, **system, **counts}
+
+    def _trials(self, state: str, considered: Sequence[Move]) -> list[_Trial]:
+        """List values with which a decision between these moves tells something, best first."""
+        kind = self.definition.kind_of(state)
+        arcs = {arc.placed.pointer: arc for arc in arcs_from(self._known.document)[state]}
+        names: dict[str, None] = {}
+        bases: list[Mapping[str, Any]] = []
+        for move in considered:
+            for guard in move.guards:
+                reads = guard.rule.reads if guard.rule is not None else ()
+                names.update(dict.fromkeys((*guard.keys, *sorted(reads))))
+            arc = arcs.get(move.pointer)
+            if arc is None:
+                continue
+            decides = kind == "decide"
+            opened = self.paths.solver.decided(arc, {}) if decides else None
+            opened = self.paths.solver.solution(arc) if opened is None else opened
+            bases += [] if opened is None else [opened]
+        turns = self.paths.solver.turns if not names.keys().isdisjoint(COUNTED) else [1]
+        decision = _Decision(considered, self._mine.moves)
+        found: list[_Trial] = []
+        tried: set[str] = set()
+        for context in self.paths.solver.drawn([*names], bases):
+            written = text(context)
+            if written in tried:
+                continue
+            tried.add(written)
+            for turn in turns:
+                aims = decision.new(self._data(state, context, turn))
+                if aims:
+                    found.append(_Trial(context=context, turn=turn, aims=self._named(aims)))
+            if decision.is_told:
+                break
+        return found
 
     def _silence(self) -> Iterator[Plan]:
         talks = self.definition.kind_of(self.definition.initial_state) == "converse"
@@ -175,21 +298,15 @@ class Planner:
             (answer for answer in accepted if isinstance(answer, dict)), {}
         )
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
-        trials: list[tuple[Mapping[str, Any], Any]] = [
-            ({}, answer) for answer in (*accepted, True, False, "yes", "no")
-        ]
-        for arc in arcs_from(self._known.document)[state]:
-            for values in self._trials(arc):
-                made = answer_of(written, values)
-                context = {key: value for key, value in values.items() if key not in written}
-                trials.append((context, {**base, **made} if isinstance(made, dict) else made))
-        for known, answer in {text(trial): trial for trial in trials}.values():
-            yield Plan(
-                name=f"{state}: answer",
-                state=state,
-                context=known,
-                acts=(Act(kind="answer", answer=answer),),
-            )
+        plain = Plan(name=f"{state}: answer", state=state)
+        for answer in (*accepted, True, False, "yes", "no"):
+            yield replace(plain, acts=(Act(kind="answer", answer=answer),))
+        for trial in self._apart(state):
+            made = answer_of(written, trial.context)
+            context = {key: value for key, value in trial.context.items() if key not in written}
+            whole = {**base, **made} if isinstance(made, dict) else made
+            acts = (Act(kind="answer", answer=whole),)
+            yield replace(plain, context=context, acts=acts, aims=trial.aims)
         for moment in (placed.get("timeout"), *(placed.get("remind") or ())):
             if isinstance(moment, int | float):
                 yield Plan(
@@ -200,7 +317,7 @@ class Planner:
 
     def _works(self, state: str) -> Iterator[Plan]:
         placed = self._known.document.states[state]
-        full = self.paths.full
+        full = self.paths.near(state)
         arcs = arcs_from(self._known.document)[state]
         labels = [str(arc.placed.value["on"]) for arc in arcs if "on" in arc.placed.value]
         passing = [
@@ -218,12 +335,34 @@ class Planner:
             input=["a"],
             outputs=((state, unique[0]),),
         )
+        yield from self._checked(state, labels, base)
         for context in (full, {}):
             for output in unique:
                 yield replace(base, context=context, outputs=((state, output),))
         refused: tuple[Literal["checks", "judge"], ...] = ("checks", "judge")
         for refuses in refused:
             yield replace(base, name=f"{state}: fails", refuses=refuses)
+
+    def _checked(self, state: str, labels: Sequence[str], base: Plan) -> Iterator[Plan]:
+        """Plan outputs with which a key result passes, and would not if it were changed."""
+        checks = [
+            (check_place(state, number), check.logic)
+            for number, check in enumerate(self._mine.program.states[state].checks)
+            if check.by == "logic"
+        ]
+        proofs = Counter[str]()
+        placed = self._known.document.states[state]
+        for context in (self.paths.near(state), {}) if checks else ():
+            for output in candidates(placed, labels, context):
+                data = {"output": output, "context": context, "input": base.input}
+                told: set[str] = set()
+                for place, logic in checks:
+                    told.update(told_apart_rule(logic, data, place))
+                if any(proofs[name] < _PROOFS for name in told):
+                    proofs.update(told)
+                    works = ((state, output),)
+                    aims = self._named(told)
+                    yield replace(base, context=context, outputs=works, aims=aims)
 
     def _calls(self, state: str) -> Iterator[Plan]:
         """Try every path through the called machine, each transition out of it, and the plans
@@ -240,12 +379,12 @@ class Planner:
         ]
         leaving = [*(["cancel"] if "cancel" in self.definition.patterns else []), *aside]
         for within, arcs in child.paths.shortest.items():
-            before = child.paths.along(arcs)
+            before = child.paths.along(arcs) if len(arcs) <= _LONGEST_PATH else None
             if before is None:
                 continue
             for plan in child._tried(within):
                 if plan.state == within:
-                    yield replace(base, acts=child._after(before, plan).acts)
+                    yield replace(base, acts=child._after(before, plan).acts, aims=plan.aims, explores=True)
             if child.definition.kind_of(within) == "converse":
                 yield from (
                     replace(base, acts=(*before.acts, Act(to=target), Act())) for target in leaving
@@ -253,25 +392,66 @@ class Planner:
 
     def _decides(self, state: str) -> Iterator[Plan]:
         yield Plan(name=f"{state}: begins", state=state, greet=True)
-        for arc in arcs_from(self._known.document)[state]:
-            for values in self._trials(arc):
-                yield Plan(
-                    name=f"{state}: towards {arc.target}", state=state, context=values, greet=True
-                )
+        for trial in self._apart(state):
+            name = f"{state}: decides"
+            yield Plan(name=name, state=state, context=trial.context, greet=True, aims=trial.aims)
 
-    def _trials(self, arc: Arc) -> list[dict[str, Any]]:
-        """List values by which a transition decides; those that open it come first."""
-        guard = self._known.guard(arc.placed)
-        decides = self.definition.kind_of(arc.source) == "decide"
-        opened = self.paths.solver.decided(arc, {}) if decides else self.paths.solver.solution(arc)
-        base = {} if opened is None else opened
-        found: list[dict[str, Any]] = [] if opened is None else [opened]
-        for name in read_names([guard]) if guard is not None else ():
-            if name in SYSTEM_NAMES or "." in name:
-                continue
-            others = {key: item for key, item in base.items() if key != name}
-            found += [
-                others,
-                *({**others, name: value} for value in self.paths.solver.values(name)),
-            ]
-        return list({text(one): one for one in found}.values())[:_MOST_TRIALS]
+    def _apart(self, state: str) -> list[_Trial]:
+        """List values by which the ways out of a state are told apart."""
+        moves = self._mine.program.states[state].moves
+        trials = self._trials(state, moves)
+        # A way with a label is not compared with those of another label.
+        for label in {move.on: None for move in moves} if len(moves) > 1 else ():
+            mine = [move for move in moves if move.on == label]
+            trials += self._trials(state, mine) if len(mine) < len(moves) else []
+        return trials[:_MOST_TRIALS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """Values to try, the number of messages before them, and the names that they may tell."""
+
+    context: dict[str, Any]
+    turn: int
+    aims: frozenset[str]
+
+
+class _Decision:
+    """A decision between moves, and what trials told of it so far."""
+
+    def __init__(self, considered: Sequence[Move], mutants: MutantsOfMoves) -> None:
+        self._considered = considered
+        self._mutants = mutants
+        self._proofs = Counter[str]()
+        self._every = {mutant.name for move in considered for mutant in mutants.of(move)}
+        for move in considered:
+            self._every.add(move.pointer)
+            for number, guard in enumerate(move.guards):
+                if not guard.judged:
+                    place = f"{move.pointer}/conditions/{number}"
+                    self._every |= {f"{place}=true", f"{place}=false"}
+
+    @property
+    def is_told(self) -> bool:
+        """True if every change was told often enough."""
+        return all(self._proofs[name] >= _PROOFS for name in self._every)
+
+    def new(self, data: Mapping[str, Any]) -> set[str]:
+        """Return what these values tell; nothing if all of it was told often enough."""
+        told = {*self._mutants.told_apart(self._considered, data), *self._outcome(data)}
+        if all(self._proofs[name] >= _PROOFS for name in told):
+            return set()
+        self._proofs.update(told)
+        return told
+
+    def _outcome(self, data: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the move that is made, and the conditions that were tried."""
+        for move in self._considered:
+            for number, guard in enumerate(move.guards):
+                holds = guard_holds(guard, data)
+                if holds is not None:
+                    yield f"{move.pointer}/conditions/{number}={'true' if holds else 'false'}"
+            if verdict(move, data).holds:
+                yield move.pointer
+                yield f"/states{step(move.target)}"
+                return

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, product, takewhile
+from random import Random
 from typing import Any
 
-from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.coercion import is_number, look_up
+from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
+from llm_fsm.definition.names import VALID
 from llm_fsm.lint.document import SYSTEM_NAMES
 from llm_fsm.lint.graph import Arc
 from llm_fsm.lint.logics import logics_of
@@ -124,6 +127,31 @@ class Solver:
             guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns
         )
 
+    def drawn(
+        self, names: Sequence[str], bases: Sequence[Mapping[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield contexts to try: the bases, each name with each of its values, then a mixture.
+
+        Args:
+            names: The names that conditions read.
+            bases: Contexts that are known to open a way, best first.
+        """
+        own = [name for name in names if name not in SYSTEM_NAMES]
+        flat = [{name: look_up(base, name) for name in own} for base in (*bases, {})]
+        for values in flat:
+            yield placed(values.items())
+        choices = {name: (None, *self.values(name)) for name in own}
+        for values in flat:
+            for name in own:
+                for value in choices[name]:
+                    yield placed({**values, name: value}.items())
+        if len(own) < 2:
+            return
+        # The same seed gives the same tests each time.
+        chance = Random(0)
+        for _ in range(_TRIED):
+            yield placed([(name, chance.choice(choices[name])) for name in own])
+
     @cached_property
     def turns(self) -> list[int]:
         """List the numbers of messages at which a counting condition changes."""
@@ -142,7 +170,29 @@ class Solver:
         for _, logic in logics_of(self.known.document):
             for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
+        for _, logic in logics_of(self.known.document):
+            for name, bound in between(logic):
+                found.setdefault(name, []).append(bound)
+        for name, rules in self.valid.items():
+            for rule in rules:
+                found.setdefault(name, []).extend(literals_in(rule))
         return found
+
+    @cached_property
+    def valid(self) -> Mapping[str, list[Any]]:
+        """Map each key to the rules of `x-valid` for its values."""
+        found: dict[str, list[Any]] = {}
+        for name in self.known.document.keys or {}:
+            listed = (self.known.keys.schema(name) or {}).get(VALID)
+            for item in listed if isinstance(listed, list) else ():
+                if isinstance(item, dict) and "logic" in item:
+                    found.setdefault(name, []).append(item["logic"])
+        return found
+
+    def is_valid(self, name: str, value: Any) -> bool:
+        """Return true if the rules of `x-valid` for a key hold for a value by itself."""
+        data = {name: value, "_timestamp": BEGINNING}
+        return all(holds(rule, data) for rule in self.valid.get(name, ()))
 
     @cached_property
     def _shaped(self) -> Mapping[str, list[Any]]:
@@ -200,7 +250,10 @@ class Solver:
         if schema is not None and schema.get("format") == "date":
             found += _DAYS
         unique = list({text(value): value for value in found}.values())
-        return [value for value in unique if self.known.keys.accepts(name, value)][:most]
+        accepted = [value for value in unique if self.known.keys.accepts(name, value)]
+        if name in self.valid:
+            accepted.sort(key=lambda value: not self.is_valid(name, value))
+        return accepted[:most]
 
 
 def patterns(rule: object) -> Iterator[tuple[str, str]]:
@@ -272,6 +325,34 @@ def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
         yield found
     for part in inner_rules(rule):
         yield from _operations(part)
+
+
+def between(rule: object) -> Iterator[tuple[str, Any]]:
+    """Yield (name, bound) for keys that a rule compares with two bounds at once."""
+    for operator, arguments in _operations(rule):
+        if operator not in _ORDERED or len(arguments) < 3:
+            continue
+        for name in filter(None, map(variable, arguments)):
+            yield from ((name, bound) for bound in arguments if is_literal(bound))
+
+
+def literals_in(rule: object) -> Iterator[Any]:
+    """Yield the texts and numbers in a rule, without names of keys."""
+    found = operation(rule)
+    if found is not None and found[0] == "var":
+        return
+    for part in inner_rules(rule):
+        if isinstance(part, str | int | float):
+            yield part
+        yield from literals_in(part)
+
+
+def holds(rule: Any, data: Mapping[str, Any]) -> bool:
+    """Return true if a rule compiles and holds."""
+    try:
+        return test(compile_rule(rule), data).holds
+    except ConditionError:
+        return False
 
 
 def inner_rules(rule: object) -> list[Any]:

@@ -11,7 +11,7 @@ from llm_fsm.conditions.compiler import CompiledRule, compile_rule, test
 from llm_fsm.lint.document import Placed
 from llm_fsm.lint.solver.cases import placed
 from llm_fsm.lint.solver.outcomes import operation
-from llm_fsm.testing.generate.solver import inner_rules, patterns, sizes, text
+from llm_fsm.testing.generate.solver import inner_rules, literals_in, patterns, sizes, text
 from llm_fsm.testing.generate.values import matching
 
 _TRIED = 400
@@ -39,6 +39,26 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
                 yield said
 
 
+def candidates(
+    state: Placed, labels: Sequence[str], context: Mapping[str, Any]
+) -> Iterator[Any]:
+    """Yield outputs at which the rules of a state's key results may differ, without duplicates."""
+    checks = [item.value.get("check") for item in state.items("key_results")]
+    logics = [check for check in checks if _is_rule(check)]
+    rules = [compile_rule(logic) for logic in logics]
+    seen: set[str] = set()
+    for output in _tried(logics, rules, labels, context) if rules else ():
+        named = [{**output, "_transition": label} for label in labels] if _is_object(output) else []
+        for one in (output, *named):
+            if text(one) not in seen:
+                seen.add(text(one))
+                yield one
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _tried(
     logics: Sequence[Any],
     rules: Sequence[CompiledRule],
@@ -47,7 +67,7 @@ def _tried(
 ) -> Iterator[Any]:
     reads = sorted(set[str]().union(*(rule.reads for rule in rules)))
     names = [name for name in reads if name.startswith("output.")]
-    literals = [*chain.from_iterable(map(_literals_in, logics))]
+    literals = [*chain.from_iterable(map(literals_in, logics))]
     beside = [
         context.get(name.removeprefix("context.")) for name in reads if name.startswith("context.")
     ]
@@ -55,7 +75,8 @@ def _tried(
     for number in filter(is_number, beside):
         near += (number, number + 1)
     lengths = [size for _, size in chain.from_iterable(map(sizes, logics))]
-    lists = [["a"] * size for size in lengths if size <= _LONGEST]
+    members = [next(matching(pattern), "a") for _, pattern in _patterns_in(logics)]
+    lists = [[item] * size for size in lengths for item in (*members, "a") if size <= _LONGEST]
     if names:
         values: list[Any] = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
         unique = list({text(value): value for value in values}.values())[:_MOST_VALUES]
@@ -63,13 +84,17 @@ def _tried(
         yield from (placed(chosen).get("output", {}) for chosen in islice(parts, _TRIED))
         return
     spoken: list[str] = []
-    for _, pattern in chain.from_iterable(map(patterns, logics)):
+    for _, pattern in _patterns_in(logics):
         spoken += matching(pattern)
     yield [dict.fromkeys(chain.from_iterable(map(_members, logics)), "a")]
     yield from (*labels, 1, *literals, [], *lists, "done", *spoken)
     for text_of_member in (*dict.fromkeys(spoken[:2]), "a"):
         yield from ([text_of_member] * count for count in range(1, 7))
     yield from ("a" * length for length in lengths)
+
+
+def _patterns_in(logics: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    return chain.from_iterable(map(patterns, logics))
 
 
 def _members(rule: object) -> Iterator[str]:
@@ -85,14 +110,3 @@ def _members(rule: object) -> Iterator[str]:
 
 def _is_rule(check: object) -> bool:
     return isinstance(check, dict) and not check.keys() & {"judge", "registered"}
-
-
-def _literals_in(rule: object) -> Iterator[Any]:
-    found = operation(rule)
-    # The argument of `var` is the name of a key, and no value to try.
-    if found is not None and found[0] == "var":
-        return
-    for part in inner_rules(rule):
-        if isinstance(part, str | int | float):
-            yield part
-        yield from _literals_in(part)
