@@ -26,6 +26,8 @@ from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 
 SECRET = os.environ["SLACK_SIGNING_SECRET"]
+if not SECRET:
+    raise ValueError("SLACK_SIGNING_SECRET is empty, so that anybody could sign requests")
 TOKEN = os.environ["SLACK_BOT_TOKEN"]
 BOT = Caller(name="slack", prefix="slack~")
 OLDEST_SECONDS = 300
@@ -34,7 +36,7 @@ OLDEST_SECONDS = 300
 def is_signed(headers: Any, body: bytes) -> bool:
     """Check the signature of a request, and that it is not an old one."""
     stamp = headers.get("x-slack-request-timestamp", "")
-    if not stamp.isdecimal() or abs(time.time() - int(stamp)) > OLDEST_SECONDS:
+    if not stamp.isdecimal() or len(stamp) > 15 or abs(time.time() - int(stamp)) > OLDEST_SECONDS:
         return False
     expected = "v0=" + hmac.new(SECRET.encode(), f"v0:{stamp}:".encode() + body, hashlib.sha256).hexdigest()
     return hmac.compare_digest(expected.encode(), headers.get("x-slack-signature", "").encode())
@@ -90,6 +92,7 @@ def routes(service: Service) -> APIRouter:
         if said is None or request.headers.get("x-slack-retry-reason") == "http_timeout":
             return Response()
         channel, user, text, request_id = said
+        service.enter(Caller(name=f"slack {channel}"))  # --rate counts for each channel
         served = await conversation(service, channel, user)
         picked = text in [choice.label for choice in served.chat.choices]
         try:

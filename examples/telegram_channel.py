@@ -20,6 +20,8 @@ from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Caller
 
 SECRET = os.environ["TELEGRAM_SECRET"]
+if not SECRET:
+    raise ValueError("TELEGRAM_SECRET is empty, so that anybody could send updates")
 BOT = Caller(name="telegram", prefix="telegram~")
 
 
@@ -55,6 +57,7 @@ def routes(service: Service) -> APIRouter:
         if "text" not in said:
             return Response()  # a sticker, a photo, an edited message: nothing to answer
         chat = said["chat"]["id"]
+        service.enter(Caller(name=f"telegram {chat}"))  # --rate counts for each chat
         served = await conversation(service, str(chat), str(said["from"]["id"]))
         picked = said["text"] in [choice.label for choice in served.chat.choices]
         try:

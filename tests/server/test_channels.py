@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.server import create_app
+from llm_fsm.server import Limits, create_app
 from llm_fsm.server.tokens import Tokens
 from llm_fsm.testing import ScriptedLLM, reply
 from paths import ROOT, TESTS
@@ -56,11 +56,13 @@ def module_of(name: str) -> ModuleType:
 
 
 @contextmanager
-def client_of(name: str) -> Iterator[tuple[httpx.Client, ScriptedLLM]]:
+def client_of(name: str, limits: Limits | None = None) -> Iterator[tuple[httpx.Client, ScriptedLLM]]:
     model = ScriptedLLM([reply("place", "Inside or outside?")] * 3)
     machine = AsyncMachine.from_dict(TABLE, model=model)
     channels = {name: module_of(name).routes}
-    app = create_app(machine, closes=True, due_seconds=None, tokens=Tokens(), channels=channels)
+    app = create_app(
+        machine, closes=True, due_seconds=None, tokens=Tokens(), channels=channels, limits=limits
+    )
     with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         yield client, model
 
@@ -91,6 +93,28 @@ def test_telegram_gets_answers_once_and_buttons(monkeypatch: pytest.MonkeyPatch)
         assert asked(model) == 1, "a click needs no model"
         late = {**click, "update_id": 10003}
         assert "ended" in send(late).json()["text"]
+
+
+@pytest.mark.parametrize("name", ["telegram_channel", "slack_channel"])
+def test_a_channel_with_an_empty_secret_does_not_start(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("TELEGRAM_SECRET", "SLACK_SIGNING_SECRET", "SLACK_BOT_TOKEN"):
+        monkeypatch.setenv(variable, "")
+    with pytest.raises(ValueError, match="is empty"):
+        module_of(name)
+
+
+def test_the_rate_counts_for_each_chat_and_not_for_what_nobody_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_SECRET", "s3cret")
+    with client_of("telegram_channel", Limits(messages_per_minute=1)) as (client, _):
+
+        def send(chat: int, secret: str) -> int:
+            update = recorded("telegram_message")
+            update["message"]["chat"]["id"] = chat
+            headers = {"X-Telegram-Bot-Api-Secret-Token": secret}
+            return client.post("/channels/telegram_channel", json=update, headers=headers).status_code
+
+        assert {send(1, "forged") for _ in range(10)} == {401}
+        assert [send(1, "s3cret"), send(1, "s3cret"), send(2, "s3cret")] == [200, 429, 200]
 
 
 class Slack(BaseHTTPRequestHandler):
@@ -169,6 +193,18 @@ def test_slack_gets_answers_once_and_buttons(slack: list[Any]) -> None:
         assert send(click, **{"Content-Type": "application/x-www-form-urlencoded"}).status_code == 200
         assert slack[2][2]["text"] == "Outside it is."
         assert asked(model) == 1, "a click needs no model"
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"payload=x", b'{"event": {"type": "message"}}'])
+def test_what_a_channel_cannot_read_is_no_fault_of_the_server(slack: list[Any], body: bytes) -> None:
+    with client_of("slack_channel") as (client, _):
+        stamp = str(int(time.time()))
+        headers = {"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": signature(stamp, body)}
+        answer = client.post("/channels/slack_channel", content=body, headers=headers)
+        assert answer.status_code in (422, 503)
+        assert client.post("/channels/slack_channel", headers={**headers, "X-Slack-Signature": ""}).status_code == 401
+        endless = {"X-Slack-Request-Timestamp": "9" * 5_000, "X-Slack-Signature": "v0=00"}
+        assert client.post("/channels/slack_channel", content=body, headers=endless).status_code == 401
 
 
 def test_nothing_else_is_open_without_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -120,6 +120,35 @@ def test_a_connection_with_a_request_is_never_closed_for_a_new_one() -> None:
     assert b"retry-after: 5" in head
     assert json.loads(body_text)["type"] == "urn:llm-fsm:problem:unavailable"
     assert said[0].json()["text"] == "Bye."
+
+
+HALF_BODY = (
+    b"POST /conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b'Expect: 100-continue\r\nContent-Length: 900000\r\n\r\n{"definition":'
+)
+UNREAD = b"GET /assets/openapi-explorer.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
+
+
+@pytest.mark.parametrize("sent", [HALF_BODY, UNREAD, UNREAD[:-2] + b"Connection: close\r\n\r\n"])
+def test_a_connection_that_waits_for_its_client_makes_room_for_a_new_one(sent: bytes) -> None:
+    with address_of(Limits(connections=2, body_seconds=60)) as place, ExitStack() as stack:
+        for _ in range(2):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            waiting.connect(place)
+            waiting.sendall(sent)
+            assert waiting.recv(9) == b"HTTP/1.1 "
+        assert soon(lambda: is_served(stack.enter_context(socket.create_connection(place, 20))))
+
+
+def soon(found: Callable[[], bool]) -> bool:
+    """True as soon as it is found within ten seconds."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if found():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_a_connection_without_requests_is_closed() -> None:

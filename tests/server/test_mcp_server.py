@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import Client, StdioServerParameters
 
@@ -212,5 +213,26 @@ def test_what_is_wrong_is_said_in_words() -> None:
     async def use(client: Any) -> None:
         assert "no conversation" in await fault(client, "send_message", conversation_id="no", text="x")
         assert "no definition" in await fault(client, "start_conversation", definition="no")
+
+    talk(AsyncMachine.from_dict(GREETER, model="offline"), use)
+
+
+@pytest.mark.parametrize("body", ["[]", '"x"', '{"jsonrpc": "2.0"}', '{"jsonrpc": "2.0", "id": 1, "method": 5}', "{"])
+def test_a_body_that_is_no_message_is_refused_without_a_library_s_words(body: str) -> None:
+    app = create_app(AsyncMachine.from_dict(GREETER, model="offline"), closes=True, due_seconds=None)
+    with served(app) as url:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        answer = httpx.post(f"{url}/mcp", content=body, headers=headers, trust_env=False)
+    assert answer.status_code == 400
+    assert "pydantic" not in answer.text
+    assert "JSONRPCRequest" not in answer.text
+    assert answer.json()["error"]["code"] in (-32602, -32700)
+
+
+def test_arguments_that_do_not_fit_are_named_and_not_quoted() -> None:
+    async def use(client: Any) -> None:
+        told = await fault(client, "send_message", conversation_id={"PIN": "4711"}, text=5)
+        assert told == "invalid: conversation_id: Input should be a valid string; text: Input should be a valid string"
+        assert "seconds" in await fault(client, "wait_for_turns", conversation_id="c", seconds="soon")
 
     talk(AsyncMachine.from_dict(GREETER, model="offline"), use)

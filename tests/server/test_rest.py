@@ -245,6 +245,17 @@ def test_a_run_is_started_followed_answered() -> None:
         assert other.status_code == 409
 
 
+def test_a_run_never_takes_the_id_of_another_definitions_conversation() -> None:
+    machine = AsyncMachine.from_dict(WORK, model=ScriptedLLM([]), functions=[do_it])
+    with client_of(greeter(), machine) as client:
+        begin(client, id="taken")
+        answer = client.post("/runs", json={"definition": "work", "input": "it", "id": "taken"})
+        assert answer.status_code == 409
+        assert "another definition" in answer.json()["detail"]
+        found = client.get("/conversations/taken").json()
+        assert (found["definition"], found["state"]) == ("greeter", "hello")
+
+
 def test_a_run_is_cancelled() -> None:
     machine = AsyncMachine.from_dict(WORK, model=ScriptedLLM([]), functions=[do_it])
     with client_of(machine) as client:

@@ -463,6 +463,24 @@ def test_rest_and_its_streams_tell_a_user_one_sentence(tmp_path: Path) -> None:
         assert of_desk["call"]["name"] == "refund"
 
 
+def test_no_reading_of_turns_tells_a_user_what_a_colleague_approves(tmp_path: Path) -> None:
+    with door(tmp_path, sees_all="desk", talk=TALK, desk={"answer", "manage"}) as at:
+        place = at.refund("talk")
+
+        def told(name: str, place: str) -> str:
+            paths = ("", "/history", "/turns", "/turns/1/why")
+            answers = [at.ask(name, "GET", f"/conversations/{place}{path}") for path in paths]
+            answers.append(at.ask(name, "GET", f"/runs/{place}"))
+            assert {answer.status_code for answer in answers} == {200}
+            return "".join(answer.text for answer in answers).replace("\\", "")
+
+        assert not [part for part in INSIDE if part in told("talk", place)]
+        assert '"amount":5' in told("desk", f"talk~{place}").replace(" ", "")
+        assert at.ask("desk", "POST", f"/conversations/talk~{place}/undo").status_code == 200
+        shown = at.ask("talk", "GET", f"/conversations/{place}/turns")
+        assert not [part for part in INSIDE if part in shown.text]
+
+
 def test_a_transcript_continues_after_a_colleague_has_answered(tmp_path: Path) -> None:
     with door(tmp_path, sees_all="desk", talk=TALK, desk={"answer"}) as at:
         found = answer_of(at, "talk")

@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from llm_fsm import AsyncMachine
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.server import create_app
+from llm_fsm.server import create_app, json_web_tokens
 from llm_fsm.server.json_web_tokens import JsonWebTokens, Settings
 from llm_fsm.server.tokens import Caller, Tokens, add_token
 from machines import GREETER
@@ -280,6 +281,52 @@ def test_keys_of_a_url_are_fetched_once_whatever_tokens_invent(monkeypatch: pyte
         assert asked == ["/keys"]
 
 
+def test_a_known_key_waits_for_no_fetch_that_an_invented_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "no_proxy", "127.0.0.1")
+    monkeypatch.setattr(json_web_tokens, "_INVENTED_SECONDS", 0.0)
+    fetching, answered = threading.Event(), threading.Event()
+    fetched = json_web_tokens._fetched
+
+    def slow(url: str) -> bytes:
+        if fetching.is_set():
+            answered.wait(30)
+        fetching.set()
+        return fetched(url)
+
+    monkeypatch.setattr(json_web_tokens, "_fetched", slow)
+    with published([jwks()]) as (url, asked):
+
+        async def use() -> None:
+            issuer = JsonWebTokens(Settings(jwks=url))
+            assert await issuer.caller(signed()) is not None
+            invented = asyncio.create_task(issuer.caller(signed(kid="invented")))
+            await asyncio.sleep(0)
+            assert await issuer.caller(signed()) is not None
+            assert len(asked) == 1
+            answered.set()
+            assert await invented is None
+
+        asyncio.run(use())
+
+
+@pytest.mark.parametrize("answer", [b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000])
+def test_whatever_a_url_answers_a_token_is_only_unknown(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "no_proxy", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def once() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=once)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/keys"
+        assert caller_of(Settings(jwks=url), signed()) is None
+        thread.join()
+
+
 def test_a_json_web_token_talks_beside_the_tokens_of_the_file(tmp_path: Path, shared: Settings) -> None:
     file = tmp_path / "tokens.json"
     web = add_token(file, "web")
@@ -299,3 +346,56 @@ def test_a_json_web_token_talks_beside_the_tokens_of_the_file(tmp_path: Path, sh
         assert client.delete("/conversations/c", headers=by(ada)).status_code == 403
         late = signed(SECRET, "HS256", None, exp=time.time() - 1)
         assert client.get("/conversations", headers=by(late)).status_code == 401
+
+
+class Followed:
+    """A stream that follows a conversation, read in a thread of its own."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.lines: list[str] = []
+        self._asked = f"{url}/conversations/c/events", {"Authorization": f"Bearer {token}"}
+        self._began = threading.Event()
+        self.thread = threading.Thread(target=self._read)
+        self.thread.start()
+        assert self._began.wait(20)
+
+    def _read(self) -> None:
+        url, headers = self._asked
+        with httpx.Client(timeout=60, trust_env=False) as client, client.stream("GET", url, headers=headers) as stream:
+            for line in stream.iter_lines():
+                self.lines.append(line)
+                if line == "event: conversation":
+                    self._began.set()
+
+
+@pytest.mark.parametrize("change", [{"rights": ["answer"]}, {"expires": "2020-01-01"}, None])
+def test_a_stream_ends_with_its_token(tmp_path: Path, change: dict[str, Any] | None) -> None:
+    file = tmp_path / "tokens.json"
+    web = add_token(file, "web")
+    desk = {"Authorization": f"Bearer {add_token(file, 'desk', rights=['seed', 'manage'], own=False)}"}
+    app = create_app(
+        AsyncMachine.from_dict(GREETER, model="offline"),
+        closes=True, due_seconds=None, tokens=Tokens.from_file(file), hosts=None,
+    )  # fmt: skip
+    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        wish = {"definition": "greeter", "greet": False, "id": "c"}
+        assert client.post("/conversations", json=wish, headers={"Authorization": f"Bearer {web}"}).status_code == 201
+        followed = Followed(url, web)
+
+        def say(text: str) -> None:
+            said = client.post("/conversations/web~c/say", json={"text": text}, headers=desk)
+            assert said.status_code == 200
+
+        time.sleep(1.1)
+        say("before")
+        while "before" not in "".join(followed.lines):
+            time.sleep(0.01)
+        document = json.loads(file.read_text())
+        known = [token | (change or {}) if token["name"] == "web" else token for token in document["tokens"]]
+        kept = [token for token in known if change is not None or token["name"] != "web"]
+        file.write_text(json.dumps({"tokens": kept}))
+        time.sleep(SOON)
+        say("afterwards")
+        followed.thread.join(20)
+        assert not followed.thread.is_alive()
+        assert "afterwards" not in "".join(followed.lines)

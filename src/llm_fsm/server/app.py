@@ -23,14 +23,14 @@ from llm_fsm.server.ag_ui import AgUi
 from llm_fsm.server.between import between
 from llm_fsm.server.ending import Ending
 from llm_fsm.server.feed import Feed
-from llm_fsm.server.guard import CHANNELS, Answered, RequestGuard
+from llm_fsm.server.guard import Answered, RequestGuard
 from llm_fsm.server.limits import Limits
 from llm_fsm.server.listings import listings
 from llm_fsm.server.machines import Machines
 from llm_fsm.server.metrics import Metrics
 from llm_fsm.server.openai_api import OpenAI
 from llm_fsm.server.openapi import describe, operation_id
-from llm_fsm.server.problems import Problem, problem_of, problem_of_request, problem_of_status
+from llm_fsm.server.problems import CHANNELS, Problem, problem_in, problem_of_request, problem_of_status
 from llm_fsm.server.rest import PROBLEMS, RestRoutes
 from llm_fsm.server.service import Service
 from llm_fsm.server.tokens import Right, Tokens
@@ -215,7 +215,7 @@ def _add_problems(app: FastAPI) -> None:
     """Answer every error by a problem document."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        return problem_of(error).response(request.scope)
+        return problem_in(request.scope, error).response(request.scope)
 
     async def answer_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

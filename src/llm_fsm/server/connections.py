@@ -1,7 +1,8 @@
 """The connections of a server: how many there are, and how long each may do nothing.
 
 Each connection takes a descriptor, and so does each call of a model and each open file. A process that has none left
-can do nothing at all. So connections take at most half of them, and an idle one makes room for a new one.
+can do nothing at all. So connections take at most half of them, and one that waits for its client makes room for a new
+one: for a request, for the rest of one, or until the client reads its answer.
 
 uvicorn only has a time-out for idle connections. A client that slowly sends bytes of a header, or that reads nothing,
 would keep its connection for ever. So the head of a request and every write have a time limit, too.
@@ -87,47 +88,46 @@ class LoopErrors:
 
 
 class OpenConnections:
-    """The connections of one process, and those of them that wait for a request, in order of waiting."""
+    """The connections of one process, and those of them that wait for their client, in order of waiting."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.most = most_connections(limits.connections)
         self._open: set[BoundedProtocol] = set()
-        self._idle: dict[BoundedProtocol, None] = {}
+        self._waiting: dict[BoundedProtocol, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def admit(self, connection: BoundedProtocol) -> bool:
-        """Add a connection, and close the one that is idle for longest if there are too many.
+        """Add a connection, and close the one that waits for longest if there are too many.
 
         Returns:
             False if all others are busy. The connection was not added then.
         """
         if len(self._open) >= self.most:
-            longest = next(iter(self._idle), None)
+            longest = next(iter(self._waiting), None)
             if longest is None:
                 return False
             self.remove(longest)
             longest.transport.abort()
         self._open.add(connection)
-        self._idle[connection] = None
+        self._waiting[connection] = None
         return True
 
     def remove(self, connection: BoundedProtocol) -> None:
         """Remove a connection."""
         self._open.discard(connection)
-        self._idle.pop(connection, None)
+        self._waiting.pop(connection, None)
 
     def busy(self, connection: BoundedProtocol) -> None:
         """Mark a connection as one that has a request to answer."""
-        self._idle.pop(connection, None)
+        self._waiting.pop(connection, None)
 
-    def idle(self, connection: BoundedProtocol) -> None:
-        """Mark a connection as one that waits, from now on."""
+    def waiting(self, connection: BoundedProtocol) -> None:
+        """Mark a connection as one that waits for its client. One that waits already keeps its place."""
         if connection in self._open:
-            self._idle.pop(connection, None)
-            self._idle[connection] = None
+            self._waiting.setdefault(connection)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -162,14 +162,16 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
         elif self._is_answering():
             self._stop()
-            self.config.open.busy(self)
+            self._sort()
         elif self._head is None:
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Take a request. What comes next is no part of its head."""
+        """Take a request. What comes next is no part of its head, and it begins to wait for its body."""
         super().on_headers_complete()
         self._head_bytes = 0
+        self.config.open.busy(self)
+        self._sort()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body, whose size the application limits as long as it answers."""
@@ -182,19 +184,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing():
             self._close()
-        elif not self._is_answering():
-            self.config.open.idle(self)
+        else:
+            self._sort()
 
     def pause_writing(self) -> None:
         """Stop writing. A client that reads nothing for too long loses its connection."""
         super().pause_writing()
         self._limit_reading()
+        self._sort()
 
     def resume_writing(self) -> None:
         """Go on with writing."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._forget_reading()
+            self._sort()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection, which had no request for long enough."""
@@ -216,6 +220,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
+    def _sort(self) -> None:
+        """Mark the connection as one that waits for its client, or as one that has a request to answer."""
+        answers = self._is_answering() and not self.cycle.more_body
+        if answers and not self.flow.write_paused:
+            self.config.open.busy(self)
+        else:
+            self.config.open.waiting(self)
+
     def _wait(self) -> None:
         self._head = self.loop.call_later(self.config.open.limits.header_seconds, self._late)
 
@@ -232,8 +244,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         """Close the connection, after what is written was read, or after the time for that."""
         self._stop()
-        self.config.open.busy(self)  # one that closes already is not the one to make room
         self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self.config.open.waiting(self)
+        else:  # one that closes at once is not the one to make room
+            self.config.open.busy(self)
         self._limit_reading()
 
     def _limit_reading(self) -> None:

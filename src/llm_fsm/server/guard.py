@@ -12,16 +12,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_fsm.server.faults import PREFIX, REQUEST_ID
 from llm_fsm.server.limits import Limits
-from llm_fsm.server.problems import Problem, path_of, problem_of
+from llm_fsm.server.problems import CHANNELS, Problem, path_of, problem_in
 from llm_fsm.server.rights import local_rights
 from llm_fsm.server.tokens import NOBODY, Caller, Right, Tokens
 
 OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
 """Paths that need no token: pages and documents without private data."""
-CHANNELS = "/channels/"
-"""The beginning of paths of mounted channels. Their senders have no tokens, and sign in ways of their own."""
 Answered = Callable[[Scope, int, float], None]
 """A function that receives each answer: the scope of its request, its status, and its seconds."""
+AGAIN_SECONDS = 1.0
+"""Seconds for which a token that was checked counts, so that what a stream tells seldom costs another check."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
 _HEADERS = [
@@ -31,8 +31,14 @@ _HEADERS = [
 ]
 
 
+class _WithdrawnError(Exception):
+    """The token of a request counts no longer, or has other rights."""
+
+
 class RequestGuard:
     """An ASGI application in front of another one.
+
+    A stream ends with its token: no part of an answer leaves for a token that was withdrawn, or has other rights now.
 
     `hosts`: names that the Host header may have besides addresses and `localhost`. None: any name. That is safe with
     tokens, which a foreign page cannot make a browser send. `origins`: origins whose pages may call the server.
@@ -71,14 +77,19 @@ class RequestGuard:
         status, since = 0, time.monotonic()
         body = _Body(receive, self.limits)
         began = False
+        caller = NOBODY
+        checked = since
 
         async def answer(message: Message) -> None:
-            nonlocal began, status
+            nonlocal began, checked, status
             if body.problem is not None and not began:
                 return  # the framework's error for a broken body
             if message["type"] == "http.response.start":
                 began, status = True, message["status"]
                 message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())]
+            elif message.get("more_body") and time.monotonic() - checked > AGAIN_SECONDS:
+                checked = time.monotonic()
+                await self._check_again(scope, caller)
             await send(message)
 
         try:
@@ -89,10 +100,12 @@ class RequestGuard:
             body.expect(scope)
             scope.setdefault("state", {})["caller"] = caller
             await self.app(scope, body.receive if body.is_expected else receive, answer)
+        except _WithdrawnError:
+            await send({"type": "http.response.body", "body": b""})
         except Exception as error:
             if began:
                 raise
-            body.problem = body.problem or problem_of(error)
+            body.problem = body.problem or problem_in(scope, error)
         refusal, body.problem = body.problem, None
         if refusal is not None and not began:
             await refusal.response(scope)(scope, receive, answer)
@@ -132,6 +145,17 @@ class RequestGuard:
         if caller is None:
             raise Problem("unauthorized", "this token is not known here, or has ended")
         return caller
+
+    async def _check_again(self, scope: Scope, caller: Caller) -> None:
+        """Raise _WithdrawnError if the token of a request is not what it was."""
+        if self.tokens is None or caller is NOBODY:
+            return
+        try:
+            now = await self._caller(self.tokens, dict(scope["headers"]).get(b"authorization", b""))
+        except Problem as error:
+            raise _WithdrawnError from error
+        if now != caller:
+            raise _WithdrawnError
 
     def _check_host(self, host: str) -> None:
         name = _name(host)

@@ -39,7 +39,10 @@ _FETCH_SECONDS = 5.0
 _KEPT_SECONDS = 300.0
 """Seconds for which fetched keys count, so that a withdrawn key ends."""
 _AGAIN_SECONDS = 10.0
-"""Seconds between two fetches, so that tokens with invented keys do not make this server call another one."""
+"""Seconds between two fetches of keys that are old, or could not be fetched."""
+_INVENTED_SECONDS = 60.0
+"""Seconds between two fetches for the sake of an unknown key, because anybody can invent one. A signer publishes a new
+key longer than that before it signs with it."""
 _READABLE = re.compile(r"[A-Za-z0-9_.@|+-]{1,40}")
 
 
@@ -148,17 +151,25 @@ class JsonWebTokens:
         if self._file is not None:
             self._read_file(at_start=False)
             return
+        if not self._is_due(key_id):  # the lock is held while keys are fetched, and known keys need not wait for that
+            return
         async with self._lock:
-            now = time.monotonic()
-            is_known = any(key_id in (None, key.id) for key in self._keys)
-            if (is_known and now - self._fetched < _KEPT_SECONDS) or now - self._tried < _AGAIN_SECONDS:
+            if not self._is_due(key_id):
                 return
-            self._tried = now
+            self._tried = time.monotonic()
             try:
                 self._keys = _key_set(await asyncio.to_thread(_fetched, self._url or ""))
-                self._fetched = now
-            except (OSError, ValueError) as error:
+                self._fetched = time.monotonic()
+            except Exception as error:  # whatever another server answers, the last keys count
                 _LOG.warning("the JWK Set could not be fetched, so the last one counts: %s", error)
+
+    def _is_due(self, key_id: str | None) -> bool:
+        """Return true if the keys are to be fetched before a token with this key is checked."""
+        now = time.monotonic()
+        if now - self._fetched >= _KEPT_SECONDS:
+            return now - self._tried >= _AGAIN_SECONDS
+        is_known = any(key_id in (None, key.id) for key in self._keys)
+        return not is_known and now - self._tried >= _INVENTED_SECONDS
 
     def _read_file(self, *, at_start: bool) -> None:
         assert self._file is not None

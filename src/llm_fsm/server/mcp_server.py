@@ -8,14 +8,15 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import Receive, Scope, Send
+from pydantic import ValidationError
+from starlette.types import Message, Receive, Scope, Send
 
 from llm_fsm import AsyncMachine, __version__
 from llm_fsm.definition.schema import definition_schema
@@ -77,11 +78,26 @@ def _root_logger_kept() -> Iterator[None]:
         root.removeHandler(silent)
 
 
+class _Server(MCPServer[Any]):
+    """The SDK's server, whose refusals of arguments say what is wrong and quote nothing."""
+
+    async def call_tool(self, *given: Any, **named: Any) -> Any:
+        """Call a tool. Raises ToolError."""
+        try:
+            return await super().call_tool(*given, **named)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            found = error.__cause__.errors(include_url=False, include_input=False, include_context=False)
+            places = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in found]
+            raise ToolError(f"invalid: {'; '.join(places)}") from error
+
+
 def mcp_server(service: Service, *, workbench: bool = False) -> MCPServer[Any]:
     """Make the server over a service. `workbench`: also with the tools for authors."""
     instructions = _INSTRUCTIONS + _INSTRUCTIONS_FOR_AUTHORS if workbench else _INSTRUCTIONS
     with _root_logger_kept():
-        server: MCPServer[Any] = MCPServer("llm-fsm", version=__version__, instructions=instructions)
+        server = _Server("llm-fsm", version=__version__, instructions=instructions)
     _add_conversations(server, service)
     if workbench:
         _add_workbench(server, service)
@@ -300,4 +316,31 @@ class Door:
         if scope["method"] != "POST":  # each POST gets its answer, and there is no session to listen to or to end
             raise Problem("method-not-allowed", "/mcp takes POST alone", headers={"Allow": "POST"})
         with self._service.gauge.stream(scope["state"]["caller"]):
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _plainly(send))
+
+
+def _plainly(send: Send) -> Send:
+    """Return a function that sends an answer, without the SDK's account of a body that is no message."""
+    refusal: Message | None = None
+
+    async def answer(message: Message) -> None:
+        nonlocal refusal
+        if message["type"] == "http.response.start" and message["status"] == 400:
+            refusal = message
+            return
+        if refusal is not None:
+            document = json.loads(message["body"])
+            if document["error"]["message"].startswith("Validation error"):
+                document["error"]["message"] = "the body is no message of JSON-RPC 2.0"
+            message = {**message, "body": json.dumps(document).encode()}
+            await send({**refusal, "headers": _sized(refusal["headers"], len(message["body"]))})
+            refusal = None
+        await send(message)
+
+    return answer
+
+
+def _sized(headers: Iterable[tuple[bytes, bytes]], size: int) -> list[tuple[bytes, bytes]]:
+    """Return headers with another length of the body."""
+    kept = [(name, value) for name, value in headers if name.lower() != b"content-length"]
+    return [*kept, (b"content-length", str(size).encode())]

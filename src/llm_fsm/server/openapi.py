@@ -8,8 +8,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from llm_fsm.server import stream_events
-from llm_fsm.server.guard import CHANNELS, OPEN
-from llm_fsm.server.problems import KINDS, type_of
+from llm_fsm.server.guard import OPEN
+from llm_fsm.server.problems import CHANNELS, KINDS, type_of
 
 _TOKEN = "token"
 _SCHEMES = {

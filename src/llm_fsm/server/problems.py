@@ -17,6 +17,8 @@ from llm_fsm.server.faults import PREFIX, report
 
 MEDIA_TYPE = "application/problem+json"
 BUSY_SECONDS = 5
+CHANNELS = "/channels/"
+"""The beginning of paths of mounted channels. Their senders have no tokens, and sign in ways of their own."""
 
 
 class Kind(NamedTuple):
@@ -157,6 +159,17 @@ def problem_of(error: Exception) -> Problem:
     if row.kind != "not-found":
         report(row.kind, error, with_traceback=row is _INTERNAL)
     return Problem(row.kind, row.says, retry_after=wait)
+
+
+def problem_in(scope: Scope, error: Exception) -> Problem:
+    """Return the problem for an error of a request.
+
+    A channel is code of the host, so what fails in it is no fault of the server.
+    """
+    problem = problem_of(error)
+    if problem.kind == "internal" and path_of(scope).startswith(CHANNELS):
+        return Problem("host-failed", f"the channel failed; {_LOGGED}")
+    return problem
 
 
 def _row_of(error: Exception) -> _Row:

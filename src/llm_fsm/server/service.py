@@ -20,7 +20,7 @@ from llm_fsm.server.problems import Problem
 from llm_fsm.server.rights import check, check_answer, check_list, check_start, may_answer
 from llm_fsm.server.secrecy import Redactor, Secrecy
 from llm_fsm.server.stopping import Stopping
-from llm_fsm.server.tokens import Caller
+from llm_fsm.server.tokens import NOBODY, Caller
 from llm_fsm.server.turns import LiveTurn, Turns
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line
@@ -91,12 +91,16 @@ class Service:
     def enter(self, caller: Caller) -> None:
         """Count a request that is not only a reading one, and mark the turns in it as those of this service.
 
+        A request that nobody has checked yet is not counted: else anybody could use up what a channel may take. A
+        channel enters its senders itself, once it knows them.
+
         Raises:
             Problem: The caller sends too many requests (429), or the server ends (503).
         """
         if self.is_closing:
             raise Problem("unavailable", "the server ends; ask again, and another one answers")
-        self.gauge.request(caller)
+        if caller is not NOBODY:
+            self.gauge.request(caller)
         PLAYS.set(self)
 
     async def shown(self, served: Served) -> Redactor:
@@ -382,10 +386,16 @@ class Service:
         run_id: str | None,
         key: str | None,
     ) -> tuple[str, LiveTurn]:
-        """Begin or resume a run in the background. Return its id, and the turn to follow. Raises Problem 403."""
+        """Begin or resume a run in the background. Return its id, and the turn to follow.
+
+        Raises ConversationConflict if the id belongs to another definition, and Problem 403.
+        """
         name = run_id or new_id(caller, "run", key)
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, background=background)
+        if await self.machines.machine_of(stored) not in (None, machine):
+            said = f"the id {name!r} belongs to a conversation of another definition; use a new one"
+            raise ConversationConflict(said)
         live = self.turns.find(stored, RUN)
         if live is not None and live.is_over:
             self.turns.drop(stored, RUN)

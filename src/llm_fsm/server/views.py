@@ -194,6 +194,8 @@ def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, A
 
 COLLEAGUE = "A colleague has to agree to this."
 """The sentence that a user reads at a pause that they may not answer."""
+_FOR_COLLEAGUES: Mapping[str, Any] = {"what": COLLEAGUE, "call": None, "schema": {}}
+"""The members of a pause that only tell how to answer it, or what it is for, as others see them."""
 
 
 def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
@@ -203,7 +205,7 @@ def paused_of(served: Served, paused: Any) -> dict[str, Any] | None:
     document = asdict(paused)
     if may_answer(served.caller, paused, served.chat.id):
         return {**document, "may_answer": True}
-    return {**document, "what": COLLEAGUE, "call": None, "schema": {}, "may_answer": False}
+    return {**document, **_FOR_COLLEAGUES, "may_answer": False}
 
 
 def choices_of(choices: Iterable[Choice]) -> list[dict[str, Any]]:
@@ -258,8 +260,10 @@ def recorded_of(served: Served, turn: Turn) -> dict[str, Any]:
 
 
 def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
-    """Return an event, without a model's raw reply, which may repeat secrets."""
+    """Return an event, without what only the engine needs."""
     document = shown_event(event, served.machine.program.is_secret)
+    for name in _FOR_ENGINE.get(type(event), ()):
+        document.pop(name, None)
     for name in _INSIDE.get(type(event), ()):
         if document.get(name):
             document[name] = _NOT_TOLD
@@ -267,10 +271,10 @@ def event_of(served: Served, event: ev.Event) -> dict[str, Any]:
         document["reason"] = reason_of(event.reason)
     if isinstance(event, ev.AttemptFailed):
         document["failures"] = failures_of(event)
-    if isinstance(event, ev.ModelReplied):
-        document.pop("text", None)
     if isinstance(event, ev.Started):
         document["conversation_id"] = served.id
+    if isinstance(event, ev.Paused) and not may_answer(served.caller, _pause_in(event), served.chat.id):
+        document |= _FOR_COLLEAGUES
     return document
 
 
@@ -286,6 +290,13 @@ def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
     return {"id": held_id, **shown, "metadata": dict(line.metadata)}
 
 
+_FOR_ENGINE: Mapping[type[ev.Event], tuple[str, ...]] = {
+    ev.ModelReplied: ("text", "calls"),
+    ev.Paused: ("loop",),
+    ev.TurnUndone: ("before",),
+}
+"""Fields that hold a model's raw reply, or a whole session: calls that nobody has agreed to, and what users may not
+see."""
 _INSIDE: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.HandlerFailed: ("error",),
     ev.TurnFailed: ("message",),
@@ -351,7 +362,14 @@ def told(served: Served, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
 
 def _pause_told(served: Served, event: ev.Paused) -> dict[str, Any]:
     """Return a pause for a stream, as `paused_of` shows it."""
-    kind: Any = event.kind
-    pause = Paused(id=event.id, kind=kind, what=event.what, state=event.state, schema=event.schema)
-    document = paused_of(served, pause) or {}
+    document = paused_of(served, _pause_in(event)) or {}
     return {name: document[name] for name in ("id", "kind", "what", "schema", "may_answer")}
+
+
+def _pause_in(event: ev.Paused) -> Paused:
+    """Return the pause that an event begins."""
+    kind: Any = event.kind
+    return Paused(
+        id=event.id, kind=kind, what=event.what, state=event.state, call=event.call, schema=event.schema,
+        expires=event.expires,
+    )  # fmt: skip
