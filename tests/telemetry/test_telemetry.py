@@ -102,6 +102,44 @@ def test_words_are_left_out_unless_they_are_asked_for(collected: Collected) -> N
     assert "I am Ada" in collected.spans["invoke_agent greeter"].attributes["gen_ai.prompt"]
 
 
+KEPT: dict[str, Any] = {
+    "name": "kept",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
+    "tools": {"look": {"registered": "look"}},
+    "states": {
+        "ask": {"purpose": "Ask", "tools": ["look"], "transitions": [{"target_state": "bye", "description": "Done"}]},
+        "bye": {"kind": "final", "reply": "Bye."},
+    },
+}
+
+
+def look(pin: str) -> dict[str, str]:
+    if pin == "failing":
+        raise RuntimeError("cannot use 98765")
+    return {"used": pin}
+
+
+def test_no_span_holds_a_value_that_was_ever_given_for_a_secret_key(collected: Collected) -> None:
+    model = ScriptedLLM(
+        [
+            calls(("look", {"pin": "98 765"})),
+            reply("ask", "Thanks for 98765.", pin="98765"),
+            calls(("look", {"pin": "failing"})),
+            reply("ask", "It was 9 8 7 6 5, and is 43210 now.", pin="43210"),
+            reply("bye", "98765 or 43210"),
+        ]
+    )
+    said = ("My PIN is 9 8765", "43210", "98765, then 43210")
+    talk(collected, Machine.from_dict(KEPT, model=model, tools=[look]), *said, content=True)
+    spans = collected.spans_kept.get_finished_spans()
+    text = str([(dict(span.attributes or {}), span.status.description) for span in spans])
+    assert "My PIN is •••" in text
+    assert "Thanks for •••." in text
+    assert "cannot use •••" in text
+    assert not [secret for secret in ("98765", "98 765", "9 8765", "9 8 7 6 5", "43210") if secret in text]
+
+
 def test_the_newest_convention_is_behind_the_switch(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.SWITCH, names.NEWEST)
     talk(collected, Machine.from_dict(GREETER, model=Model(model="openai/gpt-x")), "I am Ada")

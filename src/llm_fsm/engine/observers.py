@@ -25,7 +25,8 @@ class TurnSaved(Event, frozen=True, kw_only=True):
     """A turn is on record. Observers receive this event; no turn record has it.
 
     `definition` is the machine's name, and `kind` is as in turn records. `turn` is the turn's
-    number, `state` the state after it, and `seconds` the time that it took.
+    number, `state` the state after it, and `seconds` the time that it took. `secrets` are the values
+    of secret keys so far, so that an observer can leave them out of what it passes on.
     """
 
     definition: str
@@ -35,6 +36,7 @@ class TurnSaved(Event, frozen=True, kw_only=True):
     ended: bool
     usage: Usage
     seconds: float
+    secrets: tuple[str, ...] = ()
 
 
 class TurnAborted(Event, frozen=True, kw_only=True):

@@ -64,6 +64,7 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
+from llm_fsm.turn.secrets import secrets_in
 from llm_fsm.turn.steps import Step, advance, rehearse
 from llm_fsm.turn.turn_state import TICK, HostCapabilities
 
@@ -532,6 +533,8 @@ class TurnRunner:
         return TurnResult(record, session, choices=choices, located=located)
 
     def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
+        contexts = session.context, session.root_context()
+        is_secret = self.host.program.is_secret
         return TurnSaved(
             definition=self.host.name,
             kind=record.kind,
@@ -540,4 +543,5 @@ class TurnRunner:
             ended=session.ended,
             usage=record.usage,
             seconds=time.monotonic() - self._began,
+            secrets=secrets_in(record.events, is_secret, contexts, session.secrets),
         )

@@ -394,8 +394,9 @@ class Service:
         stored = caller.stored(name)
         check_start(caller, machine, stored, context=context, background=background)
         if await self.machines.machine_of(stored) not in (None, machine):
-            said = f"the id {name!r} belongs to a conversation of another definition; use a new one"
-            raise ConversationConflict(said)
+            raise ConversationConflict(
+                f"the id {name!r} belongs to a conversation of another definition; use a new one"
+            )
         live = self.turns.find(stored, RUN)
         if live is not None and live.is_over:
             self.turns.drop(stored, RUN)

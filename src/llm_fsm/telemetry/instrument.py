@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from llm_fsm import __version__, observe
 from llm_fsm import events as ev
 from llm_fsm.engine.observers import TurnAborted, TurnSaved
+from llm_fsm.session.redaction import is_foreign_name, redacted
 from llm_fsm.telemetry import names
 
 _SCOPE = "llm_fsm"
@@ -29,7 +30,8 @@ def instrument(
     Args:
         tracer_provider: The provider of spans; None: the global one.
         meter_provider: The provider of metrics; None: the global one.
-        content: True adds texts of people, models and tools as attributes. They may hold personal data and secrets.
+        content: True adds texts of people, models and tools as attributes, once their turn is on record. They may
+            hold personal data. Dots take the place of values of secret keys.
 
     Returns:
         A function that ends it.
@@ -60,15 +62,37 @@ class _Meters:
         self.cost = meter.create_counter(names.TURN_COST, unit="USD", description="Cost of turns")
 
 
+class _Content(NamedTuple):
+    """What an attribute of a span will hold: a JSON value, or with a role the text of a message."""
+
+    span: Any
+    attribute: str
+    value: Any
+    role: str = ""
+
+    def told(self, secrets: Sequence[str]) -> str:
+        """Return the attribute, with dots in place of secrets."""
+        shown = redacted(secrets, self.value, foreign=is_foreign_name)
+        if self.role:
+            return _message(self.role, shown)
+        return shown if isinstance(shown, str) else _json(shown)
+
+
 @dataclass(slots=True)
 class _Turn:
-    """A running turn: its span, its beginning, and true if text was shown."""
+    """A running turn: its span, its beginning, and true if text was shown.
+
+    A turn may give a secret after it repeated it. So `contents` wait until the turn is on record, and so does the end
+    of the spans that will hold them, with the time at which they ended.
+    """
 
     span: Any
     context: Any
     began: float
     state: str = ""
     spoke: bool = False
+    contents: list[_Content] = field(default_factory=list)
+    ended: list[tuple[Any, int]] = field(default_factory=list)
 
 
 class _Instrument:
@@ -118,9 +142,9 @@ class _Instrument:
             case ev.Started():
                 turn.state = event.state
             case ev.UserSaid() if self._content:
-                span.set_attribute(self._names.input_messages, _message("user", event.text))
+                turn.contents.append(_Content(span, self._names.input_messages, event.text, "user"))
             case ev.BotSaid() if self._content:
-                span.set_attribute(self._names.output_messages, _message("assistant", event.text))
+                turn.contents.append(_Content(span, self._names.output_messages, event.text, "assistant"))
             case ev.StateEntered():
                 turn.state = event.state
                 span.add_event(
@@ -160,9 +184,10 @@ class _Instrument:
         }
         if event.finish_reason:
             attributes[names.FINISH_REASONS] = (event.finish_reason,)
+        span = self._child(turn, f"{names.CHAT} {model or event.model}", SpanKind.CLIENT, event.seconds, attributes)
         if self._content:
-            attributes[self._names.output_messages] = _message("assistant", event.text)
-        self._child(turn, f"{names.CHAT} {model or event.model}", SpanKind.CLIENT, event.seconds, attributes).end()
+            turn.contents.append(_Content(span, self._names.output_messages, event.text, "assistant"))
+        turn.ended.append((span, time.time_ns()))
         self._meters.tokens.record(event.input_tokens, {**shared, names.TOKEN_TYPE: "input"})
         self._meters.tokens.record(event.output_tokens, {**shared, names.TOKEN_TYPE: "output"})
         self._meters.operation.record(event.seconds, shared)
@@ -171,15 +196,16 @@ class _Instrument:
         attributes: dict[str, Any] = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: event.name}
         if event.key:
             attributes[names.TOOL_CALL_ID] = event.key
-        if self._content:
-            attributes[self._names.tool_arguments] = _json(event.arguments)
-            attributes[self._names.tool_result] = event.error or _json(event.result)
         name = f"{names.EXECUTE_TOOL} {event.name}"
         span = self._child(turn, name, SpanKind.INTERNAL, event.seconds, attributes)
         if event.error is not None:
             span.set_attribute(names.ERROR_TYPE, "ToolError")
-            span.set_status(Status(StatusCode.ERROR, event.error if self._content else ""))
-        span.end()
+            span.set_status(Status(StatusCode.ERROR))
+        if self._content:
+            result = event.error or _json(event.result)
+            turn.contents.append(_Content(span, self._names.tool_arguments, event.arguments))
+            turn.contents.append(_Content(span, self._names.tool_result, result))
+        turn.ended.append((span, time.time_ns()))
 
     def _words(self, turn: _Turn) -> None:
         if not turn.spoke:
@@ -189,6 +215,9 @@ class _Instrument:
     def _saved(self, conversation_id: str, turn: _Turn, event: TurnSaved) -> None:
         del self._turns[conversation_id]
         span = turn.span
+        for content in turn.contents:
+            content.span.set_attribute(content.attribute, content.told(event.secrets))
+        _end(turn)
         span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
         span.set_attributes(
             {
@@ -211,6 +240,7 @@ class _Instrument:
 
     def _aborted(self, conversation_id: str, turn: _Turn, event: TurnAborted) -> None:
         del self._turns[conversation_id]
+        _end(turn)
         turn.span.update_name(f"{names.INVOKE_AGENT} {event.definition}")
         turn.span.set_attributes({names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error})
         turn.span.set_status(Status(StatusCode.ERROR))
@@ -218,6 +248,12 @@ class _Instrument:
         self._meters.turn.record(
             event.seconds, {names.AGENT_NAME: event.definition, names.ERROR_TYPE: event.error}
         )
+
+
+def _end(turn: _Turn) -> None:
+    """End the spans within a turn."""
+    for span, at in turn.ended:
+        span.end(at)
 
 
 def _message(role: str, text: str) -> str:
