@@ -175,3 +175,32 @@ def test_no_result_of_mcp_has_a_secret() -> None:
     text = "".join(result.model_dump_json() for result in found)
     assert "•••" in text
     assert not [form for form in FORMS if form in text]
+
+
+SIGN: dict[str, Any] = {
+    "name": "sign",
+    "initial_state": "ask",
+    "context_schema": {"properties": {"code": {"type": "string", "x-secret": True, "x-source": "answer"}}},
+    "states": {
+        "ask": {
+            "kind": "wait",
+            "wait_for": "user",
+            "answer_schema": {"type": "string", "maxLength": 6},
+            "output": {"code": "$"},
+            "transitions": [{"target_state": "bye"}],
+        },
+        "bye": {"kind": "final"},
+    },
+}
+
+
+@pytest.mark.parametrize("value", ["4711-4711", {"4711-4711": 1}, ["4711-4711"], 47114711])
+def test_no_refusal_of_an_answer_quotes_what_would_be_secret(value: Any) -> None:
+    app = create_app(AsyncMachine.from_dict(SIGN, model=ScriptedLLM([])), closes=True, due_seconds=None)
+    with served(app) as url, httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        assert client.post("/runs", json={"definition": "sign", "id": "c"}).status_code == 202
+        for path in ("/conversations/c/answer", "/runs/c/answer"):
+            answer = client.post(path, json={"value": value})
+            assert answer.status_code == 422
+            assert "its schema refuses the value" in answer.json()["detail"]
+            assert "4711" not in answer.text

@@ -153,7 +153,8 @@ def checked_trigger(
     match trigger:
         case Answer(value=value):
             pause = expected(program, session, pause_id)
-            return replace(trigger, value=fitting(pause, value))
+            quotes = not _may_be_secret(program, session, pause)
+            return replace(trigger, value=fitting(pause, value, quotes=quotes))
         case Update():
             checked_update(program, session, trigger)
         case Resume():
@@ -268,8 +269,21 @@ def checked_answer(value: object) -> Any:
         raise ValueError(f"the answer is not JSON: {fault}") from fault
 
 
-def fitting(pause: Paused, value: object) -> Any:
+def _may_be_secret(program: CompiledMachine, session: Session, pause: Paused) -> bool:
+    """Return true if the answer to a pause may be the value of a secret key."""
+    here = program.at(session) or program
+    if pause.kind != "wait":  # what becomes of it is the tool's affair
+        return bool(here.keys.secrets)
+    return any(here.is_secret(key) for key in here.states[pause.state].definition.output)
+
+
+def fitting(pause: Paused, value: object, *, quotes: bool = True) -> Any:
     """Check an answer against the schema of its pause, and return it as JSON.
+
+    Args:
+        pause: The pause.
+        value: The answer.
+        quotes: False if a refusal must not repeat the answer.
 
     Raises:
         ValueError: It does not fit.
@@ -277,7 +291,8 @@ def fitting(pause: Paused, value: object) -> Any:
     plain = checked_answer(value)
     reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
     if reason is not None:
+        told = reason if quotes else "its schema refuses the value"
         raise ValueError(
-            f"the answer does not fit what {pause.what!r} waits for: {reason}"
+            f"the answer does not fit what {pause.what!r} waits for: {told}"
         )
     return plain
