@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "conversations": "List, show, count, replay, copy, move, migrate, check and delete stored conversations.",
     "convert": "Read Mermaid, XState and older definitions; write those, DOT and SCXML.",
     "diff": "Say what a change of a definition means, also for running conversations.",
+    "evaluate": "Measure how well a real model plays a definition.",
     "mcp": "Serve definitions to an assistant over MCP, on standard input and output.",
     "new": "Start a definition with a test and a CI file.",
     "prompt": "Show what the model reads in a state, and what it takes.",

@@ -36,6 +36,8 @@ MAX_CHARS = 100_000
 MAX_ITEMS = 10_000
 _COUNT = " items"
 """The key of the context under which a rendering counts items. No name of a reply has a blank."""
+_NUMBER = " number"
+"""The name of the filter that checks operands. No filter of a reply has a blank."""
 _LONGEST_SEPARATOR = 100
 """Characters of a separator, which is repeated for each item of a list."""
 _MOST_PLACES = 15
@@ -68,15 +70,14 @@ _ALLOWED: tuple[type[nodes.Node], ...] = (
     ),
     *(nodes.And, nodes.Or, nodes.Not, nodes.Compare, nodes.Operand, nodes.CondExpr),
     *(nodes.Add, nodes.Sub, nodes.Neg, nodes.Filter, nodes.Keyword, nodes.Test),
+    *(nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod),
 )
+_OF_NUMBERS = (nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod)
+"""Operators for numbers alone: a text or a list times a number would grow without a limit."""
 _CONSTANT = (nodes.Const, nodes.Neg, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair)
 _COMPUTE = 'compute the value with "set" in a state, or in a handler'
 _INSTEAD: Mapping[type[nodes.Node], tuple[str, str]] = {
     nodes.Concat: ('"~"', "write the parts one after the other: {{ a }}{{ b }}"),
-    nodes.Mul: ('"*"', _COMPUTE),
-    nodes.Div: ('"/"', _COMPUTE),
-    nodes.FloorDiv: ('"//"', _COMPUTE),
-    nodes.Mod: ('"%"', "write {{ '%.2f' | format(price) }} for a format, or " + _COMPUTE),
     nodes.Pow: ('"**"', _COMPUTE),
     nodes.Pos: ('"+" before one value', "leave it out"),
     nodes.Call: ("a call", "use a filter such as {{ name | upper }}, or " + _COMPUTE),
@@ -125,6 +126,13 @@ def _items(context: Context, value: Any) -> list[Any]:
     if counter[0] > MAX_ITEMS:
         raise WordingError(f"a fixed reply goes through at most {MAX_ITEMS:,} items of lists")
     return list(value)
+
+
+def _number(value: Any) -> int | float:
+    """Return a value if it is a number. Raises WordingError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WordingError(f"*, /, // and % need numbers, not {_described(value)}")
+    return value
 
 
 def _described(value: Any) -> str:
@@ -272,6 +280,8 @@ def _misused(node: nodes.Node) -> Iterator[str]:
         case nodes.List() | nodes.Dict() | nodes.Tuple(ctx="load"):
             if not all(isinstance(one, _CONSTANT) for one in node.find_all(nodes.Node)):
                 yield "a list or an object in a reply holds texts and numbers only"
+        case nodes.Mod(left=nodes.Const(value=str())):
+            yield '"%" after a text is not allowed; write {{ \'%.2f\' | format(price) }}'
         case nodes.Filter():
             yield from _misused_filter(node)
 
@@ -361,7 +371,7 @@ def _environment() -> _Environment:
         undefined=ChainableUndefined, autoescape=False, optimized=False, finalize=_finalized
     )
     environment.globals.clear()
-    environment.filters = {**_FILTERS, _COUNT: _items}
+    environment.filters = {**_FILTERS, _COUNT: _items, _NUMBER: _number}
     environment.tests = dict(_TESTS)
     return environment
 
@@ -375,6 +385,9 @@ def _read(source: str) -> Template:
             raise WordingError(_at(reason, line, source))
         for loop in list(tree.find_all(nodes.For)):
             loop.iter = nodes.Filter(loop.iter, _COUNT, [], [], None, None, lineno=loop.lineno)
+        for operator in list(tree.find_all(_OF_NUMBERS)):
+            operator.left = _checked_number(operator.left)
+            operator.right = _checked_number(operator.right)
         return environment.from_string(tree)
     except jinja2.TemplateSyntaxError as error:
         raise WordingError(_at(_syntax_fault(error), error.lineno, source)) from error
@@ -384,6 +397,11 @@ def _read(source: str) -> Template:
         MemoryError,
     ) as error:  # Python compiles the tree, and has limits of its own
         raise WordingError("it is nested too deep") from error
+
+
+def _checked_number(operand: nodes.Expr) -> nodes.Expr:
+    """Return an operand that is an error where it is no number."""
+    return nodes.Filter(operand, _NUMBER, [], [], None, None, lineno=operand.lineno)
 
 
 def _at(reason: str, line: int, source: str) -> str:

@@ -17,7 +17,7 @@ FILTERS = (
 )
 TESTS = ("defined", "undefined", "none", "true", "false", "boolean", "number", "string")
 LANGUAGE = (
-    "a fixed reply has {{ }}, if, for, comparisons, and, or, not, in, + and -; "
+    "a fixed reply has {{ }}, if, for, comparisons, and, or, not, in, +, -, *, /, // and %; "
     f"the filters {', '.join(FILTERS)}; and the tests {', '.join(TESTS)}"
 )
 """The whole language of fixed replies, for authors."""

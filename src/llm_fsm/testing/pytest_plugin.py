@@ -108,8 +108,9 @@ class CaseItem(pytest.Item):
     def __init__(self, *, play: Play, **options: Any) -> None:
         super().__init__(**options)
         self._play = play
-        if play.case.skip is not None:
-            self.add_marker(pytest.mark.skip(reason=visible(play.case.skip)))
+        skipped = play.case.why_skipped
+        if skipped is not None:
+            self.add_marker(pytest.mark.skip(reason=visible(skipped)))
 
     def runtest(self) -> None:
         """Play the case.

@@ -166,6 +166,10 @@ def _case(vocabulary: Vocabulary, case: Case, pointer: str) -> Iterator[Inconsis
         place = f"{pointer}/steps/{number}"
         yield from _replies(vocabulary, one, place)
         yield from _expect(vocabulary, one.expect, f"{place}/expect")
+    for number, turn in enumerate(case.turns):
+        yield from _states(vocabulary, turn.state or (), f"{pointer}/turns/{number}/state")
+        for key in turn.values:
+            yield from _key(vocabulary, key, f"{pointer}/turns/{number}/values{step(key)}", at_key=True)
     yield from _expect(vocabulary, case.expect, f"{pointer}/expect")
 
 
@@ -247,13 +251,13 @@ def _key(
 
 def plays_nothing(case: Case) -> bool:
     """Return true for a case without steps, start and expectations, unless it is skipped."""
-    return not case.steps and case.start is None and expects_nothing(case)
+    return not case.steps and not case.turns and case.start is None and expects_nothing(case)
 
 
 def expects_nothing(case: Case) -> bool:
     """Return true for a case that passes with any result."""
     every = (case.expect, *(step.expect for step in (case.start, *case.steps) if step is not None))
-    return case.skip is None and not any(map(_says, every))
+    return case.skip is None and not case.turns and not any(map(_says, every))
 
 
 def _says(expect: Expect | None) -> bool:

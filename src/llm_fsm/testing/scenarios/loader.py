@@ -23,7 +23,7 @@ from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.scenarios.checks import inconsistencies, plays_nothing, vocabulary_of
-from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
+from llm_fsm.testing.scenarios.models import DIALOGUE_KEYS, Case, Suite, User, merged
 from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
 from llm_fsm.testing.scenarios.problems import (
     CaseFileText,
@@ -65,7 +65,7 @@ class Play:
 @dataclass(frozen=True, kw_only=True)
 class LoadedCases:
     """A loaded file of tests. `shared`: settings for all its cases; `definition_file`: None for an
-    inline one.
+    inline one; `registered`: the definitions of `flows`.
     """
 
     text: CaseFileText
@@ -75,6 +75,7 @@ class LoadedCases:
     definition_file: str | None
     flows: Flows
     plays: tuple[Play, ...]
+    registered: Mapping[str, Definition]
 
     @property
     def file(self) -> str:
@@ -143,6 +144,7 @@ def suite_of(
         definition=definition,
         definition_file=place,
         flows=flows,
+        registered=reader.registered(),
         plays=tuple(plays),
     )
 
@@ -215,10 +217,11 @@ class _CaseReader:
             (f"/cases/{number}", case)
             for number, case in enumerate(raw if isinstance(raw, list) else [])
         ]
-        if shared.model_fields_set & {"steps", "start", "expect", "table"}:
+        if shared.model_fields_set & {"steps", "turns", "start", "expect", "table"}:
             if listed:
                 self.fault("a file has steps of its own or cases, not both", "/cases", at_key=True)
-            own = {key: self.document[key] for key in Case.known_keys() if key in self.document}
+            of_case = Case.known_keys() | DIALOGUE_KEYS.keys()
+            own = {key: self.document[key] for key in of_case if key in self.document}
             listed = [("", own)]
         plays: list[Play] = []
         for number, (pointer, case) in enumerate(listed, start=1):
@@ -361,10 +364,19 @@ class _CaseReader:
     def flows(self, definition: Definition, place: str | None) -> Flows | None:
         """Return the definition with all that it calls."""
         try:
-            return gather(definition, file=self.text.file if place is None else place)
+            file = self.text.file if place is None else place
+            return gather(definition, file=file, registered=self.registered())
         except DefinitionError as error:
             self.refused(error, self.document.get("definition"))
         return None
+
+    def registered(self) -> Mapping[str, Definition]:
+        """Return the definitions that the file itself names. Raises DefinitionError."""
+        given = self.document.get("flows")
+        if not isinstance(given, dict):  # there are none, or the form was reported
+            return {}
+        whole = {name: one for name, one in given.items() if isinstance(one, dict)}
+        return {name: load_dict(one).definition for name, one in whole.items()}
 
     def refused(self, error: DefinitionError, given: object) -> None:
         """Note why a definition cannot be used, at its place in its own file or in this one."""

@@ -31,6 +31,8 @@ from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
 from llm_fsm.session.events import EVENTS
 
 JsonObject = dict[str, JsonValue]
+DIALOGUE_KEYS: Mapping[str, str] = {"clock": "time", "what": "description"}
+"""Keys of dialogues with labels, and the keys of a case that they are."""
 BEGINNING = 1893456000.0
 """The time at which a case begins by default: 2030-01-01T00:00:00Z."""
 
@@ -487,6 +489,21 @@ class CaseStep(Written):
         return self
 
 
+class LabelledTurn(Written):
+    """A message of the user, and the labels that a person gave it, for `llm-fsm evaluate`."""
+
+    say: str
+    """The user's message."""
+    state: Texts | None = None
+    """The state after it, or a list of allowed states."""
+    values: JsonObject = Field(default_factory=dict)
+    """The keys that must be known from this turn on, with their values. null: the key must not be
+    set. {"like": "…"}: a text in which this regular expression (RE2) is found; case is ignored.
+    """
+    text: str | None = None
+    """A regular expression (RE2) that must be found in the text; case is ignored."""
+
+
 def script(step: Start | CaseStep) -> tuple[CaseReply, ...]:
     """List all replies of a step, or of the start."""
     return (*(() if step.reply is None else (step.reply,)), *step.replies)
@@ -525,12 +542,38 @@ class Case(Written):
     """The greeting, or the run until it first waits."""
     steps: list[CaseStep] = Field(default_factory=list)
     """The events from outside, in order."""
+    turns: list[LabelledTurn] = Field(default_factory=list)
+    """Messages with labels instead of `steps`: `llm-fsm evaluate` plays them with a real model."""
     expect: Expect | None = None
     """Expectations at the end; `tools`, `events` and `calls` count over the whole conversation."""
     table: list[JsonObject] = Field(default_factory=list)
     """The case is played once for each row; {{column}} in its texts is the row's value."""
     skip: str | None = None
     """The reason why the case is skipped."""
+
+    @property
+    def why_skipped(self) -> str | None:
+        """Return why scripted replies cannot play the case; None if they can."""
+        if self.skip is None and self.turns:
+            return "its turns have labels for a real model: llm-fsm evaluate"
+        return self.skip
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_dialogues(cls, value: Any) -> Any:
+        """Read the names that dialogues with labels have for a time, a description and tools."""
+        if not isinstance(value, dict) or "turns" not in value:
+            return value
+        renamed = {DIALOGUE_KEYS.get(key, key): item for key, item in value.items()}
+        if isinstance(renamed.get("tools"), list):
+            del renamed["tools"]  # names of functions of the host, which `--tools` registers
+        return renamed
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Case:
+        if self.steps and self.turns:
+            raise wrong("a case has steps or turns, not both")
+        return self
 
 
 class User(Written):
@@ -572,6 +615,8 @@ class Suite(Written):
     """The conversations."""
     users: list[User] = Field(default_factory=list)
     """Simulated users, who need live models; see --simulate."""
+    flows: dict[str, JsonObject] = Field(default_factory=dict)
+    """Definitions by the names that subflows call."""
     schema_: str | None = Field(default=None, alias="$schema")
     """Allowed and ignored."""
 

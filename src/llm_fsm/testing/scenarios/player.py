@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.settings import DEFAULTS
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.redaction import DOTS
 from llm_fsm.stores.memory import MemoryStore
@@ -37,7 +38,8 @@ class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
     `choose` gives the model that answers in a case; without it, the file's replies answer.
-    `timeout`: seconds for a turn, for live models.
+    `timeout`: seconds for a turn, for live models. `prompt`: the setting of the machine; "" takes
+    its default.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Player:
         host: CaseHost | None = None,
         *,
         timeout: float | None = None,
+        prompt: str = "",
     ) -> None:
         self.loaded = loaded
         own = Scripted(tasks_of(loaded.flows))
         self._choose = choose or (lambda _: own)
         self.stage = Stage()
         self._timeout = timeout
+        self._prompt = prompt or str(DEFAULTS["prompt"])
         self._host = host or CaseHost()
 
     @cached_property
@@ -68,6 +72,7 @@ class Player:
         handlers = chain.from_iterable(setup["handlers"] for setup in setups)
         machine = AsyncMachine(
             definition,
+            flows=loaded.registered,
             model=ScriptedLLM([]),
             store=MemoryStore(),
             tools=self.stage.bound(every, self._host.tools, played),
@@ -75,6 +80,7 @@ class Player:
             handlers=self.stage.handlers(item.at for item in handlers),
             clock=self._time,
             timeout=self._timeout,
+            prompt=self._prompt,
         )
         simulated = set(chain.from_iterable(setup["functions"] for setup in setups))
         named: dict[str, bool] = {}
@@ -99,8 +105,9 @@ class Player:
 
     async def play(self, play: Play) -> Result:
         """Play one case."""
-        if play.case.skip is not None:
-            return Result(name=play.name, pointer=play.pointer, skipped=play.case.skip)
+        skipped = play.case.why_skipped
+        if skipped is not None:
+            return Result(name=play.name, pointer=play.pointer, skipped=skipped)
         began = time.perf_counter()
         machine = self.prepared(play.setup)
         model = self._choose(play)

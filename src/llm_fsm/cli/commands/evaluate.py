@@ -1,0 +1,460 @@
+"""`llm-fsm evaluate`: measure how well a real model plays a definition."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, product
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.host_code import host_of
+from llm_fsm.cli.options import base_url_option, example, tools_option
+from llm_fsm.cli.output import write_output
+from llm_fsm.cli.terminal import console, escape
+from llm_fsm.engine.settings import TIMEOUT
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm.base import LLM, let_go
+from llm_fsm.llm.offline.model import OfflineLLM
+from llm_fsm.llm.registry import resolve
+from llm_fsm.testing.evaluation.dialogue import Dialogue, DialoguePlayer
+from llm_fsm.testing.evaluation.figures import Figures, Interval, difference, figures
+from llm_fsm.testing.evaluation.judge import JudgedTurn
+from llm_fsm.testing.scenarios.loader import ENDING, LoadedCases, Play, read_suite, suite_of
+from llm_fsm.testing.scenarios.player import CaseHost
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.simulation import Rate, simulate
+
+_SHOWN = 60
+"""Characters of a message in the list of turns that are wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to play the cases: a model, a definition in place of theirs, and a setting of the prompt."""
+
+    model: str | None
+    definition: str | None
+    prompt: str
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        named = (self.model or "the model of LLM_FSM_MODEL", self.definition, self.prompt)
+        return " · ".join(part for part in named if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one way gave."""
+
+    way: Way
+    dialogues: tuple[Dialogue, ...]
+    rates: tuple[Rate, ...]
+
+    @property
+    def figures(self) -> Figures:
+        """The figures over all its turns."""
+        return figures(chain.from_iterable(dialogue.turns for dialogue in self.dialogues))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How the cases are played, the same for every way."""
+
+    base_url: str | None
+    times: int
+    forced: bool
+    timeout: float
+    user_model: str | None
+    host: CaseHost
+
+
+@click.command(
+    epilog=example(
+        "llm-fsm evaluate bots --model openai/gpt-4o-mini",
+        "llm-fsm evaluate order.test.json --model ollama/llama3.1 --model openai/gpt-4o-mini --page out.html",
+    )
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    metavar="M",
+    multiple=True,
+    help="provider/model; else LLM_FSM_MODEL. Twice: compare two.",
+)
+@base_url_option
+@click.option(
+    "--definition",
+    "definitions",
+    metavar="FILE",
+    multiple=True,
+    help="Play this one instead. Twice: compare two.",
+)
+@click.option(
+    "--prompt",
+    "prompts",
+    type=click.Choice(["state", "whole"]),
+    multiple=True,
+    help="The prompt. Twice: compare two.",
+)
+@tools_option
+@click.option(
+    "--times", metavar="N", type=click.IntRange(1), default=1, help="Play each case N times."
+)
+@click.option(
+    "--free", is_flag=True, help="Continue after a wrong turn as it is, not from the right answer."
+)
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    help="Seconds for a turn.",
+)
+@click.option(
+    "--user-model", metavar="M", help="The model of the simulated users; by default the same one."
+)
+@click.option(
+    "--threshold",
+    metavar="R",
+    type=click.FloatRange(0, 1),
+    help="Exit with 1 below this share of right turns.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write all turns and figures as JSON; - is standard output.",
+)
+@click.option("--page", "page_file", metavar="FILE", help="Write a page (HTML).")
+def evaluate(
+    *,
+    paths: tuple[str, ...],
+    models: tuple[str, ...],
+    base_url: str | None,
+    definitions: tuple[str, ...],
+    prompts: tuple[str, ...],
+    tools: tuple[str, ...],
+    times: int,
+    free: bool,
+    timeout: float,
+    user_model: str | None,
+    threshold: float | None,
+    output: str | None,
+    page_file: str | None,
+) -> None:
+    """Measure how well a real model plays a definition.
+
+    PATH is a file of conversation tests, a dialogue with labels, or a folder of *.test.json files. Steps with
+    expectations and `turns` with labels are played with the model. After a wrong turn the conversation continues from
+    the right answer. Simulated `users` are played, too.
+
+    A turn is right if its state and its new values are right, nothing is invented, and nothing is lost.
+
+    Exit codes: 0 measured, 1 below --threshold, 2 usage or a file that cannot be used, 3 the model cannot be used.
+    """
+    ways = [
+        Way(model=model, definition=definition, prompt=prompt)
+        for model, definition, prompt in product(
+            models or (None,), definitions or (None,), prompts or ("",)
+        )
+    ]
+    brought = host_of(tools)
+    wish = Wish(
+        base_url=base_url,
+        times=times,
+        forced=not free,
+        timeout=timeout,
+        user_model=user_model,
+        host=CaseHost(tools=brought.tools, functions=brought.functions),
+    )
+    files = list(_files(paths))
+    played = [_play(way, wish, [_loaded(file, way.definition) for file in files]) for way in ways]
+    report = _report(played)
+    if output is not None:
+        _write_json(output, played, report)
+    if page_file is not None:
+        from llm_fsm.testing.evaluation.page import page
+
+        write_output(page_file, page(report))
+    if output != "-":
+        _show(played, report)
+    if threshold is not None and any(one.figures.share.value < threshold for one in played):
+        raise click.exceptions.Exit(exits.AT_FAULT)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _files(paths: Sequence[str]) -> Iterator[str]:
+    """Yield the files, those of folders in the order of their names. Raises Failure."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        found = sorted(Path(path).rglob(f"*{ENDING}"))
+        if not found:
+            raise Failure(f"{path}: there is no file that ends in {ENDING} in this folder")
+        yield from map(os.fspath, found)
+
+
+def _loaded(file: str, definition: str | None) -> LoadedCases:
+    """Read a file. `definition` is played in place of the one that it names. Raises Failure."""
+    try:
+        loaded = read_suite(file)
+        if definition is None:
+            return loaded
+        return suite_of(loaded.text.text, file=file, definition_file=os.path.abspath(definition))
+    except SuiteError as error:
+        raise Failure(str(error)) from error
+
+
+# -- playing ---------------------------------------------------------------------------------------
+
+
+def _play(way: Way, wish: Wish, suites: Sequence[LoadedCases]) -> Measured:
+    """Play all cases and users in one way. Raises Failure if there is nothing to play."""
+    try:
+        llm = resolve(way.model, base_url=wish.base_url, environ=os.environ)
+        human = (
+            llm
+            if wish.user_model is None
+            else resolve(wish.user_model, base_url=wish.base_url, environ=os.environ)
+        )
+    except ConfigurationError as error:
+        raise Failure(str(error), exits.MODEL) from error
+    tally = _Tally(way.name)
+
+    async def measured() -> Measured:
+        try:
+            dialogues: list[Dialogue] = []
+            rates: list[Rate] = []
+            for suite in suites:
+                dialogues += await _dialogues(suite, llm, way, wish, tally)
+                rates += await _met(suite, llm, human, wish)
+        finally:
+            for one in {id(item): item for item in (llm, human)}.values():
+                await let_go(one)
+        return Measured(way=way, dialogues=tuple(dialogues), rates=tuple(rates))
+
+    played = tally.during(measured)
+    if not played.figures.turns and not played.rates:
+        said = 'no case has labels: give steps an "expect" with state or context, or write "turns"'
+        raise Failure(said)
+    return played
+
+
+async def _dialogues(
+    suite: LoadedCases, llm: LLM, way: Way, wish: Wish, tally: _Tally
+) -> list[Dialogue]:
+    """Play the cases of a file as often as it is wished."""
+    player = DialoguePlayer(
+        suite, llm, wish.host, forced=wish.forced, timeout=wish.timeout, prompt=way.prompt
+    )
+    found: list[Dialogue] = []
+    try:
+        for play in player.plays:
+            for run in range(wish.times):
+                tally.begin(play)
+                dialogue = await player.play(play, tally.take)
+                name = f"{play.name}, run {run + 1}" if wish.times > 1 else play.name
+                found.append(replace(dialogue, name=name))
+    finally:
+        await player.close()
+    return found
+
+
+async def _met(suite: LoadedCases, llm: LLM, human: LLM, wish: Wish) -> tuple[Rate, ...]:
+    """Let the simulated users of a file talk. The model `offline` plays no users."""
+    if not suite.users or isinstance(human, OfflineLLM):
+        return ()
+    return await simulate(suite, llm, human, wish.times, users=None, host=wish.host)
+
+
+class _Tally:
+    """The line below a running evaluation: the case, the turns so far, and the time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._case = ""
+        self._turns = 0
+        self._right = 0
+        self._began = monotonic()
+
+    def begin(self, play: Play) -> None:
+        """Note the case that is played now."""
+        self._case = play.name
+
+    def take(self, turn: JudgedTurn) -> None:
+        """Count a turn."""
+        self._turns += turn.judged
+        self._right += turn.judged and turn.right
+
+    def during(self, work: Callable[[], Awaitable[Measured]]) -> Measured:
+        """Do the work, with the line on a terminal."""
+
+        async def done() -> Measured:
+            return await work()
+
+        if not console.is_screen(sys.stderr):
+            return asyncio.run(done())
+        with console.working(self._line):
+            return asyncio.run(done())
+
+    def _line(self) -> str:
+        seconds = monotonic() - self._began
+        return f"{self._name} · {self._case} · {self._right} of {self._turns} turns right · {seconds:.0f} s"
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def _report(played: Sequence[Measured]) -> dict[str, Any]:
+    """Return the report for the terminal and the page."""
+    every = [one.figures for one in played]
+    compared: Interval | None = None
+    if len(played) == 2:
+        compared = difference(played[0].dialogues, played[1].dialogues)
+    rows = [
+        ("turns right", [f"{one.right} of {one.turns}" for one in every]),
+        ("share, 95 % interval", [_interval(one.share) for one in every]),
+        ("states right", [f"{one.moved} of {one.turns}" for one in every]),
+        ("new values right", [f"{one.kept} of {one.turns}" for one in every]),
+        ("words right", [f"{one.worded} of {one.turns}" for one in every]),
+        ("values invented", [str(one.invented) for one in every]),
+        ("values harmed", [str(one.harmed) for one in every]),
+        ("refused", [str(one.refused) for one in every]),
+        ("replies rejected", [str(one.rejected) for one in every]),
+        ("turns with a second call", [str(one.second_calls) for one in every]),
+        ("calls a turn", [_mean(one.calls, one.turns) for one in every]),
+        ("errors", [str(one.errors) for one in every]),
+        ("fresh tokens a turn", [_mean(one.fresh_tokens, one.turns) for one in every]),
+        ("cached tokens a turn", [_mean(one.cached_tokens, one.turns) for one in every]),
+        ("output tokens a turn", [_mean(one.output_tokens, one.turns) for one in every]),
+        ("tokens before the first word", [f"{one.tokens_before_words:.1f}" for one in every]),
+        ("seconds a turn", [_mean(one.seconds, one.turns) for one in every]),
+        ("cents", [f"{100 * one.cost:.2f}" for one in every]),
+    ]
+    if any(one.rates for one in played):
+        rows.append(("users who reached their goal", [_reached(one.rates) for one in played]))
+    return {
+        "ways": [
+            {"name": one.way.name, "dialogues": [_dialogue(item) for item in one.dialogues]}
+            for one in played
+        ],
+        "rows": [{"name": name, "cells": cells} for name, cells in rows],
+        "difference": "" if compared is None else _interval(compared, signed=True),
+    }
+
+
+def _mean(total: float, turns: int) -> str:
+    return f"{total / turns:.1f}" if turns else "-"
+
+
+def _reached(rates: Sequence[Rate]) -> str:
+    met = sum(len(rate.encounters) for rate in rates)
+    return f"{sum(rate.reached for rate in rates)} of {met}"
+
+
+def _interval(found: Interval, *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    return f"{found.value:{sign}.0%} ({found.low:{sign}.0%} to {found.high:{sign}.0%})"
+
+
+def _dialogue(dialogue: Dialogue) -> dict[str, Any]:
+    judged = [turn for turn in dialogue.turns if turn.judged]
+    right = sum(turn.right for turn in judged)
+    return {
+        "name": f"{os.path.basename(dialogue.file)}: {dialogue.name}",
+        "judged": len(judged),
+        "right": right,
+        "wrong": len(judged) - right,
+        "turns": [
+            {
+                "say": turn.say or "",
+                "text": turn.text,
+                "state": turn.state,
+                "right": _is_fine(turn),
+                "why": _why(turn),
+            }
+            for turn in dialogue.turns
+        ],
+    }
+
+
+def _is_fine(turn: JudgedTurn) -> bool:
+    return turn.right or not turn.judged
+
+
+def _why(turn: JudgedTurn) -> str:
+    """Return what is wrong with a turn; "" if nothing is."""
+    if _is_fine(turn):
+        return ""
+    found: list[str] = []
+    if turn.error:
+        found.append(turn.error)
+    if not turn.moved:
+        found.append(f"the state should be {' or '.join(turn.wanted)}")
+    if not turn.kept:
+        found.append(f"wrong: {', '.join(turn.wrong)}")
+    if turn.invented:
+        found.append(f"invented: {', '.join(turn.invented)}")
+    if turn.harmed:
+        found.append(f"harmed: {', '.join(turn.harmed)}")
+    return "; ".join(found)
+
+
+def _show(played: Sequence[Measured], report: dict[str, Any]) -> None:
+    """Print the turns that are wrong, and the table."""
+    for one in played:
+        for dialogue in one.dialogues:
+            for turn in dialogue.turns:
+                if not _is_fine(turn):
+                    said = escape.shortened(turn.say or "", _SHOWN)
+                    place = f"{os.path.basename(dialogue.file)}: {dialogue.name}"
+                    console.out(f'{place}: "{said}" -> {turn.state}: {_why(turn)}', wrapped=True)
+    head = ["", *(one.way.name for one in played)]
+    console.table(
+        [[row["name"], *row["cells"]] for row in report["rows"]], head, right=range(1, len(head))
+    )
+    if report["difference"]:
+        console.out(f"difference of the shares: {report['difference']}")
+
+
+def _user(rate: Rate) -> dict[str, Any]:
+    return {"user": rate.user, "reached": rate.reached, "met": len(rate.encounters)}
+
+
+def _write_json(output: str, played: Sequence[Measured], report: dict[str, Any]) -> None:
+    """Write all turns and figures as JSON."""
+    document = {
+        "ways": [
+            {
+                **asdict(one.way),
+                "figures": one.figures.to_dict(),
+                "dialogues": [asdict(dialogue) for dialogue in one.dialogues],
+                "users": [
+                    {"user": rate.user, "reached": rate.reached, "met": len(rate.encounters)}
+                    for rate in one.rates
+                ],
+            }
+            for one in played
+        ],
+        "difference": report["difference"],
+    }
+    if output == "-":
+        console.json(document)
+    else:
+        write_output(output, escape.as_json(document) + "\n")

@@ -1,0 +1,161 @@
+"""Play labelled cases with a real model, on the machine and the host of conversation tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.errors import LLMFSMError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.testing.conversations import reply
+from llm_fsm.testing.evaluation.judge import JudgedTurn, StepOutcome, judge
+from llm_fsm.testing.evaluation.labels import Label, fits, labels_of
+from llm_fsm.testing.scenarios.loader import LoadedCases, Play
+from llm_fsm.testing.scenarios.player import CaseHost, Player
+from llm_fsm.testing.scenarios.runner import CaseRunner
+from llm_fsm.testing.scenarios.scripted_model import Plain
+
+_TRIES = 3
+"""Times that the right answer is offered after a wrong turn: the machine may ask once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """One case, played once.
+
+    Attributes:
+        file: The file of the case.
+        name: The name of the case.
+        turns: Its turns, in order.
+        unforced: Turns after which the right answer could not be put in place of the wrong one.
+    """
+
+    file: str
+    name: str
+    turns: tuple[JudgedTurn, ...]
+    unforced: int = 0
+
+
+class DialoguePlayer:
+    """Plays the labelled cases of a file, one after the other.
+
+    Args:
+        loaded: The file.
+        llm: The model.
+        host: The caller's tools and functions.
+        forced: True: after a wrong turn the conversation continues from the right answer. Otherwise
+            a wrong turn early makes all later ones wrong.
+        timeout: Seconds for a turn.
+        prompt: The setting `prompt` of the machine.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedCases,
+        llm: LLM,
+        host: CaseHost | None = None,
+        *,
+        forced: bool = True,
+        timeout: float | None = None,
+        prompt: str = "",
+    ) -> None:
+        self._loaded = loaded
+        self._llm = llm
+        self._forced = forced
+        self._player = Player(loaded, lambda _: Plain(llm), host, timeout=timeout, prompt=prompt)
+
+    @property
+    def plays(self) -> tuple[Play, ...]:
+        """The cases that have labels."""
+        return tuple(play for play in self._loaded.plays if _is_labelled(play))
+
+    async def play(self, play: Play, told: Callable[[JudgedTurn], None]) -> Dialogue:
+        """Play one case. `told` gets each turn when it is judged."""
+        machine = self._player.prepared(play.setup)
+        machine.llm = self._llm
+        run = CaseRunner(machine, play, Plain(self._llm), self._player.stage)
+        await run.start()
+        if run.chat is None and not await run.go_on_without_greeting():
+            return Dialogue(file=self._loaded.file, name=play.name, turns=())
+        assert run.chat is not None
+        turns: list[JudgedTurn] = []
+        unforced = 0
+        known: dict[str, Any] = {}
+        for label in labels_of(play):
+            known.update(label.values)
+            before = dict(run.chat.context)
+            turn = judge(label, known, before, await _taken(run, run.chat, label))
+            turns.append(turn)
+            told(turn)
+            if self._forced and turn.judged and not turn.right:
+                machine.llm = ScriptedLLM([_right_reply(label, run.chat)] * _TRIES)
+                forced = await self._force(run, run.chat, label, known)
+                machine.llm = self._llm
+                unforced += not forced
+            if run.chat.ended:
+                break
+        await machine.delete(run.id)
+        return Dialogue(
+            file=self._loaded.file, name=play.name, turns=tuple(turns), unforced=unforced
+        )
+
+    async def _force(
+        self, run: CaseRunner, chat: AsyncConversation, label: Label, known: Mapping[str, Any]
+    ) -> bool:
+        """Put the right answer in place of the last turn. Return false if that is not possible."""
+        if label.step.kind != "say":
+            return False
+        try:
+            await chat.undo()
+        except (LLMFSMError, ValueError):
+            return False
+        after = await _taken(run, chat, label)
+        placed = not label.states or after.state in label.states
+        return placed and all(fits(after.context.get(key), wanted) for key, wanted in known.items())
+
+    async def close(self) -> None:
+        """Free the machine."""
+        await self._player.close()
+
+
+def _is_labelled(play: Play) -> bool:
+    return play.case.skip is None and any(label.judged for label in labels_of(play))
+
+
+async def _taken(run: CaseRunner, chat: AsyncConversation, label: Label) -> StepOutcome:
+    """Let a step happen, and return what it left. An error of the model or the machine is a part of that."""
+    try:
+        turn = await run.happen(chat, label.step)
+    except (LLMFSMError, ValueError, OverflowError) as error:
+        why = f"{type(error).__name__}: {error}"
+        return StepOutcome(state=chat.state, context=dict(chat.context), error=why)
+    finally:
+        run.stage.misses.clear()
+    text, events = ("", ()) if turn is None else (turn.text, tuple(turn.events))
+    return StepOutcome(text=text, state=chat.state, context=dict(chat.context), events=events)
+
+
+def _right_reply(label: Label, chat: AsyncConversation) -> dict[str, Any]:
+    """Return the reply that the labels ask for."""
+    values = {
+        key: _sample(wanted, label.step.say or "")
+        for key, wanted in label.values.items()
+        if wanted is not None
+    }
+    unset = [key for key, wanted in label.values.items() if wanted is None]
+    gone = [key for key in unset if key in chat.context]
+    target = label.states[0] if label.states else chat.state
+    found = reply(target, "All right.", **values)
+    if gone:
+        found["transition"]["context_update"]["_clear"] = gone
+    return found
+
+
+def _sample(wanted: Any, said: str) -> Any:
+    """Return a value that a label allows: itself, or for a pattern the user's message if it fits."""
+    if isinstance(wanted, dict) and set(wanted) == {"like"}:
+        return said if fits(said, wanted) else str(wanted["like"]).strip("^$")
+    return wanted

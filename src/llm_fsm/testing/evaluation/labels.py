@@ -1,0 +1,96 @@
+"""The labels of a case: for each step, what a person says must be so after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm.conditions.compiler import evaluate
+from llm_fsm.testing.scenarios.loader import Play
+from llm_fsm.testing.scenarios.models import CaseStep, Expect, LabelledTurn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """One step and its labels.
+
+    Attributes:
+        step: The event from outside.
+        states: The allowed states after it; none: any.
+        values: The keys that must be known from this step on. None: the key must not be set.
+        texts: Regular expressions (RE2) that must be found in the text.
+        whole: True if every value that the user gave has a label. Then any other value is invented.
+        judged: False for a step without labels. It is played, and not counted.
+    """
+
+    step: CaseStep
+    states: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    whole: bool = False
+    judged: bool = True
+
+
+def labels_of(play: Play) -> tuple[Label, ...]:
+    """Return the steps of a case with their labels.
+
+    The labels are those of `turns`. Without them, the expectations of `steps` count: the state, the context and the
+    regular expressions. A real model is free to choose its own words and its number of calls.
+    """
+    if play.case.turns:
+        return tuple(_of_turn(turn) for turn in play.case.turns)
+    return tuple(_of_step(step) for step in play.case.steps)
+
+
+def _of_turn(turn: LabelledTurn) -> Label:
+    return Label(
+        step=CaseStep(say=turn.say),
+        states=tuple(turn.state or ()),
+        values=turn.values,
+        texts=() if turn.text is None else (f"(?i){turn.text}",),
+        whole=True,
+    )
+
+
+def _of_step(step: CaseStep) -> Label:
+    expect = step.expect or Expect()
+    texts = () if expect.text is None else tuple(expect.text.matches)
+    values = {**expect.context, **(expect.context_exact or {}), **dict.fromkeys(expect.absent)}
+    states = tuple(expect.state or ())
+    whole = expect.context_exact is not None
+    judged = bool(states or values or texts)
+    return Label(step=step, states=states, values=values, texts=texts, whole=whole, judged=judged)
+
+
+def fits(value: Any, label: Any) -> bool:
+    """Return true if a value is what a label says.
+
+    Numbers, texts and truth values must have the same type. An object may have further parts that are null. The
+    label {"like": "…"} is a regular expression (RE2) that must be found in a text; case is ignored.
+
+    Example:
+        >>> fits("Ada Lovelace", {"like": "^ada"}), fits(1, True)
+        (True, False)
+    """
+    if isinstance(label, dict) and set(label) == {"like"}:
+        return isinstance(value, str) and found_in(f"(?i){label['like']}", value)
+    if isinstance(label, dict):
+        if not isinstance(value, dict):
+            return False
+        known = {key for key, item in value.items() if item is not None}
+        return known == set(label) and all(fits(value[key], item) for key, item in label.items())
+    if isinstance(label, list):
+        if not isinstance(value, list) or len(value) != len(label):
+            return False
+        return all(fits(one, wanted) for one, wanted in zip(value, label, strict=True))
+    return type(value) is type(label) and bool(value == label)
+
+
+def found_in(pattern: str, text: str) -> bool:
+    """Return true if a regular expression is found in a text, as the condition `matches` finds it."""
+    return bool(
+        evaluate(
+            {"matches": [{"var": "text"}, {"var": "pattern"}]}, {"text": text, "pattern": pattern}
+        )
+    )
