@@ -26,7 +26,7 @@ REQUESTS = 5_000 if os.environ.get("CI", "").lower() in {"1", "true"} else 800
 NAMES = ("greeter", "ten", "nobody")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1_200)
 def test_no_request_gets_a_500() -> None:
     machines = (AsyncMachine.from_dict(GREETER, model="offline"), ten_turns.machine())
     app = create_app(machines, closes=True, due_seconds=None, limits=Limits(streams=10_000))
