@@ -13,6 +13,7 @@ import sys
 import uvicorn
 from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
+from mcp.types import ToolAnnotations
 
 server = MCPServer("things")
 CALLS: list[str] = []
@@ -25,7 +26,7 @@ def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=True))
 def order(order_id: str) -> dict[str, object]:
     """Look up an order."""
     return {"order_id": order_id, "state": "sent", "lines": [{"item": "tea", "count": 2}]}
@@ -37,7 +38,7 @@ def words(text: str) -> str:
     return text
 
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
 def fail(reason: str) -> str:
     """Always fails."""
     raise ValueError(reason)
@@ -50,7 +51,7 @@ async def slow(seconds: float) -> str:
     return "done"
 
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(destructive_hint=True))
 def die() -> str:
     """End the process in the middle of the call."""
     os._exit(3)

@@ -89,6 +89,8 @@ class Transition(_Model):
     """Taken without asking as soon as its conditions are true."""
     returns: bool = Field(default=False, alias="return")
     """Only for global transitions: a digression, which returns when it is done."""
+    agrees: bool = False
+    """The user's yes to what the state `confirms`: taken only if the user was shown these values."""
     on: str | None = None
     """The label by which a task state routes its output."""
     sets: dict[str, JsonValue] = Field(default={}, alias="set")
@@ -165,6 +167,8 @@ class ToolRef(_Model):
     """Seconds that one call may take."""
     scope: list[str] | None = None
     """States in which it may be called."""
+    acts: bool | None = None
+    """It changes the world outside. A call must keep to what the user agreed to."""
 
 
 class KeyResult(_Model):
@@ -232,6 +236,8 @@ class State(_Model):
     """
     reply_alone: bool = False
     """On arrival only the fixed text is said, and no message of the model."""
+    confirms: list[str] = []
+    """Context keys that the state reads back, and to which a transition with `agrees` is the yes."""
     choices: list[
         Annotated[ChoiceWords, BeforeValidator(_labelled, json_schema_input_type=str | ChoiceWords)]
     ] = []
@@ -262,6 +268,8 @@ class State(_Model):
     """`raise`, `continue` or a state id."""
     execute: str | None = None
     """Name of the registered function that does the work."""
+    acts: bool = False
+    """The task changes the world outside. It must keep to what the user agreed to."""
     route: str | None = None
     """Name of the function that picks the next state by a task's output: a label, a state, or null
     to end.

@@ -410,6 +410,7 @@ class TurnRunner:
             effect.calls if calls is None else calls,
             effect.state,
             conversation_id=self.id,
+            agreed=effect.agreed,
             timeout=self.time_left(effect.left),
             around=around,
         )

@@ -137,7 +137,14 @@ class Mended:
     how: str = ""
 
 
-Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedTo:
+    """The user agreed to these values."""
+
+    values: Mapping[str, Any]
+
+
+Noted = Replied | Changed | Refused | MoveDecision | Stopped | Went | Mended | AgreedTo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +242,13 @@ class _Account:
                     kept_in=event.kept_in,
                 )
                 self.notes.append(refused)
+            case ev.Agreed():
+                program = self.program.at(self.session) or self.program
+                values = {key: event.values.get(key) for key in event.keys}
+                for key in values:
+                    if program.is_secret(key):
+                        values[key] = DOTS
+                self.notes.append(AgreedTo(values=values))
             case ev.LimitReached():
                 self.notes.append(Stopped(limit=event.limit, value=event.value))
             case ev.BotSaid():

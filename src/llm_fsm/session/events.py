@@ -160,7 +160,8 @@ class ContextRefused(Event, frozen=True, kw_only=True):
 
 
 class MoveRefused(Event, frozen=True, kw_only=True):
-    """A move was refused. `by` is unknown, closed or veto."""
+    """A move was refused. `by` is unknown, closed, veto, or agrees if the user has not agreed to the
+    values as they are."""
 
     target: str
     reason: str
@@ -195,6 +196,25 @@ class StateEntered(Event, frozen=True, kw_only=True):
     by: str
     transition: str = ""
     on_path: bool = False
+
+
+class ValuesReadBack(Event, frozen=True, kw_only=True):
+    """The state `state` read back the values of `keys`, which the user may now agree to."""
+
+    state: str
+    keys: tuple[str, ...]
+
+
+class Agreed(Event, frozen=True, kw_only=True):
+    """The user agreed to the values of `keys`, as they had been read back. `turn` is the number of
+    that turn.
+
+    A key without a value is missing from `values`.
+    """
+
+    keys: tuple[str, ...]
+    values: Mapping[str, Any] = {}
+    turn: int = 0
 
 
 class HandlerFailed(Event, frozen=True, kw_only=True):
@@ -276,8 +296,8 @@ class Migrated(Event, frozen=True, kw_only=True):
 
 
 class ToolRefused(Event, frozen=True, kw_only=True):
-    """A tool call did not run: the name, the scope or the arguments were wrong, or a person refused
-    it."""
+    """A tool call did not run: the name, the scope or the arguments were wrong, a person refused it,
+    or the user agreed to something else. `name` may be the function of a task that acts."""
 
     name: str
     reason: str

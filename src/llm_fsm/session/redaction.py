@@ -32,7 +32,7 @@ not."""
 _END = "\0"
 _MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 _OF_CONTEXTS = (
-    *(events.Started, events.ContextSet, events.TurnUndone),
+    *(events.Started, events.ContextSet, events.TurnUndone, events.Agreed),
     *(events.FlowPushed, events.AnswersChanged, events.Restarted, events.Updated),
 )
 """Events that hold contexts. `TurnUndone` holds a whole session."""

@@ -15,19 +15,24 @@ from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import (
     OF_FLOW,
     OF_PLACE,
+    Agreement,
     Exchange,
     Frame,
+    ReadBack,
     Session,
     Silence,
     Work,
     moved_callers,
     session_from_dict,
+    values_of,
 )
 
 MAX_PATH = 64
 """The longest path that a session keeps, in steps."""
 KEPT_TURNS = 3
 """Turns for which prompts show what a tool gave."""
+_KEPT_AGREEMENTS = 16
+"""Yeses that a session keeps. A definition has fewer states that confirm."""
 _KEPT_RESULTS = 4
 _KEPT_CHARS = 600
 """Characters of a result, as JSON, that are kept for the next prompts."""
@@ -214,6 +219,19 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     return replace(session, window=(*session.window, exchange), user_input=None, asked=asked)
 
 
+def _values_read_back(session: Session, event: ev.ValuesReadBack) -> Session:
+    values = values_of(session.context, event.keys)
+    return replace(session, read_back=ReadBack(state=event.state, values=values))
+
+
+def _agreed(session: Session, event: ev.Agreed) -> Session:
+    """Keep a yes, and drop earlier ones to the same keys."""
+    keys = set(event.keys)
+    earlier = tuple(one for one in session.agreed if not keys.issuperset(one.keys))
+    agreement = Agreement(keys=event.keys, values=event.values, turn=event.turn, flow=session.flow)
+    return replace(session, agreed=(*earlier, agreement)[-_KEPT_AGREEMENTS:])
+
+
 def _tool_returned(session: Session, event: ev.ToolReturned) -> Session:
     """Keep what a tool gave for the next prompts; a task has its own record of it."""
     if session.work is not None or event.error is not None or event.result is None:
@@ -371,6 +389,22 @@ def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
     }
 
 
+def _renamed_read_back(shown: ReadBack | None, event: ev.Migrated) -> ReadBack | None:
+    """Forget what was read back if a value of it is lost: nobody was shown what is left."""
+    if shown is None:
+        return None
+    lost = {*event.removed, *(old for old, new in event.keys.items() if new is None)}
+    if not lost.isdisjoint(shown.values):
+        return None
+    state = event.states.get(shown.state, shown.state)
+    return ReadBack(state=state, values=_renamed(shown.values, event))
+
+
+def _renamed_agreement(agreement: Agreement, event: ev.Migrated) -> Agreement:
+    keys = _renamed(dict.fromkeys(agreement.keys), event)
+    return replace(agreement, keys=tuple(keys), values=_renamed(agreement.values, event))
+
+
 def _migrated(session: Session, event: ev.Migrated) -> Session:
     states, pause = event.states, session.pause
     return replace(
@@ -388,6 +422,8 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         begun=_renamed(session.begun, event),
         made=_renamed(session.made, event),
+        read_back=_renamed_read_back(session.read_back, event),
+        agreed=tuple(_renamed_agreement(one, event) for one in session.agreed),
         path=(),  # the path names transitions of the old definition
         taken=(),
         silence=None if event.unwatched else session.silence,
@@ -414,6 +450,7 @@ def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
         made={},
         asked={},
         refusals={},
+        read_back=None,
     )
 
 
@@ -546,6 +583,8 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.StateEntered: _state_entered,
     ev.BotSaid: _bot_said,
     ev.HistoryTrimmed: _history_trimmed,
+    ev.ValuesReadBack: _values_read_back,
+    ev.Agreed: _agreed,
     ev.Ended: _ended,
     ev.TurnUndone: _turn_undone,
     ev.Migrated: _migrated,

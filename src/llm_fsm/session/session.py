@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from llm_fsm._json import plain, read, text_of, value_of
 from llm_fsm._text import estimate
+from llm_fsm.conditions.coercion import look_up
 from llm_fsm.definition.models import HistorySettings
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import Paused
@@ -47,7 +48,7 @@ OF_FLOW = (
         "path",
         "begun",
     ),
-    *("refusals", "made", "asked"),
+    *("refusals", "made", "asked", "read_back"),
 )
 """The fields that each definition has of its own. A subflow restores them when it returns."""
 FORMAT = 1
@@ -80,6 +81,29 @@ class Reference(NamedTuple):
     sha256: str
 
 
+class ReadBack(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The values that a state with `confirms` read back to the user when it spoke last."""
+
+    state: str
+    values: Mapping[str, Any] = {}
+
+
+class Agreement(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A yes of the user.
+
+    Attributes:
+        keys: The keys that were read back.
+        values: Their values, which the user agreed to. A key without a value is left out.
+        turn: The number of the turn of the yes.
+        flow: The name of the definition that read them back; "" for the definition that was started.
+    """
+
+    keys: tuple[str, ...]
+    values: Mapping[str, Any] = {}
+    turn: int = 0
+    flow: str = ""
+
+
 class Saved(TypedDict, total=False):
     """Fields of a session that are kept beside it, to be restored later."""
 
@@ -99,6 +123,7 @@ class Saved(TypedDict, total=False):
     refusals: Mapping[str, tuple[int, int]]
     asked: Mapping[str, int]
     made: Mapping[str, tuple[str, str]]
+    read_back: ReadBack | None
     memory: Mapping[str, Any]
     shared: Mapping[str, Any]
 
@@ -241,6 +266,16 @@ class Session(Struct, frozen=True, kw_only=True, omit_defaults=True):
     refusals: Mapping[str, tuple[int, int]] = {}
     """Key to the number of turns in which a value for it was refused, and the last of them; none
     since it was kept."""
+
+    read_back: ReadBack | None = None
+    """The values that the current definition read back last, to be agreed to."""
+    agreed: tuple[Agreement, ...] = ()
+    """The user's yeses, the last one at the end. One is dropped when a later one has all its keys."""
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The last yes of the user; None if there was none."""
+        return self.agreed[-1] if self.agreed else None
 
     @property
     def ended(self) -> bool:
@@ -404,6 +439,16 @@ def surplus(
         kept -= sizes[dropped]
         dropped += 1
     return dropped
+
+
+def values_of(context: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Return the values of keys or dotted names, without those that are not set."""
+    found: dict[str, Any] = {}
+    for key in keys:
+        value = look_up(context, key)
+        if value is not None:
+            found[key] = value
+    return found
 
 
 def session_to_dict(session: Session) -> dict[str, Any]:

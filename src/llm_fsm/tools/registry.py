@@ -78,6 +78,7 @@ def make_tool(
     approval: bool = False,
     at_most_once: bool = False,
     scope: Collection[str] | None = None,
+    acts: bool = False,
 ) -> Tool:
     """Make a tool of a function.
 
@@ -91,6 +92,7 @@ def make_tool(
         approval: True asks a person before each call.
         at_most_once: True never calls it again if the outcome of a call is unknown.
         scope: States in which it may be called; None: all.
+        acts: True says that it changes the world outside. A call must keep to what the user agreed to.
 
     Returns:
         The tool.
@@ -119,6 +121,7 @@ def make_tool(
         parallel=parallel,
         timeout=timeout,
         scope=None if scope is None else tuple(scope),
+        acts=acts,
         fits=parameters.fault,
     )
     return Tool(function=function, parameters=parameters, policy=policy)
@@ -178,6 +181,7 @@ class ToolRegistry:
         approval: bool = False,
         at_most_once: bool = False,
         scope: Collection[str] | None = None,
+        acts: bool = False,
     ) -> Callable[[F], F]: ...
 
     @overload

@@ -24,6 +24,7 @@ from llm_fsm._json import copied
 from llm_fsm._text import suggestion
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
+from llm_fsm.session.session import Agreement
 from llm_fsm.session.values import ValueFault, to_json_value
 from llm_fsm.turn.tool_arguments import ArgumentsFault, fitted
 
@@ -36,11 +37,13 @@ class CallInfo:
         key: The idempotency key. It is the same if a call is performed again after a crash.
         conversation_id: Id of the conversation.
         state: Id of the state that calls.
+        agreed: The user's last yes, with `keys`, `values` and `turn`; None if there was none.
     """
 
     key: str = ""
     conversation_id: str = ""
     state: str = ""
+    agreed: Agreement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

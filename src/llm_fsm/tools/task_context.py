@@ -282,6 +282,7 @@ class Workbench:
         retry_count: Number of attempts before, from 0.
         feedback: Failures of the attempt before; "" in the first.
         key: The idempotency key of the attempt.
+        agreed: The user's last yes, with `keys`, `values` and `turn`; None if there was none.
         llm: The model: `run_with_tools` and `chat`. Async functions await them.
     """
 
@@ -301,6 +302,7 @@ class Workbench:
         self.retry_count = effect.attempt - 1
         self.feedback = effect.feedback
         self.key = effect.key
+        self.agreed = session.agreement
         self.llm = llm
         self.changes: dict[str, Any] = {}
         given = copied(list(effect.answers))

@@ -8,6 +8,7 @@ from typing import Any
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.session.session import Agreement
 from llm_fsm.tools.executor import Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tools.mcp.servers import McpServers, known_tool
 from llm_fsm.tools.registry import ToolRegistry
@@ -80,7 +81,9 @@ class Toolbox:
             wrong = self.servers.fault(ref.mcp, wanted)
             said = f"the MCP server {ref.mcp!r} describes its tool {wanted!r} wrongly: {wrong}"
             raise ConfigurationError(f"tool {name!r}: {said if wrong else known_tool(ref.mcp, wanted, tools)}")
-        return planned(name, ref, ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
+        acts = self.servers.acts(ref.mcp, wanted)
+        own = ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, acts=acts, fits=_fits(spec.parameters))
+        return planned(name, ref, own)
 
     def registered(self, name: str, ref: ToolRef) -> ToolPolicy:
         """Return the policy of a tool that is a function.
@@ -107,6 +110,7 @@ class Toolbox:
         state: str,
         *,
         conversation_id: str = "",
+        agreed: Agreement | None = None,
         timeout: float | None = None,
         around: Around | None = None,
     ) -> ToolResults:
@@ -116,6 +120,7 @@ class Toolbox:
             calls: The calls.
             state: Id of the current state.
             conversation_id: Id of the conversation, for tools that use it.
+            agreed: The user's last yes, for tools that use it.
             timeout: Seconds for the whole batch; None: no limit.
             around: See `llm_fsm.tools.executor.run_batch`.
 
@@ -126,7 +131,7 @@ class Toolbox:
         async def perform(call: PlannedCall, limit: float) -> Any:
             if call.mcp is not None:
                 return await self._remote(call, limit)
-            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
+            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state, agreed=agreed)
             return await self.registry.perform(call, info, limit)
 
         return await run_batch(calls, perform, state=state, timeout=timeout, around=around)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm_fsm.session.session import Session
+from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
 from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
@@ -175,7 +176,7 @@ def _own_options(
         if move.target == state.id:
             continue
         target = machine.states[move.target]
-        if not may_hold(move, data, machine.keys.is_free):
+        if withheld(state, session, move) is not None or not may_hold(move, data, machine.keys.is_free):
             yield Option(kind="own", move=move, target=target, is_open=False)
             continue
         back_to = outer

@@ -103,6 +103,8 @@ def _otherwise(
             return (after,)
         if after is None and before is not None and state.kind == "converse":
             return ()  # what was known there is not known any more
+    elif taken.agrees and any(key.partition(".")[0] in changed for key in state.definition.confirms):
+        return tuple(move for move in open_moves(state.own, new) if not move.agrees)  # it is read back anew
     elif (
         reads(taken, changed)
         and verdict(taken, old).holds

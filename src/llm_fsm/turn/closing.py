@@ -15,6 +15,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.turn import model, response, tool_loop
+from llm_fsm.turn.agreement import is_stale
 from llm_fsm.turn.fixed_replies import sentence
 from llm_fsm.turn.repair.questions import asks
 from llm_fsm.turn.reply.parser import parse_words
@@ -67,6 +68,9 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
         pass  # the fixed reply has been said, and asks by itself
     elif state.definition.tools_first and talks and turn.session.turns_in_state == 0:
         yield from speak_with_tools(turn)
+    elif talks and _must_read_back(turn, written):
+        yield from _ask_for_words(turn, greeting=False)
+        ask(turn)
     elif talks and (asked is not None or _asks_itself(turn, arrival, written)):
         came_back = arrival.frame.asked if arrival.frame is not None else ""
         ask(turn, came_back if asked is None else asked)
@@ -77,6 +81,16 @@ def _complete(turn: TurnState, arrival: Arrival, written: Written, asked: str | 
         ask(turn)
     if not turn.words:
         turn.say("question", response.plain_question(turn, sorry=False))
+
+
+def _must_read_back(turn: TurnState, written: Written) -> bool:
+    """Return true if the words so far do not read back what the state confirms, so that the model has to.
+
+    Its old question has old values.
+    """
+    if not is_stale(turn) or written == "opening":
+        return False
+    return written != "here" or (turn.session.read_back is not None and not any(map(asks, turn.words)))
 
 
 def _asks_itself(turn: TurnState, arrival: Arrival, written: Written) -> bool:

@@ -102,6 +102,7 @@ def _move(transition: Transition, pointer: str) -> Move:
         on=transition.on,
         returns=transition.returns,
         assignment=_assignment(transition, pointer),
+        agrees=transition.agrees,
     )
 
 
@@ -196,7 +197,8 @@ def _plan(
     pointer = f"/states/{state_id}"
     state, kind = definition.states[state_id], definition.kind_of(state_id)
     others = [move for move in moves if move.target != state_id]
-    autos = tuple(move for move in others if move.auto)
+    # Nobody but the user says yes, so no machine takes such a move by itself.
+    autos = tuple(move for move in others if move.auto and not move.agrees)
     words = state_words(state_id, state)
     _check_answer(state_id, state)
     try:
@@ -702,6 +704,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
     behind = False
     closed = False
     autos = False
+    agrees = False
     answering: list[CompiledState] = []
     for state in states.values():
         for move in state.moves:
@@ -711,6 +714,7 @@ def _facts(parts: _Parts) -> dict[str, bool]:
                 _can_close(guard, parts.keys) for guard in move.guards
             )
             autos = autos or move.auto
+            agrees = agrees or move.agrees
             if move.returns and target.answers:
                 answering.append(target)
     speaking = [state for state in states.values() if state.kind == "converse"]
@@ -724,4 +728,6 @@ def _facts(parts: _Parts) -> dict[str, bool]:
         "tools": any(map(_calls_tools, speaking)),
         "closed": closed,
         "autos": autos,
+        "agrees": agrees,
+        "read_back": any(state.definition.confirms and state.fixed is None for state in speaking),
     }

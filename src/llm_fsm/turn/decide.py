@@ -110,7 +110,7 @@ def _take_choice(turn: TurnState, picked: Choice) -> Generator[Effect, Result, A
     targets = {move.target for move in turn.state.moves}
     if isinstance(picked.value, str) and picked.value in targets:
         named = named_by(turn.machine, turn.session, picked.value, available_here(turn))
-        move = possible_move(turn.session, named)
+        move = possible_move(turn.machine, turn.session, named)
         if isinstance(move, Refusal) or move.asks_model:
             return None
         if (yield from handlers.vetoed(turn, move)) is not None:
@@ -139,7 +139,7 @@ def _take_value(turn: TurnState, key: str, accepted: Iterable[ev.Event]) -> Gene
     auto = yield from handlers.first_allowed(turn, here.autos)
     if auto is not None:
         return (yield from go(turn, auto, "auto"))
-    move = certain_move(here, before, turn.session.data())
+    move = certain_move(here, turn.session, before)
     if move is None or (yield from handlers.vetoed(turn, move)) is not None:
         return None
     return (yield from go(turn, move, "user"))

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from llm_fsm.session.events import AnyEvent
 from llm_fsm.session.messages import LLMRequest, ModelReply, PlainTurn, Usage
-from llm_fsm.session.session import Session
+from llm_fsm.session.session import Agreement, Session
 
 AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
 
@@ -87,11 +87,15 @@ class PlannedCall(Struct, frozen=True, kw_only=True):
 
 
 class CallTools(Struct, frozen=True, kw_only=True):
-    """Run a batch of calls in order, neighbours that are all parallel at once."""
+    """Run a batch of calls in order, neighbours that are all parallel at once.
+
+    `agreed`: the user's last yes, for tools that want it.
+    """
 
     state: str
     calls: tuple[PlannedCall, ...]
     left: float | None = None
+    agreed: Agreement | None = None
 
 
 class CheckKeyResults(Struct, frozen=True, kw_only=True):

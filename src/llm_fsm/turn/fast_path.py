@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
+from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import asides
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, open_moves, verdict
@@ -45,10 +46,11 @@ def certain_value(
     if value is None:
         return None
     before, after = session.data(), {**session.data(), key: value}
-    move = next(open_moves(plan.autos, after), None) or certain_move(plan, before, after)
+    told = replace(session, context={**session.context, key: value})
+    move = next(open_moves(plan.autos, after), None) or certain_move(plan, told, before)
     if move is None:
         return None
-    there = rest(root, replace(session, context={**session.context, key: value}), move)
+    there = rest(root, told, move)
     speaks = there.kind in ("converse", "final") and there.flow == session.flow
     if not speaks or program.states[there.state].fixed is None:
         return None
@@ -71,20 +73,28 @@ def _was_asked(session: Session, outset: Session, plan: CompiledState) -> bool:
     ) == missing(session.context, plan.collects)
 
 
-def certain_move(plan: CompiledState, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:
+def certain_move(plan: CompiledState, session: Session, before: Mapping[str, Any]) -> Move | None:
     """Return the move to the one state that a value opened by conditions alone; None if there is none, or several.
 
-    Of several moves to that state it is the one that a model would take by naming the state.
+    Of several moves to that state it is the one that a model would take by naming the state. A yes that does not count
+    is no move.
+
+    Args:
+        plan: The state.
+        session: The session with the value.
+        before: What conditions read before the message.
     """
+    after = session.data()
     unheard = {**before, "_user_input": None}
+    moves = [move for move in plan.moves if withheld(plan, session, move) is None]
     opened = [
         move
-        for move in plan.moves
+        for move in moves
         if move.target != plan.id and move.guards and verdict(move, after).holds and not verdict(move, unheard).holds
     ]
     if len({move.target for move in opened}) != 1 or all(move.asks_model for move in opened):
         return None
-    return next(move for move in open_moves(plan.moves, after) if move.target == opened[0].target)
+    return next(move for move in open_moves(moves, after) if move.target == opened[0].target)
 
 
 def _means_another(root: CompiledMachine, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:

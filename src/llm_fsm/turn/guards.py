@@ -67,7 +67,7 @@ class Move:
     `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which
     returns. `caller`: in a flow that was called, the place on the stack of the definition that has
     the transition. `place`: the place on the stack to which it returns, if another definition left
-    that open.
+    that open. `agrees`: the user's yes, which is only taken from a message (`llm_fsm.turn.agreement`).
     """
 
     pointer: str
@@ -81,6 +81,7 @@ class Move:
     caller: int | None = None
     place: int | None = None
     assignment: Assignment | None = None
+    agrees: bool = False
 
     @property
     def judged(self) -> bool:
@@ -179,7 +180,7 @@ def surely_holds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A pick that is refused. `by`: unknown or closed."""
+    """A pick that is refused. `by`: unknown, closed or agrees."""
 
     by: str
     reason: str

@@ -123,6 +123,8 @@ def carried(
     if obstacle is not None:
         return obstacle
     named = {*session.context, *session.skipped, *session.begun}
+    for agreement in session.agreed:
+        named.update(agreement.keys)
     keys = {name: key for name, key in change.keys.items() if name in named}
     conflict = _conflict(session.context, keys)
     if conflict is not None:

@@ -8,6 +8,7 @@ from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session.meant import meant_name
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
+from llm_fsm.turn.agreement import withheld
 from llm_fsm.turn.available import AvailableMoves, OfferedDigression
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Move, Refusal, judge
@@ -88,14 +89,22 @@ def _spelt(machine: CompiledMachine, target: str, available: AvailableMoves) -> 
     return meant_name(target, offered) or meant_name(target, others) or target
 
 
-def possible_move(session: Session, named: Named) -> Move | Refusal:
-    """Return the move to what a reply names, or why it is not possible with the values of the session."""
+def possible_move(machine: CompiledMachine, session: Session, named: Named) -> Move | Refusal:
+    """Return the move to what a reply names, or why it is not possible with the values of the session.
+
+    A yes that does not count is refused by `agrees`, if its conditions hold.
+    """
     if not named.moves:
         return Refusal(by="unknown", reason="no transition leads there from this state")
     if named.target in session.open_places():
         return named.moves[0]
     data = session.data() if named.aside is None else named.aside.data_in(session)
-    found = judge(named.moves, data)
+    reasons = {move.pointer: withheld(machine.states[session.state], session, move) for move in named.moves}
+    found = judge([move for move in named.moves if reasons[move.pointer] is None], data)
+    if isinstance(found, Refusal):
+        yes = judge([move for move in named.moves if reasons[move.pointer] is not None], data)
+        if isinstance(yes, Move):
+            return Refusal(by="agrees", reason=reasons[yes.pointer] or "")
     if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
         reason = "too much is left open already; go back to one of the open states"
         return Refusal(by="closed", reason=reason)

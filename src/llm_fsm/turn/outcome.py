@@ -143,7 +143,12 @@ def take(
         else:
             yield from _stay(turn, message)
         return Taken()
-    move = yield from _checked(turn, named)
+    found = possible_move(turn.machine, turn.session, named)
+    if isinstance(found, Refusal) and found.by == "agrees":  # the message announces what nobody agreed to
+        turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=found.reason, by="agrees"))
+        yield from _stay_after_refusal(turn)
+        return Taken()
+    move = yield from _checked(turn, named, found)
     if isinstance(move, Refused):
         return move
     if change_refused and move.is_own:
@@ -151,9 +156,10 @@ def take(
     return (yield from _move(turn, move, "model", reading))
 
 
-def _checked(turn: TurnState, named: Named) -> Generator[Effect, Result, Move | Refused]:
+def _checked(
+    turn: TurnState, named: Named, move: Move | Refusal
+) -> Generator[Effect, Result, Move | Refused]:
     """Return the move to what a reply named, or why it is not possible."""
-    move = possible_move(turn.session, named)
     if isinstance(move, Refusal):
         turn.emit(ev.MoveRefused(target=cut(named.target, 200), reason=move.reason, by=move.by))
         return _refusal(turn, named, move.reason, closed=move.by == "closed")
@@ -264,7 +270,10 @@ def _stay(turn: TurnState, message: Message) -> Run:
 
 
 def _stay_after_refusal(turn: TurnState) -> Run:
-    """Say which change was refused, and why, before the question that is open."""
+    """Say which change was refused, and why, before the question that is open.
+
+    A state that confirms reads its values back anew.
+    """
     response.complain(turn)
     response.say_fixed(turn)
     yield from closing.close(turn, written="no_call", asked=response.last_question(turn.session))

@@ -31,6 +31,7 @@ from llm_fsm.turn import (
     tool_loop,
     transitions,
 )
+from llm_fsm.turn.agreement import note_read_back
 from llm_fsm.turn.choices import choices_of
 from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
@@ -462,6 +463,7 @@ def _arrived(turn: TurnState, stop: Stop | None) -> Run:
 def _finish(turn: TurnState, stop: Stop | None) -> Run:
     text = "\n\n".join(turn.words)
     if text or turn.session.user_input is not None:
+        note_read_back(turn)
         text = text or CANNOT_GO_ON
         if turn.host.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):

@@ -49,6 +49,7 @@ def turn_request(
         state.prompt_words,
         shown,
         missing=_to_collect(turn),
+        reads_back=state.definition.confirms if state.fixed is None else (),
         speaks=state.fixed is not None,
         words_only=words_only,
         greeting=greeting,

@@ -10,7 +10,7 @@ from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.quotes import NOT_SAID
-from llm_fsm.session.redaction import is_foreign_name, redacted
+from llm_fsm.session.redaction import DOTS, is_foreign_name, redacted
 from llm_fsm.session.session import Session
 from llm_fsm.session.values import part_schema
 from llm_fsm.turn.compiled import CompiledMachine, CompiledState
@@ -57,10 +57,15 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
     return tuple(key for key in turn.state.collects if not (key in known and has(session.context, key)))
 
 
-def fixed_words(machine: CompiledMachine, fixed: FixedReply, session: Session) -> str:
-    """Return a fixed reply with the values of a conversation. Raises WordingError."""
+def fixed_words(machine: CompiledMachine, state: CompiledState, fixed: FixedReply, session: Session) -> str:
+    """Return the fixed reply of a state with the values of a conversation. Raises WordingError.
+
+    A secret value is left out. If the state confirms it, dots show that there is one.
+    """
     secrets = (*session.secrets, *machine.keys.secret_values(session.context))
     known = machine.keys.visible(session.context)
+    masked = [key for key in state.definition.confirms if machine.keys.is_secret(key) and has(session.context, key)]
+    known |= dict.fromkeys(masked, DOTS)
     visible: dict[str, Any] = redacted(secrets, known, foreign=is_foreign_name)
     return fixed.render(machine.in_words(visible) | redacted(secrets, session.system_names()))
 
@@ -72,7 +77,7 @@ def own_words(machine: CompiledMachine, state: CompiledState, session: Session) 
     """
     if state.fixed is not None:
         try:
-            return fixed_words(machine, state.fixed, session)
+            return fixed_words(machine, state, state.fixed, session)
         except WordingError:
             return ""
     if state.kind in ("decide", "task", "subflow"):
@@ -90,7 +95,7 @@ def say_fixed(turn: TurnState) -> None:
     if turn.state.fixed is None:
         return
     try:
-        turn.say("fixed", fixed_words(turn.machine, turn.state.fixed, turn.session))
+        turn.say("fixed", fixed_words(turn.machine, turn.state, turn.state.fixed, turn.session))
     except WordingError as error:
         turn.emit(ev.ReplyFailed(state=turn.state.id, reason=str(error)))
         turn.fallback = True

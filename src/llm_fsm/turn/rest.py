@@ -86,12 +86,14 @@ def _known_way(root: CompiledMachine, session: Session) -> Move | None:
     data = session.data()
     taken = (move for move in state.moves if (session.flow, state.id, move.pointer) in session.taken)
     again = next(taken, None)
-    if again is not None and not again.returns and verdict(again, data).holds:
+    if again is not None and not (again.returns or again.agrees) and verdict(again, data).holds:
         return again
     if state.kind != "converse":
         return None
     certain = [move for move in open_moves(state.own, data) if move.guards and not move.asks_model]
-    return certain[0] if len({move.target for move in certain}) == 1 else None
+    if len({move.target for move in certain}) != 1 or certain[0].agrees:
+        return None
+    return certain[0]
 
 
 def _is_answered(session: Session, state: CompiledState) -> bool:

@@ -20,6 +20,7 @@ from llm_fsm.session.context import accept_host
 from llm_fsm.session.messages import ToolCall
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, model, tool_loop
+from llm_fsm.turn.agreement import refused_work
 from llm_fsm.turn.compiled import Check
 from llm_fsm.turn.effects import (
     CheckKeyResults,
@@ -82,6 +83,15 @@ def work(
     while True:
         if waiting is None:
             turn.emit(ev.AttemptBegun(state=state.id, attempt=attempt))
+        refused = refused_work(turn.session) if state.definition.acts else None
+        if refused is not None:  # another attempt would be given the same values
+            name = state.definition.execute or state.id
+            turn.emit(ev.ToolRefused(name=name, reason=refused))
+            _fail(turn, attempt, ({"name": "agreed", "reason": refused},), last=True)
+            if state.definition.on_exhausted == "continue":  # nothing was done that could be gone on from
+                turn.emit(ev.TaskExhausted(state=state.id, then="raise"))
+                return Stop("exhausted")
+            return (yield from _exhausted(turn, None))
         outcome = yield from _attempt(turn, waiting)
         waiting = None
         if outcome is None:

@@ -28,7 +28,7 @@ from llm_fsm.session.messages import (
 )
 from llm_fsm.session.redaction import redacted
 from llm_fsm.session.session import Exchange, Session
-from llm_fsm.turn import model
+from llm_fsm.turn import agreement, model
 from llm_fsm.turn.available import AvailableMoves
 from llm_fsm.turn.effects import (
     AskedFor,
@@ -311,7 +311,8 @@ def _results(
     """Run calls, and return their results by id."""
     if not calls:
         return {}
-    answer = yield CallTools(state=turn.state.id, calls=calls, left=turn.time_left())
+    agreed = turn.session.agreement
+    answer = yield CallTools(state=turn.state.id, calls=calls, left=turn.time_left(), agreed=agreed)
     if not isinstance(answer, ToolResults):
         raise TypeError(f"calls want ToolResults, got {type(answer).__name__}")
     turn.elapsed += answer.elapsed
@@ -339,6 +340,8 @@ def _accepted_arguments(
             reason = str(fault)
         else:
             reason = _misfit(turn, call.name, arguments)
+            if reason is None and policy is not None and policy.acts:
+                reason = agreement.refused_call(turn.session, arguments)
             if reason is None:
                 return arguments
     _refuse(turn, loop, call, reason)

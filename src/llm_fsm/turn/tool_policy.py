@@ -37,6 +37,7 @@ class ToolPolicy:
         parallel: It may run beside its parallel neighbours in a batch.
         timeout: Seconds for one call; None for the registry's own.
         scope: The states in which it may be called; None for all that list it.
+        acts: It changes the world outside. A call must keep to what the user agreed to.
         fits: Returns why the tool does not take some arguments; None if it does.
     """
 
@@ -51,6 +52,7 @@ class ToolPolicy:
     parallel: bool = False
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
+    acts: bool = False
     fits: Callable[[Mapping[str, Any]], str | None] | None = field(
         default=None, compare=False
     )
@@ -90,7 +92,7 @@ def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     `own`.
     """
     settings: dict[str, Any] = {"output": ref.output}
-    for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout"):
+    for setting in ("breaking", "approval", "at_most_once", "parallel", "timeout", "acts"):
         value = getattr(ref, setting)
         if value is not None:
             settings[setting] = value

@@ -14,6 +14,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import CLEAR, EXTRA, accept_reply
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import assignments, handlers, response, subflows, summaries, tasks
+from llm_fsm.turn.agreement import note_yes
 from llm_fsm.turn.backtracking import Correction, correction, outside
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import HANDOVER, Assignment, Move, verdict
@@ -200,6 +201,7 @@ def enter(
         if move.pointer == HANDOVER:  # a person goes on there: nobody comes back to what was left open
             while turn.session.stack and turn.session.stack[-1].in_place:
                 subflows.leave(turn, "handover")
+        note_yes(turn, move)
         exhausted = move.pointer.endswith("/on_exhausted")
         turn.emit(
             ev.StateEntered(

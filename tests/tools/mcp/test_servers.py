@@ -395,6 +395,14 @@ async def test_a_toolbox_has_registered_functions_and_tools_of_servers():
         await toolbox.aclose()
 
 
+async def test_a_tool_of_a_server_acts_by_its_hints_and_by_the_definition() -> None:
+    wanted = {name: {"mcp": "own"} for name in ("order", "fail", "die", "words")}
+    kit = definition(**wanted, add={"mcp": "own", "acts": True}, slow={"mcp": "own", "tool": "die", "acts": False})
+    async with servers({"own": STDIO}) as found:
+        policies = await Toolbox(servers=found).policies(kit)
+    assert {name for name, policy in policies.items() if policy.acts} == {"fail", "die", "add"}
+
+
 def _fields(call: PlannedCall) -> dict[str, Any]:
     return {name: getattr(call, name) for name in PlannedCall.__slots__}
 

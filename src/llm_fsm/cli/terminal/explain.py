@@ -82,6 +82,9 @@ def _note(noted: why.Noted) -> Iterator[str]:
         case why.Refused():
             kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
             yield f"  not stored: {noted.key}: {noted.reason}{kept}"
+        case why.AgreedTo():
+            agreed = ", ".join(f"{key} = {shown(value)}" for key, value in noted.values.items())
+            yield f"The user agreed to {agreed}"
         case why.Stopped():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
         case why.MoveDecision():

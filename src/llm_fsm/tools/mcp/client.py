@@ -128,6 +128,8 @@ class Link:
         """True if its tools were listed since it began, and since it last reported a change."""
         self.faults: dict[str, str] = {}
         """Tools of its list that cannot be called, with their faults."""
+        self.acting: set[str] = set()
+        """Tools of its list that change the world outside, by their hints."""
         self._server = server
         self._sdk = sdk
         self._client: Any = None
@@ -220,6 +222,10 @@ class Link:
         except Exception as error:  # any error of a wrong schema
             self.faults[tool.name] = f"its inputSchema cannot be read: {_words(error)}"
             return None
+        if _acts(tool.annotations):
+            self.acting.add(tool.name)
+        else:
+            self.acting.discard(tool.name)
         return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
 
     def tidied(self, item: Any) -> Any:
@@ -415,6 +421,17 @@ def _words(error: BaseException | None) -> str:
         said = [_words(member) for member in error.exceptions if not isinstance(member, GeneratorExit)]
         return "; ".join(dict.fromkeys(words for words in said if words))
     return str(error) or type(error).__name__
+
+
+def _acts(hints: Any) -> bool:
+    """Return true if the hints of a tool say that it changes the world outside.
+
+    A tool that is not read-only does, and a destructive one. Nothing is taken from hints that a server does not give:
+    by the defaults of the protocol every tool would act.
+    """
+    if hints is None or hints.read_only_hint is True:
+        return False
+    return hints.read_only_hint is False or hints.destructive_hint is True
 
 
 def _value(answer: Any) -> Any:

@@ -110,6 +110,7 @@ class McpServers:
         self._servers = {alias: server for alias, server in read.items() if alias not in self._off}
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._faults: dict[str, Mapping[str, str]] = {}
+        self._acting: dict[str, frozenset[str]] = {}
         self.listed = 0
         """The number of requests for a list of tools."""
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
@@ -128,6 +129,7 @@ class McpServers:
             link = await self._link(self._server(alias), CONNECT if known is None else _REFRESH)
             self._specs[alias] = await link.tools(CONNECT)
             self._faults[alias] = link.faults
+            self._acting[alias] = frozenset(link.acting)
             self.listed += 1
         except CallFault:
             if known is None:
@@ -146,6 +148,15 @@ class McpServers:
             The reason; None if the tool is in order or not listed.
         """
         return self._faults.get(alias, {}).get(tool)
+
+    def acts(self, alias: str, tool: str) -> bool:
+        """Return true if a server says by its hints that a tool changes the world outside.
+
+        Args:
+            alias: The server.
+            tool: Name of the tool.
+        """
+        return tool in self._acting.get(alias, ())
 
     @property
     def is_stale(self) -> bool:

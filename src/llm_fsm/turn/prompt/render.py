@@ -118,6 +118,8 @@ def transition_item(
         item |= _conditions(move.guards, described=bool(move.description), data=data)
     if move.auto:
         item["auto"] = True
+    if move.agrees:
+        item["needs_yes"] = True
     if not is_open:
         item["open"] = False
     if speaks and is_open and "says_by_itself" not in (there or {}):
@@ -205,6 +207,8 @@ class SystemParts:
         tools: Some state offers tools.
         closed: Some transition can be closed whatever a reply writes.
         autos: Some transition is taken without a reply.
+        agrees: Some transition is the user's yes.
+        read_back: Some state without a fixed reply reads values back.
         reasoning: none, first or last.
         form: The form of a reply.
         quoted: The keys with values that need a quote of the user.
@@ -223,6 +227,8 @@ class SystemParts:
     tools: bool
     closed: bool
     autos: bool
+    agrees: bool
+    read_back: bool
     reasoning: str
     form: ReplyForm
 
@@ -250,6 +256,8 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, said: Sy
         tools=said.tools,
         closed=said.closed,
         autos=said.autos,
+        agrees=said.agrees,
+        read_back=said.read_back,
         reasoning=said.reasoning,
         listed=said.form == "list",
         whole=prompts.whole,
@@ -305,6 +313,7 @@ def turn_prompt(
     shown: dict[str, str],
     *,
     missing: Sequence[str],
+    reads_back: Sequence[str],
     speaks: bool,
     words_only: bool,
     greeting: bool,
@@ -317,15 +326,20 @@ def turn_prompt(
         words: The words of the state.
         shown: The text of each section, by the name that the prompt file has for it; "" leaves it out.
         missing: The keys that are collected and not known yet.
+        reads_back: The keys whose values the message of this state reads back.
         speaks: True if the state has a fixed reply.
         words_only: True if nothing but the message of the reply counts.
         greeting: True if these words begin the conversation.
     """
     lacking = ", ".join(missing)
-    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
+    read_back = ", ".join(reads_back)
+    state = words.tokens
+    for part in (lacking, read_back):
+        state += estimate(part) + 2 * TAGS if part else 0
     sizes = {**fixed, "current_state": state}
     sizes |= {name: estimate(part) + TAGS for name, part in shown.items() if part}
-    own = {"state": words.id, "example": words.example, "missing": lacking, "speaks": speaks and not words_only}
+    own: dict[str, object] = {"state": words.id, "example": words.example, "missing": lacking, "reads_back": read_back}
+    own["speaks"] = speaks and not words_only
     text = _filled(prompts.turn, {**shown, **own, "words_only": words_only, "greeting": greeting})
     if words_only:  # says in words of ours what they are for
         sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))

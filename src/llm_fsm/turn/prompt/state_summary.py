@@ -393,6 +393,8 @@ def target_summary(
         shown["says_by_itself"] = True
     elif instructions:
         shown["instructions"] = _short(instructions)
+    if state.confirms and state.reply is None:
+        shown["reads_back"] = list(state.confirms)
     if state_id in endings.ends:
         shown["final"] = True
     elif state_id in endings.answers:

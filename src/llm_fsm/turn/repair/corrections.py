@@ -111,7 +111,7 @@ def _correct_outside(
 
 def _last_answers(turn: TurnState, named: Named) -> Generator[Effect, Result, str]:
     """End the flow at work if the reply names its end; return the transition that follows then, else ""."""
-    own = [move for move in turn.state.own if move.target == named.target]
+    own = [move for move in turn.state.own if move.target == named.target and not move.agrees]
     move = judge(own, turn.session.data())
     if not isinstance(move, Move) or rest(turn.root, turn.session, move).flow == turn.session.flow:
         return ""

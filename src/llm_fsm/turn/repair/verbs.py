@@ -286,7 +286,7 @@ def _ways_without_answer(turn: TurnState) -> list[Move]:
     """Return the moves that are open without the answers asked for here. None of them is a yes, or leads back."""
     if not response.missing_keys(turn) or _waits_for_yes(turn):
         return []
-    moves = list(open_moves(turn.state.own, turn.session.data()))
+    moves = [move for move in open_moves(turn.state.own, turn.session.data()) if not move.agrees]
     if not all(rest(turn.root, turn.session, move).talks for move in moves):
         return []
     past = {state for state, _ in turn.session.path}
