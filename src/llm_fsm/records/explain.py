@@ -242,13 +242,6 @@ class _Account:
                     kept_in=event.kept_in,
                 )
                 self.notes.append(refused)
-            case ev.Agreed():
-                program = self.program.at(self.session) or self.program
-                values = {key: event.values.get(key) for key in event.keys}
-                for key in values:
-                    if program.is_secret(key):
-                        values[key] = DOTS
-                self.notes.append(AgreedTo(values=values))
             case ev.LimitReached():
                 self.notes.append(Stopped(limit=event.limit, value=event.value))
             case ev.BotSaid():
@@ -306,7 +299,9 @@ class _Account:
         )
 
     def went(self, event: ev.Event) -> None:
-        """Note a flow or a repair; None for other events."""
+        """Note a flow, a repair or a yes; nothing for other events."""
+        if isinstance(event, ev.Agreed):
+            self.notes.append(self.agreed(event))
         if isinstance(event, ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped):
             self.notes.append(_mended(event))
             if self.picked in PATTERNS:
@@ -338,6 +333,12 @@ class _Account:
                     flow=event.flow,
                 )
             )
+
+    def agreed(self, event: ev.Agreed) -> AgreedTo:
+        """Return the note of a yes, without values of secrets."""
+        values = {key: event.values.get(key) for key in event.keys}
+        masked = {key: DOTS for key in values if self.program.is_secret(key)}
+        return AgreedTo(values={**values, **masked})
 
     def changed(self, event: ev.ContextSet) -> None:
         keys = (self.program.at(self.session) or self.program).keys

@@ -91,7 +91,17 @@ def _tool(item: object, faults: dict[str, str]) -> dict[str, Any] | None:
         faults[name] = 'its inputSchema is not one of an object: it lacks "type": "object"'
         return None
     faults.pop(name, None)
-    return {"name": name, "inputSchema": schema, **({"description": words} if isinstance(words, str) else {})}
+    kept = {"description": words} if isinstance(words, str) else {}
+    hints = _hints(item.get("annotations"))
+    return {"name": name, "inputSchema": schema, **kept, **({"annotations": hints} if hints else {})}
+
+
+def _hints(annotations: object) -> dict[str, bool]:
+    """Return the hints that say if a tool changes the world outside, as far as they are true or false."""
+    if not isinstance(annotations, Mapping):
+        return {}
+    named = {name: annotations.get(name) for name in ("readOnlyHint", "destructiveHint")}
+    return {name: hint for name, hint in named.items() if isinstance(hint, bool)}
 
 
 def _words(part: object) -> str:
