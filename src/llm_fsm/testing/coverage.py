@@ -49,12 +49,6 @@ class Coverage:
         """Return everything that was never touched."""
         return [*chain.from_iterable(map(self.missing, KINDS))]
 
-    def touched(self) -> list[str]:
-        """Return the elements that were touched."""
-        found: list[str] = []
-        for kind in KINDS:
-            found += [name for name, count in self.counts[kind].items() if count]
-        return found
 
     def share(self, kind: Kind | None = None) -> float:
         """Return the percentage of elements that were touched; 100 if there are none."""
@@ -94,6 +88,13 @@ def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Ev
     for events in conversations:
         touched.follow(events)
     return touched.coverage()
+
+
+def touched_by(program: CompiledMachine, events: Iterable[ev.Event]) -> set[str]:
+    """Return the names that one conversation touches, without the work of counting all elements."""
+    touched = _Touched(program)
+    touched.follow(events)
+    return {*chain.from_iterable(touched.counts.values())}
 
 
 def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:

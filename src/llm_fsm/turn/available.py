@@ -18,6 +18,9 @@ from llm_fsm.turn.guards import HANDOVER, Move, may_hold, surely_holds
 from llm_fsm.turn.next_step import Enter, Rest, Return, Step, lacking, next_steps
 from llm_fsm.turn.turn_state import TurnState
 
+_FORESEEN = 100
+"""The most moves in a row that a menu looks ahead."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDigression:
@@ -266,6 +269,11 @@ def _possible_steps(
             return
 
 
+def _most_steps(machine: CompiledMachine) -> int:
+    """Return how many moves by itself are foreseen. A definition may allow more than can be looked through."""
+    return min(machine.limits.auto_steps, _FORESEEN)
+
+
 def _arrivals(
     machine: CompiledMachine,
     target: str,
@@ -274,15 +282,20 @@ def _arrivals(
     back: str | None,
     *,
     left: str,
+    steps: int = 0,
 ) -> set[str]:
-    """Return the states in which a move out of `left` may arrive; in a digression, an end comes back to `back`."""
-    if (left, target) in seen:
+    """Return the states in which a move out of `left` may arrive; in a digression, an end comes back to `back`.
+
+    `steps`: the moves before it. The machine makes no more of them by itself than its limit says.
+    """
+    if (left, target) in seen or steps > _most_steps(machine):
         return set()
     seen.add((left, target))
     reached: set[str] = set()
     for step, _ in _possible_steps(machine, machine.states[target], data, left, called=back is not None):
         if isinstance(step, Enter):
-            reached |= _arrivals(machine, step.move.target, data, seen, back, left=target)
+            further = step.move.target
+            reached |= _arrivals(machine, further, data, seen, back, left=target, steps=steps + 1)
         elif isinstance(step, Rest):
             reached.add(target)
         elif isinstance(step, Return) and back is not None:
@@ -307,7 +320,7 @@ def _branches(
         passed: The states on the way to this one. None of them is looked through again.
         left: The state that this one is reached from.
     """
-    if not state.onward:
+    if not state.onward or len(passed) > _most_steps(machine):
         return ()
     branches: list[Branch] = []
     shown: set[str] = set()

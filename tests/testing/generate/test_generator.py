@@ -181,6 +181,26 @@ def test_a_transition_that_no_conversation_makes_is_left() -> None:
     assert failures(dict(made.document), document) == 0
 
 
+def form(number: int, keys: int) -> dict[str, Any]:
+    """A form of so many states, in a row, over so many keys."""
+    states: dict[str, Any] = {"end": {"reply": "Done."}}
+    for place in range(number):
+        key = f"k{place % keys}"
+        target = f"s{place + 1}" if place + 1 < number else "end"
+        way = {"target_state": target, "conditions": [{"requires_context_keys": [key]}]}
+        states[f"s{place}"] = {"purpose": "q?", "required_context_keys": [key], "transitions": [way]}
+    properties = {f"k{place}": {"type": "string"} for place in range(min(keys, number))}
+    schema = {"type": "object", "properties": properties}
+    return {"name": "form", "initial_state": "s0", "context_schema": schema, "states": states}
+
+
+@pytest.mark.parametrize("keys", [1000, 3])
+def test_tests_of_a_long_form_grow_with_it_and_not_with_its_square(keys: int) -> None:
+    """Each key of its own, or three keys that are asked for again and again."""
+    sizes = {number: len(json.dumps(made_of(form(number, keys)))) for number in (20, 80)}
+    assert sizes[80] < 6 * sizes[20]
+
+
 def test_only_what_is_missing_is_reached() -> None:
     definition = load_dict(SHOP).definition
     whole = generated(definition, name="shop.json", place="shop.test.json")

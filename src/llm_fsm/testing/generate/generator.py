@@ -22,7 +22,7 @@ from llm_fsm.lint.solver.cases import put
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
-from llm_fsm.testing.coverage import Coverage, coverage_of
+from llm_fsm.testing.coverage import Coverage, coverage_of, touched_by
 from llm_fsm.testing.generate.decisions import Decisions, MachineMutants
 from llm_fsm.testing.generate.paths import Act
 from llm_fsm.testing.generate.planner import Plan, Planner
@@ -112,12 +112,12 @@ def generated(
 
 async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) -> Generated:
     program = maker.player.machine.program
-    coverage = coverage_of(program, [])
-    elements = coverage.untouched() if missing is None else [*missing]
+    elements = coverage_of(program, []).untouched() if missing is None else [*missing]
     # Tests for what other tests leave out only touch those elements.
     changes = maker.decisions.names() if missing is None else ()
     wanted = Wanted(elements, changes, maker.planner)
     found = list[KeptConversation]()
+    kept_events: list[Sequence[ev.Event]] = []
     try:
         for plan in maker.plans(wanted):
             played = await maker.played(plan)
@@ -126,9 +126,10 @@ async def _generated(maker: _Maker, name: str, missing: Iterable[str] | None) ->
             reached = wanted.take(played.touched, played.told)
             if reached is not None:
                 found.append(KeptConversation(case=played.case, reaches=reached))
-                coverage = coverage.plus(played.touched)
+                kept_events.append(played.events)
     finally:
         await maker.player.close()
+    coverage = coverage_of(program, kept_events)
     cases = _numbered([one.case for one in found])
     kept = tuple(replace(one, case=case) for one, case in zip(found, cases, strict=True))
     document = {"definition": name, **maker.host, "cases": cases}
@@ -140,7 +141,8 @@ class _Played:
     """A plan that was played: its case, the elements it touches, the changes it tells apart."""
 
     case: dict[str, Any]
-    touched: Coverage
+    events: Sequence[ev.Event]
+    touched: Collection[str]
     told: Collection[str]
 
 
@@ -179,8 +181,9 @@ class _Maker:
     def plans(self, wanted: Wanted) -> Iterator[Plan]:
         """Yield plans for the states, nearest first, that may touch or tell something new."""
         yield Plan(name="begins", greet=True)
-        near = [*self.planner.paths.shortest]
-        for state in (*near, *(state for state in self.definition.states if state not in near)):
+        near = self.planner.paths.shortest
+        far = [state for state in self.definition.states if state not in near]
+        for state in (*near, *far):
             tried = 0
             for plan in self.planner.plans(state):
                 if tried >= _MOST_TRIED:
@@ -219,7 +222,8 @@ class _Maker:
             outputs.setdefault(state, []).append(output)
         return _Played(
             case=run.case(skeleton, greet=plan.greet),
-            touched=coverage_of(machine.program, [events]),
+            events=events,
+            touched=touched_by(machine.program, events),
             told=self.decisions.told_by(events, tried, outputs),
         )
 

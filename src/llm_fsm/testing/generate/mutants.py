@@ -268,17 +268,21 @@ def edges(
     for word in ("minLength", "maxLength"):
         size = schema.get(word)
         if isinstance(size, int) and texts and size < limit:
-            found += [_sized(texts, length) for length in (size, size - 1, size + 1) if length > 0]
+            for length in (size, size - 1, size + 1):
+                found.append(_sized(texts, max(length, 0)))
     for word in ("minItems", "maxItems"):
         size = schema.get(word)
         if isinstance(size, int) and lists and size < limit:
-            sizes = [length for length in (size, size - 1, size + 1) if length >= 0]
-            found += [(lists[0] * (length + 1))[:length] for length in sizes]
+            for length in (size, size - 1, size + 1):
+                many = lists[0] * (size + 1)
+                found.append(many[: max(length, 0)])
     for value in schema.get("enum") or ():
         found += [value, f"{value}x"] if isinstance(value, str) else [value]
     if "pattern" in schema or "format" in schema:
-        found += [*(f"~{text}" for text in texts[:2]), *(f"{text}~" for text in texts[:2])]
-        found += ["~ ?"]
+        for text in texts[:2]:
+            found.append(f"~{text}")
+            found.append(f"{text}~")
+        found.append("~ ?")
     found += [*usual, "some words", 7, 7.5, True, ["a"], {"a": 1}]
     unique: dict[str, Any] = {}
     for value in found:

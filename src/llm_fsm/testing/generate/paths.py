@@ -145,7 +145,8 @@ class MachinePaths:
         if kind == "wait":
             return self._answered(arc, values)
         if kind == "task":
-            return Path(context={**self.near(arc.source), **values}, outputs=((arc.source, self._output(arc)),))
+            known = {**self.near(arc.source), **values}
+            return Path(context=known, outputs=((arc.source, self._output(arc)),))
         if kind == "subflow":
             child = self.called.get(arc.source)
             return Path(context=values, acts=() if child is None else next(child.ends(), ()))

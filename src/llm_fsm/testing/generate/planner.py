@@ -384,7 +384,8 @@ class Planner:
                 continue
             for plan in child._tried(within):
                 if plan.state == within:
-                    yield replace(base, acts=child._after(before, plan).acts, aims=plan.aims, explores=True)
+                    acts = child._after(before, plan).acts
+                    yield replace(base, acts=acts, aims=plan.aims, explores=True)
             if child.definition.kind_of(within) == "converse":
                 yield from (
                     replace(base, acts=(*before.acts, Act(to=target), Act())) for target in leaving
@@ -423,9 +424,10 @@ class _Decision:
         self._considered = considered
         self._mutants = mutants
         self._proofs = Counter[str]()
-        self._every = {mutant.name for move in considered for mutant in mutants.of(move)}
+        self._every: set[str] = set()
         for move in considered:
             self._every.add(move.pointer)
+            self._every.update(mutant.name for mutant in mutants.of(move))
             for number, guard in enumerate(move.guards):
                 if not guard.judged:
                     place = f"{move.pointer}/conditions/{number}"

@@ -48,15 +48,14 @@ def candidates(
     rules = [compile_rule(logic) for logic in logics]
     seen: set[str] = set()
     for output in _tried(logics, rules, labels, context) if rules else ():
-        named = [{**output, "_transition": label} for label in labels] if _is_object(output) else []
-        for one in (output, *named):
+        named: list[Any] = [output]
+        if isinstance(output, dict):
+            for label in labels:
+                named.append({**output, "_transition": label})
+        for one in named:
             if text(one) not in seen:
                 seen.add(text(one))
                 yield one
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _tried(
@@ -76,7 +75,10 @@ def _tried(
         near += (number, number + 1)
     lengths = [size for _, size in chain.from_iterable(map(sizes, logics))]
     members = [next(matching(pattern), "a") for _, pattern in _patterns_in(logics)]
-    lists = [[item] * size for size in lengths for item in (*members, "a") if size <= _LONGEST]
+    lists: list[Any] = []
+    for size in lengths:
+        if size <= _LONGEST:
+            lists += ([item] * size for item in (*members, "a"))
     if names:
         values: list[Any] = [*labels, 1, *near, *literals, *lists, [], ["a"], "done"]
         unique = list({text(value): value for value in values}.values())[:_MOST_VALUES]

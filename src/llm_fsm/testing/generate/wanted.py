@@ -1,11 +1,10 @@
-"""Keep the list of what no conversation touches or tells apart yet, by the states that may do it."""
+"""Keep the list of what no conversation touches or tells apart yet, by states."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
 from llm_fsm._json import steps
-from llm_fsm.testing.coverage import Coverage
 from llm_fsm.testing.generate.planner import Plan, Planner
 
 _ANYWHERE = "*"
@@ -29,6 +28,7 @@ class Wanted:
         self._planner = planner
         self._elements = dict.fromkeys(elements)
         self._changes = {*changes}
+        self._order = {item: place for place, item in enumerate(self._elements)}
         self._places: dict[str, set[str]] = {}
         self._visited: set[str] = set()
         for item in self._elements:
@@ -69,13 +69,14 @@ class Wanted:
             self._visited.add(state)
         return state in self._visited
 
-    def take(self, touched: Coverage, told: Collection[str]) -> tuple[str, ...] | None:
+    def take(self, touched: Collection[str], told: Collection[str]) -> tuple[str, ...] | None:
         """Cross off what a conversation did.
 
         Returns:
             The elements that it touched first; None if it did nothing new.
         """
-        reached = tuple(item for item in touched.touched() if item in self._elements)
+        names = {item for item in touched if item in self._elements}
+        reached = tuple(sorted(names, key=self._order.__getitem__))
         new = self._changes.intersection(told)
         if not reached and not new:
             return None
