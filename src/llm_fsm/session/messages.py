@@ -200,6 +200,8 @@ class PlainTurn(Struct, frozen=True, kw_only=True):
     """A task asks: the reply is its output in plain words."""
     patterns: tuple[str, ...] = ()
     """Repair patterns that a reply may name instead of a state."""
+    language: str = ""
+    """The language of the definition's own words, as a tag of BCP 47; "" if it does not say."""
 
 
 class LLMRequest(Struct, frozen=True, kw_only=True):

@@ -228,6 +228,7 @@ def turn_view(
         refused=refused,
         task=task,
         patterns=machine.named_patterns,
+        language=machine.definition.language,
     )
 
 

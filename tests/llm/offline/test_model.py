@@ -119,7 +119,7 @@ def test_a_number_counts_as_it_was_shown(user, value):
         ("name", "my name is Ada Lovelace", "Ada Lovelace"),
         ("name", "it’s O'Neill.", "O'Neill"),
         ("user_name", "Ümit", "Ümit"),
-        ("name", "I'm looking for a shoe", "I'm looking for a shoe"),
+        ("company_name", "I'm looking for a shoe", "I'm looking for a shoe"),
         ("city", "I'm Ada", "I'm Ada"),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_bare_value_corrects_the_key_that_keeps_the_way_closed():
     assert reply["transition"] == {"target_state": "done", "context_update": {"day": "2026-12-24"}}
     reply = answer(view(state="here", user="medium", choices=(BEFORE,), **seen))
     assert reply["transition"] == {"target_state": "here", "context_update": {}}
-    assert reply["message"] == "I cannot continue unless this is true: The day is in December."
+    assert reply["message"] == "I cannot continue with that."
 
 
 def test_a_yes_after_a_no_changes_what_a_choice_depends_on():
@@ -255,7 +255,7 @@ def test_a_correction_never_takes_the_only_way_of_a_state_that_asks_for_nothing(
     seen = view(state="here", user="yes, but amount 2500", context=known, writable={"amount": NUMBER}, choices=(YES,))
     assert answer(seen) == {
         "transition": {"target_state": "here", "context_update": {"amount": 2500}},
-        "message": "Noted – amount: 2500. Possible are: done (The user confirms).",
+        "message": "Noted – amount: 2500.",
     }
 
 
@@ -298,7 +298,9 @@ def test_words_that_ask_are_not_followed_by_another_question(question):
         ("delivery_day", DATE, "delivery day (a date such as 2026-03-14)"),
         ("size", SIZE, "size (small, medium, extra large)"),
         ("ok", {"type": "boolean"}, "ok (yes or no)"),
-        ("postcode", {"description": "Five digits.", "pattern": "^[0-9]{5}$"}, "postcode (Five digits)"),
+        ("postcode", {"description": "Ask for five digits.", "pattern": "^[0-9]{5}$"}, "postcode"),
+        ("size", {"enum": ["s", "xl"], "x-labels": {"s": "small", "xl": "extra large"}}, "size (small, extra large)"),
+        ("size", {"enum": ["very_small", "big"]}, "size (very small, big)"),
     ],
 )
 def test_a_key_is_asked_for_by_a_readable_name_and_its_form(key, schema, asked):
@@ -332,12 +334,89 @@ def test_what_was_understood_is_said_before_the_next_question():
     assert said == "Noted – Ready: yes. Please tell me: day (a date such as 2026-03-14)."
 
 
-def test_without_a_matching_move_the_choices_are_listed_by_the_names_that_take_them():
-    said = words(user="the weather", choices=(BILLING, REPAIR, NEXT))
-    assert said == (
-        "I did not understand that. "
-        "Possible are: billing (Questions about an invoice or a payment); repair (A device is broken)."
-    )
+def test_without_a_matching_move_the_state_asks_again_and_shows_no_ids_and_no_words_for_models():
+    said = words(user="the weather", own_words="How can I help?", choices=(BILLING, REPAIR, NEXT))
+    assert said == "I did not understand that. How can I help?"
+
+
+GUESTS = {"type": "integer", "title": "number of guests"}
+COLOUR = {"enum": ["red", "blue"]}
+LABELLED = {"enum": ["s", "xl"], "x-labels": {"s": "klein", "xl": "sehr groß"}}
+JA = {"type": "boolean", "x-labels": {"true": "ja", "false": "nein"}}
+
+
+@pytest.mark.parametrize(("user", "wanted", "values"), [
+    # Titles of several words are heard.
+    ("the number of guests is 4", {"guests": GUESTS, "children": NUMBER}, {"guests": 4}),
+    ("Number-of-guests: 4", {"guests": GUESTS, "children": NUMBER}, {"guests": 4}),
+    ("date of birth 2001-05-03, date 2026-12-24", {"date": DATE, "date_of_birth": DATE},
+     {"date": "2026-12-24", "date_of_birth": "2001-05-03"}),
+    # A value belongs to the title before it, else it is asked for.
+    ("adults 2 children 3", {"children": NUMBER, "adults": NUMBER}, {"adults": 2, "children": 3}),
+    ("arrival 2026-12-01, departure 2026-12-05", {"departure": DATE, "arrival": DATE},
+     {"arrival": "2026-12-01", "departure": "2026-12-05"}),
+    ("first name Ada, last name Byron", {"last_name": TEXT, "first_name": TEXT},
+     {"first_name": "Ada", "last_name": "Byron"}),
+    ("adults and children: 2, 3", {"children": NUMBER, "adults": NUMBER}, {}),
+    ("departure as said, 2026-12-01 or 2026-12-05", {"departure": DATE, "arrival": DATE}, {}),
+    # Digits of a date, a time, a telephone number or a code are no count.
+    *((user, {"guests": NUMBER, "note": BOOLEAN}, {}) for user in (
+        "on 2026-12-24", "24.12.2026", "24.12. please", "on 24 December", "May 3, 2027", "on the 24th", "12/24",
+        "at 7 pm", "at 19:30", "7 o'clock", "at seven", "around 8", "in 2027", "call 030 555 0188",
+        "+49 170 5550188", "my number is 0170-5550188", "code AB-1234", "AB 1234", "order 4711", "flight LH 400",
+        "PIN: 1234", "invoice number 778",
+    )),
+    ("4 people on 24.12.2026 at 19:30", {"guests": NUMBER, "note": BOOLEAN}, {"guests": 4}),
+    ("we are four at 7 pm", {"guests": NUMBER, "note": BOOLEAN}, {"guests": 4}),
+    # Not to know is no "no", and what is not wanted is no choice.
+    ("no idea", {"ok": BOOLEAN}, {}),
+    ("no idea", {"ok": {"enum": ["yes", "no"]}}, {}),
+    ("I have no idea", {"city": TEXT}, {}),
+    ("I don't know", {"city": TEXT}, {}),
+    ("no, thanks", {"ok": {"enum": ["yes", "no"]}}, {"ok": "no"}),
+    ("anything but small", {"size": SIZE}, {}),
+    ("everything except medium", {"size": SIZE}, {}),
+    ("I hate red", {"colour": COLOUR}, {}),
+    ("I don't like blue", {"colour": COLOUR}, {}),
+    ("blue is not for me", {"colour": COLOUR}, {}),
+    ("I hate red, blue please", {"colour": COLOUR}, {"colour": "blue"}),
+    ("not small but medium", {"size": SIZE}, {"size": "medium"}),
+    # A sentence is no name.
+    ("Hi, I am Ada", {"name": TEXT}, {"name": "Ada"}),
+    ("Hello! My name is Ada Lovelace.", {"name": TEXT}, {"name": "Ada Lovelace"}),
+    ("Hi, my name is Ada and I want a table", {"name": TEXT}, {"name": "Ada"}),
+    ("Good evening, Ludwig van Beethoven", {"name": TEXT}, {"name": "Ludwig van Beethoven"}),
+    ("ada", {"name": TEXT}, {"name": "ada"}),
+    ("Hi, I'd like a table", {"name": TEXT}, {}),
+    ("I'm looking for a shoe", {"name": TEXT}, {}),
+    ("Ich bin Ada", {"name": TEXT}, {}),
+    # Labels are taken as well as shown.
+    ("sehr groß", {"size": LABELLED}, {"size": "xl"}),
+    ("Klein bitte", {"size": LABELLED}, {"size": "s"}),
+    ("nein", {"ok": JA}, {"ok": False}),
+])  # fmt: skip
+def test_only_what_is_certain_is_taken(user, wanted, values):
+    assert update(user, wanted) == values
+
+
+def test_in_another_language_it_says_the_definitions_own_words_and_no_english():
+    spoken = {"language": "de", "own_words": "Wie viele Gäste?", "purpose": "Wie viele Gäste?"}
+    wanted = {"guests": {"type": "integer", "title": "Gäste"}, "size": {**LABELLED, "title": "Größe"}}
+    assert words(user=None, speak=True, wanted=wanted, **spoken) == "Wie viele Gäste?"
+    assert words(user="hm", wanted=wanted, **spoken) == ""  # the machine asks, in the words of the purpose
+    told = {"language": "de", "own_words": "Willkommen.", "purpose": "Willkommen."}
+    assert words(user=None, speak=True, wanted=wanted, **told) == "Willkommen. Gäste?"
+    later = {"size": wanted["size"]}
+    assert words(user="hm", wanted=later, **told) == "Größe (klein, sehr groß)?"
+    assert words(user="4", wanted=wanted, writable=wanted, **told) == "Gäste: 4. Größe (klein, sehr groß)?"
+    assert words(user="das Wetter", choices=(BILLING, REPAIR), **told) == "Willkommen."
+    assert words(user="4", refused=("closed",), wanted=later, **told) == "Größe (klein, sehr groß)?"
+    assert words(user="x", speak=True, language="de") == "…"
+
+
+def test_labels_are_counted_as_they_were_shown():
+    shown = "Welche?\n1. klein\n2. sehr groß"
+    assert update("2", {"size": LABELLED}, words=shown) == {"size": "xl"}
 
 
 def test_after_a_refusal_it_stays():

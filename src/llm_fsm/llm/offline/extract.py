@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.names import label
 from llm_fsm.session.messages import PlainTurn
+from llm_fsm.turn.localized import label_of
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -47,7 +48,64 @@ _SPOKEN = re.compile(rf"\b(?:{'|'.join(_COUNTS[2:])})\b", re.IGNORECASE)
 _NAMED = re.compile(r"(?:i'm|i am|my name is|it's|it is|this is|call me)\s+(.+)", re.IGNORECASE)
 _CAPITALS = re.compile(r"(?:[^\W\d_a-z][^\W\d_]*(?:['’-][^\W\d_]+)*\.?\s*){1,4}")
 
-_NEGATED = re.compile(r"\b(?:not|no|instead of|than)\s+(?:the |a |an )?$", re.IGNORECASE)
+_GREETED = re.compile(
+    r"^(?:hi|hello|hey|good (?:morning|day|afternoon|evening))\b(?: there\b)?[\s,!.–-]*",
+    re.IGNORECASE,
+)
+_NAME_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?")
+_PARTICLES = frozenset(
+    ("van", "von", "der", "den", "de", "da", "di", "du", "del", "dos", "la", "le", "al", "el", "y")
+)
+"""Words of a name that have no capital."""
+_OTHER_NAMES = re.compile(
+    r"\b(?:company|product|file|project|business|event|team|brand|user|domain|host|shop|pet)",
+    re.IGNORECASE,
+)
+"""Titles of names that are no person's."""
+_CLAUSE = re.compile(r"[,.;!?:\n]\s|(?<!anything )(?<!everything )(?<!\ball )\bbut\b", re.IGNORECASE)
+"""The border of a part of a sentence. What is denied in one part is not denied in the next."""
+_DENIED = re.compile(
+    r"\b(?:not|no|never|neither|nor|cannot|without|except|besides|avoid|than|instead of"
+    r"|apart from|other than|(?:any|every)thing but|all but|hates?|hated|dislikes?|loathe|detest)\b"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
+"""Words before a value by which it is no choice."""
+_DENIED_AFTER = re.compile(
+    r"\b(?:not|never|cannot|hates?|dislikes?)\b|n['’]t\b|\bis (?:too|out|wrong)\b", re.IGNORECASE
+)
+_SHORT_ANSWERS = frozenset(("yes", "no", "none", "ok", "never"))
+"""Choices that are common words: they count only as a clause of their own."""
+_SHORT = re.compile(r"\s*(?:$|[,.;!]|please\b|thanks\b|thank you\b)", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"(?:i have |i've )?no (?:idea|clue|preference)|(?:i )?(?:do not|don't|dunno|can't) (?:know|say|tell)"
+    r"|dunno|(?:i am |i'm )?not sure|whatever|anything|it depends|hm+|who knows",
+    re.IGNORECASE,
+)
+"""Messages that give no value."""
+_NO_COUNTS = (
+    re.compile(rf"\b\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH}(?: \d{{4}})?", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?", re.IGNORECASE),
+    re.compile(r"\b\d{1,2}/\d{1,2}(?:/\d{2,4})?\b|\b\d{1,2}\.\d{1,2}\.(?:\d{2,4})?"),
+    re.compile(r"\b\d{1,2}[:.h]\d{2}\b(?=\s*(?:h|uhr|o'clock))|\b\d{1,2}:\d{2}", re.IGNORECASE),
+    re.compile(r"\b\w+\s*(?:o['’]clock|uhr|h)\b", re.IGNORECASE),
+    re.compile(
+        r"\b(?:at|by|until|till|before|after|around|past|to)\s+(?:about )?"
+        rf"(?:\d{{1,2}}|{'|'.join(_COUNTS[1:])})\b(?!\s*[\w%€$£])(?!:)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b(?:in|since|of|year) (?:19|20)\d\d\b", re.IGNORECASE),
+    re.compile(r"\+\(?\d[\d ()/.-]{4,23}\d|\(?\b0\d{1,5}\)?[ /-]?\d[\d ()/-]{3,20}\d"),
+    re.compile(r"\b\d{2,5}[ /-]\d{2,8}(?:[ /-]\d{2,8})+\b|\b\d{2,5}[/-]\d{2,8}\b"),
+    re.compile(r"\b[A-Z]{1,5}[ -]\d{2,}\b"),
+    re.compile(
+        r"\b(?:code|pin|order|ticket|booking|reference|ref|invoice|flight|room|zip|postcode|phone"
+        r"|tel|telephone|mobile|account|customer|id|no|nr)\.?(?: number| no\.?| nr\.?)?"
+        r"(?: is)?[ :#]+\d+\b",
+        re.IGNORECASE,
+    ),
+)
+"""Digits that are no count: of days, years, times, telephone numbers and codes."""
 
 
 class Found(NamedTuple):
@@ -71,7 +129,7 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> dict[str, Any]:
         closed: Known keys that keep a transition closed. A bare value corrects them if nothing else is asked for.
     """
     text = (view.user or "")[:MAX_CHARS].strip()
-    if not text or text.endswith("?"):
+    if not text or text.endswith("?") or _UNSURE.fullmatch(folded(text)):
         return {}
     asked = view.wanted or {key: view.writable[key] for key in closed}
     values = {key: _whole(schema, text, view.own_words) for key, schema in asked.items()}
@@ -80,14 +138,27 @@ def read_update(view: PlainTurn, closed: Sequence[str] = ()) -> dict[str, Any]:
         return {fitting[0]: values[fitting[0]]}
     found, rest = _in_sentence(view, asked, text)
     if view.wanted and folded(text) not in _TALK:
-        key, schema = next(((key, schema) for key, schema in view.wanted.items() if key not in found), ("", {}))
-        if key and is_free(schema):
-            value: Any = _name(key, schema, rest) if found else _name(key, schema, text) or text
-        else:
-            value = _items(schema, text) if key and not found and type_of(schema) == "array" else None
-        if value and accepts(schema, value):
+        key = next((key for key in view.wanted if key not in found), "")
+        value = _remaining(key, view.wanted[key], text, rest, alone=not found) if key else None
+        if value and accepts(view.wanted[key], value):
             found[key] = value
     return {key: value for key, value in found.items() if view.context.get(key) != value}
+
+
+def _remaining(key: str, schema: Schema, text: str, rest: str, *, alone: bool) -> Any:
+    """Return the value that is all the rest of a message, for a key that takes any words.
+
+    A name is never a whole sentence, and a message that names the key says its value behind it.
+    """
+    if is_free(schema):
+        if is_name(key, schema):
+            return _name(text if alone else rest)
+        if not alone or _titles(key, schema, text):
+            return None
+        return text
+    if alone and type_of(schema) == "array":
+        return _items(schema, text)
+    return None
 
 
 def is_free(schema: Schema) -> bool:
@@ -119,10 +190,15 @@ def options_of(schema: Schema) -> list[Any]:
 def _whole(schema: Schema, text: str, shown: str) -> Any:
     """Return the whole message as a typed value; None if it is none."""
     said, kind, options = folded(text), type_of(schema), options_of(schema)
-    if options:
-        named = {text: option for option in options for text in (str(option), folded(str(option)))}
+    labels = labels_of(schema)
+    if options or labels:
+        named: dict[str, Any] = {}
+        for option in options:
+            named |= {str(option): option, folded(str(option)): option}
+        named |= {folded(words): value for words, value in labels.items()}
         exact = named.get(text.strip(), named.get(said))
-        return exact if exact is not None else _numbered(said, options, folded(shown))
+        if exact is not None or options:
+            return exact if exact is not None else _numbered(said, schema, folded(shown))
     if kind == "boolean":
         return True if said in YES else False if said in NO else None
     if kind in ("integer", "number"):
@@ -133,47 +209,130 @@ def _whole(schema: Schema, text: str, shown: str) -> Any:
     return next((value for value in values if accepts(schema, value)), None)
 
 
-def _numbered(said: str, options: Sequence[Any], shown: str) -> Any:
+def _numbered(said: str, schema: Schema, shown: str) -> Any:
     """Return the choice whose shown number is the whole message."""
-    match = re.fullmatch(rf"(?:the |number |option )*(\d+|{'|'.join((*_COUNTS, *_PLACES))})(?: one)?", said)
+    counts = "|".join((*_COUNTS, *_PLACES))
+    match = re.fullmatch(rf"(?:the |number |option )*(\d+|{counts})(?: one)?", said)
     if match is None:
         return None
     word = match[1]
     counted = _COUNTS if word in _COUNTS else ("", *_PLACES)
     number = int(word[:9]) if word.isdecimal() else counted.index(word)
-    return next(
-        (
-            option
-            for option in options
-            if re.search(rf"(?<!\w){number}[.):]\s+{re.escape(folded(str(option)))}(?!\w)", shown)
-        ),
-        None,
-    )
+    for words, option in named_options(schema):
+        if re.search(rf"(?<!\w){number}[.):]\s+{re.escape(folded(words))}(?!\w)", shown):
+            return option
+    return None
 
 
-def _in_sentence(view: PlainTurn, asked: Mapping[str, Schema], text: str) -> tuple[dict[str, Any], str]:
+def labels_of(schema: Schema) -> dict[str, Any]:
+    """Return the words of `x-labels`, each with the value of the key that it stands for."""
+    values: list[Any] = options_of(schema)
+    if type_of(schema) == "boolean":
+        values = [True, False]
+    found: dict[str, Any] = {}
+    for value in values:
+        words = label_of(schema, value)
+        if words is not None:
+            found[words] = value
+    return found
+
+
+def named_options(schema: Schema) -> list[tuple[str, Any]]:
+    """Return (words, value) for the choices of a key: as they are written, and by their labels."""
+    written = [(str(option), option) for option in options_of(schema)]
+    return [*written, *labels_of(schema).items()]
+
+
+def _in_sentence(
+    view: PlainTurn, asked: Mapping[str, Schema], text: str
+) -> tuple[dict[str, Any], str]:
     """Read typed words: first those of keys that the message names, then those that fit only one asked key.
 
     Return the values, and the message without them.
     """
     update: dict[str, Any] = {}
-    for key, schema in {**view.writable, **view.wanted}.items():
-        titles = _titles(key, schema, text)
-        if not titles:
-            continue
-        found = _stated(key, schema, text) if is_free(schema) else _typed(schema, text)
-        if found:
-            best = min(found, key=lambda one: min(max(one.start - end, start - one.end) for start, end in titles))
-            update[key] = best.value
-            text = _without(text, best)
+    schemas = {**view.writable, **view.wanted}
+    named = _named_keys(schemas, text)
     rest = text
-    fitting = {key: _typed(schema, text) for key, schema in asked.items() if key not in update}
-    for key, found in fitting.items():
-        others = {one.start for other, those in fitting.items() if other != key for one in those}
-        if len(found) == 1 and found[0].start not in others:
-            update[key] = found[0].value
-            rest = _without(rest, found[0])
+    for key, found in _titled(schemas, named, text).items():
+        update[key] = found.value
+        rest = _without(rest, found)
+    # A key that is named without one certain value is asked for: another value is not its own.
+    open_keys = {key: schema for key, schema in asked.items() if key not in update}
+    unnamed = {key: schema for key, schema in open_keys.items() if key not in named or len(asked) == 1}
+    fitting = {key: _typed(schema, rest) for key, schema in unnamed.items()}
+    for key, listed in fitting.items():
+        others: set[int] = set()
+        for other, those in fitting.items():
+            others |= {one.start for one in those} if other != key else set()
+        if len(listed) == 1 and listed[0].start not in others:
+            update[key] = listed[0].value
+            rest = _without(rest, listed[0])
     return update, rest
+
+
+def _named_keys(schemas: Mapping[str, Schema], text: str) -> dict[str, list[tuple[int, int]]]:
+    """Return the keys that a message names, with the places; a longer title hides one inside it."""
+    places = {key: _titles(key, schema, text) for key, schema in schemas.items()}
+    every = [span for spans in places.values() for span in spans]
+    found: dict[str, list[tuple[int, int]]] = {}
+    for key, spans in places.items():
+        own = [span for span in spans if not any(_is_within(span, other) for other in every)]
+        if own:
+            found[key] = own
+    return found
+
+
+def _is_within(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return span != other and other[0] <= span[0] and span[1] <= other[1]
+
+
+def _titled(
+    schemas: Mapping[str, Schema], named: Mapping[str, list[tuple[int, int]]], text: str
+) -> dict[str, Found]:
+    """Return the values that belong to the titles of keys.
+
+    A value belongs to the title before it, up to the next title. Counts may also stand directly before their titles,
+    if the first one does ("2 adults and 3 children").
+    """
+    starts = sorted(start for spans in named.values() for start, _ in spans)
+    counted = {key: _counted_before(schemas[key], spans, text) for key, spans in named.items()}
+    first = min(named, key=lambda key: named[key][0], default=None)
+    before = first is not None and counted[first] is not None
+    found: dict[str, Found] = {}
+    for key, spans in named.items():
+        if before:
+            count = counted[key]
+            if count is not None:
+                found[key] = count
+            continue
+        values: list[Found] = []
+        for _, end in spans:
+            border = next((start for start in starts if start >= end), len(text))
+            values += _behind_title(key, schemas[key], text[:border], end)
+        if len(values) == 1:
+            found[key] = values[0]
+    return found
+
+
+def _counted_before(
+    schema: Schema, spans: Sequence[tuple[int, int]], text: str
+) -> Found | None:
+    """Return the count directly before a title; None if there is none, or more than one."""
+    if type_of(schema) not in ("integer", "number") or options_of(schema):
+        return None
+    found: list[Found] = []
+    for start, _ in spans:
+        gap = text[:start].rstrip()
+        found += [one for one in _typed(schema, text) if one.end == len(gap)]
+    return found[0] if len(found) == 1 else None
+
+
+def _behind_title(key: str, schema: Schema, text: str, end: int) -> list[Found]:
+    """Return the values of a key in a text behind its title, which ends at a place."""
+    if is_free(schema):
+        return _stated(key, schema, text, end)
+    return [one for one in _typed(schema, text) if one.start >= end]
 
 
 def _without(text: str, found: Found) -> str:
@@ -182,45 +341,102 @@ def _without(text: str, found: Found) -> str:
 
 def _titles(key: str, schema: Schema, text: str) -> list[tuple[int, int]]:
     """Return the places where a message names a key."""
-    names = {re.sub(r"[\s_-]+", r"[\\s_-]+", re.escape(name)) for name in (label(key, schema), label(key, {}))}
-    return [match.span() for match in re.finditer(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", text, re.IGNORECASE)]
+    found: list[str] = []
+    for name in (label(key, schema), label(key, {})):
+        words = [re.escape(word) for word in re.split(r"[\s_-]+", name) if word]
+        found += [r"[\s_-]+".join(words)] if words else []
+    titles = re.finditer(rf"(?<!\w)(?:{'|'.join(found)})(?!\w)", text, re.IGNORECASE)
+    return [match.span() for match in titles]
 
 
-def _stated(key: str, schema: Schema, text: str) -> list[Found]:
+_STATED = re.compile(
+    r"\s*(?::|=|\b(?:is|to|should be)\b)\s*(?:actually |now )?([^.!?\n]+)", re.IGNORECASE
+)
+
+
+_BESIDE = re.compile(r"\s+([^\W\d_a-z][^,;.!?\n]*)")
+
+
+def _stated(key: str, schema: Schema, text: str, end: int) -> list[Found]:
     """Return the free text in "my city is Paris" or "change the city to Paris"."""
-    found = []
-    for _, end in _titles(key, schema, text):
-        match = re.compile(r"\s*(?::|=|\b(?:is|to|should be)\b)\s*(?:actually |now )?([^.!?\n]+)").match(text, end)
-        if match and accepts(schema, match[1].strip()):
-            found.append(Found(match[1].strip(), match.start(1), match.end(1)))
-    return found
+    named = is_name(key, schema)
+    match = _STATED.match(text, end)
+    if match is None and named:
+        match = _BESIDE.match(text, end)
+    if match is None:
+        return []
+    value = match[1].strip(" ,;")
+    if named:
+        leading = _CAPITALS.match(value)
+        value = leading.group().strip() if leading else _name(value)
+    if not value or not accepts(schema, value):
+        return []
+    return [Found(value, match.start(1), match.start(1) + len(value))]
 
 
 def _typed(schema: Schema, text: str) -> list[Found]:
-    """Return the typed values in a message that a schema accepts, in their order, without overlaps."""
+    """Return the typed values in a message that a schema accepts, in their order, without overlaps.
+
+    Values that the message denies do not count, and neither do digits that belong to something else.
+    """
     kind = type_of(schema)
     if options_of(schema):
         return _options(schema, text)
     if kind == "boolean" or kind not in ("", "string", "integer", "number") or is_free(schema):
         return []
+    is_text = kind in ("", "string")
+    taken: list[tuple[int, int]] = []
+    if not is_text:
+        for pattern in _NO_COUNTS:
+            taken += [match.span() for match in pattern.finditer(text)]
     found: list[Found] = []
     for start, end, forms in _tokens(text):
-        if all(end <= one.start or one.end <= start for one in found):
-            those = (form for form in forms if isinstance(form, str) == (kind in ("", "string")))
-            found += [Found(form, start, end) for form in those if accepts(schema, form)][:1]
-    return found
+        if not all(end <= first or last <= start for first, last in taken):
+            continue
+        fitting = [
+            form for form in forms if isinstance(form, str) == is_text and accepts(schema, form)
+        ]
+        if fitting:
+            found.append(Found(fitting[0], start, end))
+        # Digits of a day, a time or a telephone number are no count, but digits alone may be one.
+        is_other = all(isinstance(form, str) for form in forms) and not text[start:end].isdigit()
+        if fitting or (is_other and not is_text):
+            taken.append((start, end))
+    return [one for one in found if not is_denied(text, one.start, one.end)]
+
+
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return True if a message says that it does not want what stands at a place in it."""
+    borders = [match.end() for match in _CLAUSE.finditer(text, 0, start)]
+    before = text[borders[-1] if borders else 0 : start]
+    border = _CLAUSE.search(text, end)
+    after = text[end : border.start() if border else len(text)]
+    return bool(_DENIED.search(before) or _DENIED_AFTER.search(after))
 
 
 def _options(schema: Schema, text: str) -> list[Found]:
-    """Return the choices that a message names by whole words, the longest first, except after "not"."""
+    """Return the choices that a message names by whole words, the longest first.
+
+    A choice that the message denies does not count.
+    """
     found: list[Found] = []
-    for option in sorted(options_of(schema), key=lambda option: -len(str(option))):
-        words = re.sub(r"(?:\\?[\s_-])+", r"[\\s_-]+", re.escape(str(option)))
+    for name, option in sorted(named_options(schema), key=lambda item: -len(item[0])):
+        words = r"[\s_-]+".join(re.escape(word) for word in re.split(r"[\s_-]+", name) if word)
+        if not words:
+            continue
         for match in re.finditer(rf"(?<![\w+#]){words}(?![\w+#])", text, re.IGNORECASE):
             apart = all(match.end() <= one.start or one.end <= match.start() for one in found)
-            if apart and not _NEGATED.search(text, 0, match.start()):
+            if apart and _is_chosen(name, text, *match.span()):
                 found.append(Found(option, *match.span()))
-    return found
+    same = {str(one.value) for one in found}
+    return found[:1] if len(same) == 1 else found
+
+
+def _is_chosen(name: str, text: str, start: int, end: int) -> bool:
+    if folded(name) in _SHORT_ANSWERS:
+        begins = not text[:start].strip() or text[:start].rstrip()[-1] in ",.;!"
+        return begins and _SHORT.match(text, end) is not None
+    return not is_denied(text, start, end)
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
@@ -253,14 +469,32 @@ def _numbers_of(text: str) -> list[Any]:
     return [int(number) if number.is_integer() else number]
 
 
-def _name(key: str, schema: Schema, text: str) -> str:
-    """Return the name that a text consists of, perhaps after "I'm" and the like; "" if there is none."""
-    if "name" not in label(key, schema).lower():
-        return ""
+def is_name(key: str, schema: Schema) -> bool:
+    """Return True if a key holds the name of a person."""
+    titles = (label(key, schema), label(key, {}))
+    named = any("name" in title.lower() for title in titles)
+    return named and not any(_OTHER_NAMES.search(title) for title in titles)
+
+
+def _name(text: str) -> str:
+    """Return the name that a text consists of, perhaps behind a greeting and "I'm"; else ""."""
     plain = re.sub(r"^[\s,;]+|[\s,;.!]+$|\s+and\s*$", "", text.replace("’", "'"))
+    plain = _GREETED.sub("", plain)
     match = _NAMED.match(plain)
-    name = _CAPITALS.fullmatch(match[1] if match else plain)
-    return name.group() if name else ""
+    said = match[1] if match else plain
+    name = _CAPITALS.fullmatch(said)
+    if name is not None:
+        return "" if folded(said) in _TALK else name.group()
+    words = said.split()
+    plain_name = words and all(map(_NAME_WORD.fullmatch, words)) and folded(said) not in _TALK
+    others = [word for word in words if word.islower() and word not in _PARTICLES]
+    if plain_name and len(words) <= _LONGEST_NAME and (not others or len(words) == 1):
+        return said
+    return ""
+
+
+_LONGEST_NAME = 5
+"""The most words of a name."""
 
 
 def _items(schema: Schema, text: str) -> list[Any]:

@@ -2,7 +2,8 @@
 
 Values come from the whole message, or from typed words in it (see `extract`). A move is taken if the values open it, or
 if the message is just its name. A mere yes, no or word of leaving takes the only move whose description matches it. The
-texts are the definition's own (see `wording`). It only understands English.
+texts are the definition's own (see `wording`). It understands English words, and the titles and labels of the
+definition. In a definition of another language it says the definition's own words and nothing else.
 """
 
 from __future__ import annotations
@@ -59,15 +60,20 @@ class OfflineLLM:
 
 def output(view: PlainTurn) -> str:
     """Return the output of a task: a note that nothing works on it here, and its purpose. It never calls tools."""
-    return wording.join(wording.NO_WORK, view.purpose or view.description or view.state.replace("_", " "))
+    note = wording.NO_WORK if wording.is_english(view.language) else ""
+    return wording.join(note, view.purpose) or "–"
 
 
 def answer(view: PlainTurn) -> dict[str, Any]:
     """Return a reply in the form of models: {"transition": {…}, "message": …}."""
+    language = view.language
+    english = wording.is_english(language)
     if view.speak or view.user is None:
-        return _reply(view.state, {}, wording.opening(view.own_words, view.wanted) or "Please go on.")
+        words = wording.opening(view.own_words, view.wanted, language)
+        return _reply(view.state, {}, words or ("Please go on." if english else "…"))
     if view.refused:
-        words = wording.join("That is not possible now", wording.request(view.wanted) or wording.menu(_open(view, {})))
+        notice = "That is not possible now" if english else ""
+        words = wording.join(notice, wording.request(view.wanted, language) or view.own_words)
         return _reply(view.state, {}, words)
     update = read_update(view, _blocking_keys(view))
     if not update and (pattern := _pattern(view)) is not None:
@@ -76,7 +82,7 @@ def answer(view: PlainTurn) -> dict[str, Any]:
     if choice is None:
         return _reply(view.state, _quoted(view, update), _stay_words(view, update))
     wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
-    words = "" if choice.fixed else wording.opening(choice.arrival, wanted)
+    words = "" if choice.fixed else wording.opening(choice.arrival, wanted, language)
     return _reply(choice.target_state, _quoted(view, update), words)
 
 
@@ -151,27 +157,32 @@ def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
 
 
 def _stay_words(view: PlainTurn, update: Mapping[str, Any]) -> str:
+    """Return what to say where the conversation stays: what was understood, and the open question."""
+    language = view.language
+    english = wording.is_english(language)
     missing = {key: schema for key, schema in view.wanted.items() if key not in update}
-    understood = wording.noted(update, {**view.writable, **view.wanted})
+    understood = wording.noted(update, {**view.writable, **view.wanted}, language)
     if missing:
         # A purpose that is a question is asked by the machine, behind this message.
-        further = "" if asks(view.purpose) else wording.request(missing)
-        return wording.join(understood or wording.not_found(missing), further)
-    closed = _reason(view, update)
-    if closed or understood:
-        return wording.join(understood, closed, wording.menu(_open(view, update)))
-    return wording.join("I did not understand that", wording.menu(_open(view, update)) or view.own_words)
+        further = "" if asks(view.purpose) else wording.request(missing, language)
+        words = wording.join(understood or wording.not_found(missing, language), further)
+        return words or ("" if asks(view.purpose) else view.own_words)
+    notice = understood
+    if english and _is_closed(view, update):
+        notice = wording.join(understood, "I cannot continue with that")
+    elif english and not understood:
+        notice = "I did not understand that"
+    return wording.join(notice, view.own_words)
 
 
-def _reason(view: PlainTurn, update: Mapping[str, Any]) -> str:
-    """Return the reason why the state's first transition is closed, in the definition's words."""
+def _is_closed(view: PlainTurn, update: Mapping[str, Any]) -> bool:
+    """Return True if a rule closes a transition of the state whose keys are known."""
     data = {**view.context, **update, **view.system}
     for choice in view.choices:
-        if choice.own and all(has(data, key) for key in choice.requires):
-            for rule, reason in zip(choice.logic, choice.reasons, strict=False):
-                if reason and not _is_true(rule, data):
-                    return f"I cannot continue unless this is true: {reason}"
-    return ""
+        known = choice.own and all(has(data, key) for key in choice.requires)
+        if known and not all(_is_true(rule, data) for rule in choice.logic):
+            return True
+    return False
 
 
 def _quoted(view: PlainTurn, update: Mapping[str, Any]) -> Mapping[str, Any]:

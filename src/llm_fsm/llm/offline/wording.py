@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.definition.names import label
 from llm_fsm.llm.offline.extract import Schema, options_of, type_of
-from llm_fsm.session.messages import TransitionView
 from llm_fsm.turn.fixed_replies import is_ended
+from llm_fsm.turn.localized import label_of
 from llm_fsm.turn.repair.questions import asks
 
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
-_MAX_DESCRIPTION = 70
 _HINTS = {
     "date": "a date such as 2026-03-14",
     "time": "a time such as 15:30",
@@ -34,53 +32,75 @@ def join(*parts: str) -> str:
     return " ".join(sentence(part) for part in parts if part.strip())
 
 
-def _hint(schema: Schema) -> str:
+def is_english(language: str) -> bool:
+    """Return True if a definition is in English, or does not say its language."""
+    return not language or language.lower().partition("-")[0] == "en"
+
+
+def _hint(schema: Schema, *, english: bool) -> str:
     options = options_of(schema)
     if options:
-        return ", ".join(map(_plain, options))
+        return ", ".join(shown(schema, option) for option in options)
     if type_of(schema) == "boolean":
-        return "yes or no"
-    described = str(schema.get("description") or "").strip().rstrip(".")
-    short = len(described) <= _MAX_DESCRIPTION and "pattern" in schema and not re.search(r"[,:;?]", described)
-    return _HINTS.get(str(schema.get("format")), described if short else "")
+        labels = [label_of(schema, value) for value in (True, False)]
+        named = ", ".join(word for word in labels if word)
+        return named or ("yes or no" if english else "")
+    return _HINTS.get(str(schema.get("format")), "") if english else ""
 
 
-def request(wanted: Mapping[str, Schema]) -> str:
-    """Ask for the first of the missing keys, with its choices or form; "" if there is none."""
+def request(wanted: Mapping[str, Schema], language: str = "") -> str:
+    """Ask for the first of the missing keys, with its choices or form; "" if there is none.
+
+    In another language than English only the definition's own words are used: titles and labels.
+    """
+    english = is_english(language)
     for key, schema in wanted.items():
-        hint = _hint(schema)
-        return f"Please tell me: {label(key, schema)}{f' ({hint})' if hint else ''}."
+        hint = _hint(schema, english=english)
+        beside = f" ({hint})" if hint else ""
+        if english:
+            return f"Please tell me: {label(key, schema)}{beside}."
+        title = str(schema.get("title") or "")
+        return f"{title}{beside}?" if title else f"{hint}?" if hint else ""
     return ""
 
 
-def opening(words: str, wanted: Mapping[str, Schema]) -> str:
+def opening(words: str, wanted: Mapping[str, Schema], language: str = "") -> str:
     """Return a state's own text, and a request for missing keys if the text asks nothing."""
-    return join(words, "" if asks(words) else request(wanted))
+    return join(words, "" if asks(words) else request(wanted, language))
 
 
-def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
+def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema], language: str = "") -> str:
     """List the understood values in one line."""
-    said = [f"{label(key, schemas.get(key, {}))}: {_plain(value)}" for key, value in update.items()]
-    return f"Noted – {'; '.join(said)}." if said else ""
+    english = is_english(language)
+    said: list[str] = []
+    for key, value in update.items():
+        schema = schemas.get(key, {})
+        if english:
+            said.append(f"{label(key, schema)}: {shown(schema, value)}")
+        elif schema.get("title") and not isinstance(value, bool):
+            said.append(f"{schema['title']}: {shown(schema, value)}")
+    if not said:
+        return ""
+    return f"Noted – {'; '.join(said)}." if english else f"{'; '.join(said)}."
 
 
-def not_found(wanted: Mapping[str, Schema]) -> str:
+def not_found(wanted: Mapping[str, Schema], language: str = "") -> str:
     """Say that the message did not have the requested value."""
-    return next((f"I did not find {label(key, schema)} in that." for key, schema in wanted.items()), "")
+    for key, schema in wanted.items():
+        return f"I did not find {label(key, schema)} in that." if is_english(language) else ""
+    return ""
 
 
-def menu(choices: Iterable[TransitionView]) -> str:
-    """List the choices: the name and the description of each transition."""
-    named = dict.fromkeys(
-        f"{choice.target_state.replace('_', ' ')}{f' ({told})' if (told := choice.description.strip(' .')) else ''}"
-        for choice in choices
-    )
-    return f"Possible are: {'; '.join(named)}." if named else ""
-
-
-def _plain(value: Any) -> str:
+def shown(schema: Schema, value: Any) -> str:
+    """Return a value in the words of its key: by its label, and never as an id with marks in it."""
+    words = label_of(schema, value)
+    if words is not None:
+        return words
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(map(_plain, value))
+        items = schema.get("items")
+        return ", ".join(shown(items if isinstance(items, dict) else {}, item) for item in value)
+    if isinstance(value, str) and value in options_of(schema):
+        return value.replace("_", " ")
     return str(value)
