@@ -83,6 +83,12 @@ def test_a_map_that_names_an_unknown_state_is_refused(states, initial, words) ->
         FSM(states, initial)
 
 
+@pytest.mark.parametrize("end", ["zz", "End", ""])
+def test_an_end_that_no_list_names_is_refused(end: str) -> None:
+    with pytest.raises(ValueError, match=f"no state '{end}'"):
+        FSM({"a": ["end"], "end": []}, "a", [end])
+
+
 def test_the_guide_names_state_next_states_and_the_tools_that_are_usable_now() -> None:
     fsm, tools = article(), toolbox()
     guide = generate_orchestrator_guide(fsm, tools)

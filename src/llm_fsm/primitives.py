@@ -45,10 +45,14 @@ class FSM:
             self.states[name] = list(following)
         ends = [name for name, following in self.states.items() if not following]
         self.terminal_states = ends if terminal_states is None else list(terminal_states)
+        named = [initial_state]
+        for following in self.states.values():
+            named += following
         for name in self.terminal_states:
-            self.states.setdefault(name, [])
-        named = [initial_state, *(one for following in self.states.values() for one in following)]
-        for name in named:
+            # An end needs no list of its own, but one list leads there, or it is a typo.
+            if name in named:
+                self.states.setdefault(name, [])
+        for name in (*named, *self.terminal_states):
             if name not in self.states:
                 raise ValueError(f"there is no state {name!r}; the states are {_listed(self.states)}")
         self.initial_state = initial_state

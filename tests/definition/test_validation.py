@@ -133,6 +133,12 @@ def test_what_is_missing_at_the_top():
     ]
 
 
+def test_a_state_whose_id_is_not_its_key_is_an_error():
+    [found] = said({"name": "n", "initial_state": "a", "states": {"a": {"id": "b"}}})
+    assert found[0] == "bad-value"
+    assert said({"name": "n", "initial_state": "a", "states": {"a": {"id": "a"}}}) == []
+
+
 @pytest.mark.parametrize(
     ("name", "better"),
     [

@@ -45,7 +45,7 @@ LIMITS = {
     "statechart": Limits(3_800, 4.8, long=117),
     "stores": Limits(19_200, 4.6, double=22, long=450),
     "telemetry": Limits(1_350, 4.5, long=79),
-    "testing": Limits(35_600, 5.15),
+    "testing": Limits(37_000, 5.15, long=13),
     "tools": Limits(8_300, 5.3, nested=4, double=6, long=175),
     "turn": Limits(45_300, 5.2, nested=4, double=7, long=442),
     "workflow": Limits(7_400, 5.0, double=6, long=171),

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -205,6 +206,16 @@ def test_a_conversation_is_forked_and_listed_by_page() -> None:
         assert ([line["id"] for line in page["conversations"]], page["next"]) == (["a", "b"], "b")
         page = client.get("/conversations?limit=2&after=b").json()
         assert ([line["id"] for line in page["conversations"]], page["next"]) == (["c"], None)
+
+
+def test_two_machines_with_one_database_list_each_conversation_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'both.db'}"
+    other = AsyncMachine.from_dict({**GREETER, "name": "other"}, model=ScriptedLLM([]), store=url)
+    with client_of(greeter(store=url), other) as client:
+        begin(client, id="a")
+        begin(client, "other", id="b")
+        page = client.get("/conversations?limit=2").json()
+        assert ([line["id"] for line in page["conversations"]], page["next"]) == (["a", "b"], None)
 
 
 WORK: dict[str, Any] = {

@@ -305,6 +305,8 @@ class _Look(NamedTuple):
             if part.pattern is not None and re.fullmatch(part.pattern, name) is None:
                 yield _bad_state_id(name)
             yield from self.at(part.inner, item, (*loc, name))
+            if loc == ("states",) and isinstance(item, dict):
+                yield from _other_id(name, item.get("id"))
         if len(value) < part.size:
             hint = 'write "states": {"hello": {"purpose": "…"}}'
             yield _misfit("bad-value", loc, "at least one state is needed", hint)
@@ -384,6 +386,14 @@ def _bad_state_id(name: str) -> Finding:
     return finding(
         "bad-state-id", message, pointer="/states" + step(name), hint=f'write "{better}"'
     )
+
+
+def _other_id(name: str, written: object) -> Iterator[Finding]:
+    """Yield the fault of a state with another id than its key."""
+    if isinstance(written, str) and written not in ("", name):
+        message = f"a state's id is its key {describe(name)}, found {describe(written)}"
+        hint = "transitions lead to the key: remove the id, or rename one of them"
+        yield _misfit("bad-value", ("states", name, "id"), message, hint)
 
 
 def _not_a_choice(loc: Loc, value: object, choices: Sequence[str]) -> Finding:

@@ -321,6 +321,24 @@ async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
     await bot.close()
 
 
+async def test_a_sink_wants_the_events_of_its_states_alone() -> None:
+    """A function or an address: the state that is entered, or the one in which the turn ends."""
+    told, other = Told(), Told()
+    sinks = [sink(told, states=["bye"]), sink(other, name="other", states=["hello"], events=["StateEntered"])]
+    bot = machine(reply("bye", "x", name="A"), sinks=sinks)
+    chat = await bot.start(conversation_id="c", greet=False)
+    await chat.send("A")
+    await settled(bot)
+    assert {delivery.state for delivery in told.seen} == {"bye"}
+    assert [one.event["state"] for one in told.seen if one.event["type"] == "StateEntered"] == ["bye"]
+    assert other.seen == []
+    hook = sink("https://example.org/hook", states=["bye"])
+    assert hook.states == frozenset({"bye"})
+    with pytest.raises(ConfigurationError, match="states= is a list"):
+        sink(told, states="bye")
+    await bot.close()
+
+
 async def test_webhook_is_posted_json_with_the_key_until_it_answers_2xx(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

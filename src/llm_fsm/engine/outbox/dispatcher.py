@@ -66,7 +66,7 @@ def outgoing(
     secrets = _secrets(program, record, session)
     found: list[Outgoing] = []
     for index, event in enumerate(record.events):
-        wanting = [sink for sink in sinks if sink.wants(event)]
+        wanting = [sink for sink in sinks if sink.wants(event, session.state)]
         if not wanting:
             continue
         told = {

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from llm_fsm._text import nearest
 from llm_fsm.engine.outbox.delivery import Delivery
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.session.events import EVENTS, Event
+from llm_fsm.session.events import EVENTS, Event, StateEntered
 from llm_fsm.stores.base import END_HANDLERS
 from llm_fsm.tools.executor import CallFault, called
 
@@ -72,23 +72,31 @@ class Sink:
         deliver: A function of one Delivery.
         events: The types of events that it wants; None: all.
         timeout: Seconds for one delivery.
+        states: The states whose turns it wants, by the state after the turn. An event that enters a
+            state counts for that state. None: all.
     """
 
     name: str
     deliver: Deliver
     events: frozenset[str] | None = None
     timeout: float = 30.0
+    states: frozenset[str] | None = None
 
-    def wants(self, event: Event) -> bool:
-        """Return true if the sink receives events of this type.
+    def wants(self, event: Event, state: str) -> bool:
+        """Return true if the sink receives an event of this type and state.
 
         Args:
             event: The event.
+            state: The state after the turn.
 
         Returns:
-            False only if the sink names other types.
+            False only if the sink names other types or states.
         """
-        return self.events is None or type(event).__name__ in self.events
+        if self.events is not None and type(event).__name__ not in self.events:
+            return False
+        return self.states is None or (
+            event.state if isinstance(event, StateEntered) else state
+        ) in self.states
 
     async def take(self, delivery: Delivery) -> None:
         """Deliver one event.
@@ -115,6 +123,7 @@ def sink(
     *,
     name: str | None = None,
     events: Collection[str] | None = None,
+    states: Collection[str] | None = None,
     timeout: float = 30.0,
     headers: Mapping[str, str] | None = None,
     secret: str | None = None,
@@ -126,6 +135,8 @@ def sink(
         name: The name in the store. None takes the function's name, or the URL without query and
             credentials.
         events: Types of events that it wants, such as `StateEntered`; None: all.
+        states: Ids of states. It wants the events that enter them, and the other events of turns
+            that end in them; None: all.
         headers: Further headers of a webhook.
         secret: The secret with which a webhook signs (see `webhook`); None: it does not sign.
         timeout: Seconds for one delivery.
@@ -173,8 +184,11 @@ def sink(
             raise ConfigurationError(
                 f"sink {called!r}: there is no event {event!r}{hint}"
             )
+    if isinstance(states, str):
+        raise ConfigurationError(f"sink {called!r}: states= is a list; write [{states!r}]")
     wanted = None if events is None else frozenset(events)
-    return Sink(name=called, deliver=deliver, events=wanted, timeout=timeout)
+    where = None if states is None else frozenset(states)
+    return Sink(name=called, deliver=deliver, events=wanted, timeout=timeout, states=where)
 
 
 def sinks_of(given: Sequence[Sink | Deliver | str]) -> tuple[Sink, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, Done, desk
 from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.commands.conversations.listing import _listed
 from llm_fsm.cli.stores import shortest
+from llm_fsm.stores.base import Commit, Listed, ListQuery
+from llm_fsm.stores.memory import MemoryStore
 
 __all__ = ["desk"]
 
@@ -74,6 +79,28 @@ def test_the_limit_is_a_limit_and_the_rest_is_counted(desk: Desk) -> None:
     assert [item["id"] for item in json.loads(done.out)["conversations"]] == ["c"]
     assert done.err == "llm-fsm: 2 more; --limit shows them\n"
     assert desk.run("conversations", "list", "--limit", "0").code == 2
+
+
+def test_a_listing_reads_what_it_shows_and_counts_the_rest(desk: Desk) -> None:
+    """A store may hold a million conversations; a store that is asked tells how many lines were read."""
+    read: list[int] = []
+
+    class Counting(MemoryStore):
+        async def list(self, query: ListQuery) -> Sequence[Listed]:
+            found = await super().list(query)
+            read.append(len(found))
+            return found
+
+    store = Counting()
+
+    async def filled() -> None:
+        for number in range(300):
+            await store.save(Commit(conversation_id=f"c{number}", expected=0, session="{}", record="{}"))
+
+    asyncio.run(filled())
+    listing = asyncio.run(_listed(store, 5, names=True))
+    assert (len(listing.shown), listing.total) == (5, 300)
+    assert sum(read) <= 20
 
 
 def test_the_beginning_of_an_id_will_do_where_no_other_begins_so(desk: Desk) -> None:

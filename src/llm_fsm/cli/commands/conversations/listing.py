@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from importlib import import_module
-from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import click
 
@@ -31,6 +31,8 @@ from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, ListQuery, Store, every_line, kept_definition
 
 _PAGE = 1000
+_SHORTEST = 8
+"""Characters of a long id that are shown at least."""
 LATER = ("migrate", "replay", "stats")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -72,17 +74,16 @@ for command in (export_, import_, fork_, doctor):
 def list_(db: str | None, as_json: bool, limit: int) -> None:
     """List conversations, the one used last first."""
     store = open_existing(db)
-    found, left = ([], ()) if store is None else asyncio.run(_listed(store))
-    shown = sorted(found, key=attrgetter("updated"), reverse=True)[:limit]
+    listing = _NONE if store is None else asyncio.run(_listed(store, limit, names=not as_json))
+    shown, left = listing.shown, listing.left
     if as_json:
         console.json({"conversations": [_line(item) for item in shown]})
     elif shown:
-        names = sorted(item.conversation_id for item in found)
         head = ("id", "definition", "state", "turns", "last used (UTC)")
-        console.table(_rows(shown, names), head, right=(3,))
-    if len(found) > len(shown):
-        console.note(f"{len(found) - len(shown):,} more; --limit shows them")
-    elif not found and not left:
+        console.table(_rows(shown, listing.names), head, right=(3,))
+    if listing.total > len(shown):
+        console.note(f"{listing.total - len(shown):,} more; --limit shows them")
+    elif not shown and not left:
         console.note("there are no conversations yet")
     tell_unlisted(left)
 
@@ -130,12 +131,47 @@ def _confirmed(conversation_id: str) -> bool:
     return console.confirmed(f"Delete conversation {conversation_id} for good?")
 
 
-async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
-    """All conversations, and what is wrong with those that cannot be listed."""
+class _Listing(NamedTuple):
+    """The newest conversations. `total`: how many there are. `names`: the ids beside theirs, sorted.
+
+    `left`: what is wrong with those that cannot be listed.
+    """
+
+    shown: Sequence[Listed]
+    total: int
+    names: Sequence[str]
+    left: Sequence[str]
+
+
+_NONE = _Listing((), 0, (), ())
+
+
+async def _listed(store: Store, limit: int, *, names: bool) -> _Listing:
+    """Read the newest conversations: a store may hold millions, and only these are read."""
+    query = ListQuery(limit=min(limit, _PAGE), order="-updated")
+    shown: list[Listed] = []
     try:
-        return [line async for line in every_line(store, ListQuery(limit=_PAGE))], await unlisted(store)
+        async with aclosing(every_line(store, query)) as lines:
+            async for line in lines:
+                shown.append(line)
+                if len(shown) == limit:
+                    break
+        beside = [line.conversation_id for line in shown]
+        for line in shown if names else ():
+            beside += await _neighbours(store, line.conversation_id)
+        total = await store.count(ListQuery())
+        return _Listing(shown, total, sorted({*beside}), await unlisted(store))
     finally:
         await store.close()
+
+
+async def _neighbours(store: Store, conversation_id: str) -> Sequence[str]:
+    """Return the ids that share the beginning of a long id, a few at most."""
+    begins = conversation_id[:_SHORTEST]
+    if len(conversation_id) <= _SHORTEST:
+        return ()
+    found = await store.list(ListQuery(begins=begins, limit=_PAGE))
+    return [line.conversation_id for line in found]
 
 
 async def _records(store: Store, given: str | None) -> tuple[str, Sequence[TurnRecord], frozenset[str]]:
