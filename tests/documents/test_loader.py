@@ -25,6 +25,7 @@ MINIMAL = {"name": "n", "initial_state": "a", "states": {"a": {}}}
 FAULTY = """
 3:16 warning unknown-key /nmae
 4:29 error duplicate-key /initial_state
+7:38 error bad-value /states/start/id
 7:47 warning unknown-key /states/start/requird_context_keys
 8:33 error bad-key /states/start/required_context_keys/0
 8:39 warning undeclared-key /states/start/required_context_keys/1
